@@ -1,8 +1,8 @@
 import type { SeenCall } from './calls.ts';
-import type { WorkerEnd } from './crew.ts';
 import type { Disturbance, Skew, Stop } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
 import { wasBroken } from './money-ledger.ts';
+import type { WorkerEnd } from './workers.ts';
 
 /** Who was let through and who was refused, held against what each could afford. */
 export interface AdmissionEvidence {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WorkerAddress } from './crew.ts';
 import { type Account, maxTokens } from './money-options.ts';
 import type { Random } from './random.ts';
+import type { WorkerAddress } from './workers.ts';
 
 /** A model call as its client saw it; times are milliseconds since 1970 by the suite's own clock. */
 export interface SeenCall {
@@ -25,7 +25,7 @@ export interface SeenCall {
 /** Milliseconds between two calls. */
 const gaps: Readonly<Record<Account, number>> = { rich: 300, poor: 400, limited: 700 };
 /** A client gives up then. Milliseconds. */
-const patience = 70_000;
+const maxWait = 70_000;
 
 export interface CallsDeps {
   readonly addresses: () => readonly WorkerAddress[];
@@ -74,7 +74,7 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
         'x-request-id': id,
       },
       body: JSON.stringify({ model: 'm', user: id, max_tokens: maxTokens, stream, messages }),
-      signal: AbortSignal.timeout(patience),
+      signal: AbortSignal.timeout(maxWait),
     }).then(
       (response) => readAnswer(response, stream),
       (): Answer => ({ status: 0, isWhole: false }),

@@ -8,13 +8,13 @@ const memberStep = 20;
 /** How far the clock of a worker is set. Milliseconds. */
 const workerStep = 5 * 60_000;
 
-async function loseNames({ cluster, crew }: Scene): Promise<void> {
-  crew.tell({ namesAreGone: true });
+async function loseNames({ cluster, workers }: Scene): Promise<void> {
+  workers.tell({ namesAreGone: true });
   // what is open needs no name
   const heal = cluster.network.inject({ action: 'cut', openOnly: true, on: ({ from }) => from === undefined });
   heal();
   await sleep(6_000);
-  crew.tell({ namesAreGone: false });
+  workers.tell({ namesAreGone: false });
   await sleep(1_000);
 }
 
@@ -36,14 +36,14 @@ async function stepMember({ cluster, memberClocks }: Scene, i: number): Promise<
   await sleep(1_000);
 }
 
-async function stepWorkers({ crew, disturbances }: Scene, i: number): Promise<void> {
+async function stepWorkers({ workers, disturbances }: Scene, i: number): Promise<void> {
   const ahead = i % 2 === 0 ? 1 : -1;
-  const [first, second] = crew.workers();
+  const [first, second] = workers.running();
   await disturbances.skewed([workerStep, -workerStep], async () => {
-    if (first) crew.tell({ clockSkew: ahead * workerStep }, first);
-    if (second) crew.tell({ clockSkew: -ahead * workerStep }, second);
+    if (first) workers.tell({ clockSkew: ahead * workerStep }, first);
+    if (second) workers.tell({ clockSkew: -ahead * workerStep }, second);
     await sleep(3_000);
-    crew.tell({ clockSkew: 0 });
+    workers.tell({ clockSkew: 0 });
     await sleep(1_000);
   });
 }

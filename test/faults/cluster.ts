@@ -6,7 +6,7 @@ import { memoryFolder } from '../support/memory-folder.ts';
 import { createNetwork } from './network.ts';
 
 /** `appName` of the suite's own connections, which no fault of the network meets. */
-const bystander = 'faults-suite';
+const suiteApp = 'faults-suite';
 
 /** A member, and its number. */
 export interface ClusterMember {
@@ -21,7 +21,7 @@ export function memberUri(uri: string, host: string): string {
 
 /** Three members with a network before each, and what can be done to them. */
 export async function startCluster() {
-  const network = createNetwork(bystander);
+  const network = createNetwork(suiteApp);
   const addresses: string[] = [];
   const embedded = await startEmbeddedMongo({
     temporary: true,
@@ -37,7 +37,7 @@ export async function startCluster() {
     },
   });
   const { uri, nodes } = embedded;
-  const times = { serverSelectionTimeoutMS: 60_000, heartbeatFrequencyMS: 1_000, appName: bystander };
+  const times = { serverSelectionTimeoutMS: 60_000, heartbeatFrequencyMS: 1_000, appName: suiteApp };
   const connection = await mongoose.createConnection(uri, times).asPromise();
   const admin = connection.getClient().db('admin');
 

@@ -33,24 +33,24 @@ const killedAt =
   (scene, times) =>
     repeat(times, async () => {
       const wasTaken = await taking(scene);
-      await once(await scene.crew.arm({ point, after: 1 }), 'exit');
+      await once(await scene.workers.arm({ point, after: 1 }), 'exit');
       await until(wasTaken, happensWithin, 'another worker takes the event');
     });
 
 async function stopInFirstAttempt(scene: Scene): Promise<void> {
-  const { crew, disturbances, random } = scene;
-  const worker = await crew.arm({ point: 'first attempt', after: 1, signal: 'SIGSTOP' });
+  const { workers, disturbances, random } = scene;
+  const worker = await workers.arm({ point: 'first attempt', after: 1, signal: 'SIGSTOP' });
   await disturbances.stopped(worker.pid as number, async () => {
     await until(() => isStopped(worker), happensWithin, 'the worker stops');
     await until(await taking(scene), happensWithin, 'another worker takes the event');
     // before and after others have made the attempts again
     await sleep(random.below(500));
-    await crew.disarm(worker);
+    await workers.disarm(worker);
   });
 }
 
 /** Stops each worker when it takes an event that was left; resolves with whether two were stopped, which then take it at once. */
-async function meet({ crew, disturbances }: Scene): Promise<boolean> {
+async function meet({ workers, disturbances }: Scene): Promise<boolean> {
   const deadline = performance.now() + meetWithin;
   let wake = () => {};
   const woken = new Promise<void>((resolve) => {
@@ -61,7 +61,7 @@ async function meet({ crew, disturbances }: Scene): Promise<boolean> {
   let stopped: ChildProcess[] = [];
   while (stopped.length < 2 && performance.now() < deadline) {
     await sleep(20);
-    const worker = crew.armNow({ point: 'take', after: 1, signal: 'SIGSTOP' });
+    const worker = workers.armNow({ point: 'take', after: 1, signal: 'SIGSTOP' });
     if (worker) {
       armed.push(worker);
       stops.push(disturbances.stopped(worker.pid as number, () => woken));
@@ -69,19 +69,19 @@ async function meet({ crew, disturbances }: Scene): Promise<boolean> {
     const states = await Promise.all(armed.map(isStopped));
     stopped = armed.filter((_, i) => states[i]);
   }
-  await Promise.all(armed.map(crew.disarm));
+  await Promise.all(armed.map(workers.disarm));
   wake();
   await Promise.all(stops);
   return stopped.length >= 2;
 }
 
 async function meetInSweep(scene: Scene): Promise<void> {
-  const { crew, disturbances } = scene;
+  const { workers, disturbances } = scene;
   await disturbances.during(async () => {
     const started = performance.now();
     do {
       if (performance.now() - started > happensWithin) throw new Error('no two sweeps have met');
-      await once(await crew.arm({ point: 'after publish', after: 1 }), 'exit');
+      await once(await workers.arm({ point: 'after publish', after: 1 }), 'exit');
     } while (!(await meet(scene)));
   });
 }

@@ -2,17 +2,17 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from './cluster.ts';
 import { crashPoints } from './crash-points.ts';
-import type { Crew } from './crew.ts';
 import type { Disturbances } from './disturbances.ts';
 import type { MemberClocks } from './member-clocks.ts';
 import type { Random } from './random.ts';
+import type { Workers } from './workers.ts';
 
 /** Where faults happen. */
 export interface Scene {
   readonly cluster: Cluster;
-  readonly crew: Crew;
+  readonly workers: Workers;
   readonly random: Random;
-  /** Where it is written down when the database is broken; the crew tells of its dead. */
+  /** Where it is written down when the database is broken; the workers tell of those that died. */
   readonly disturbances: Disturbances;
   /** Whether this is the long form. */
   readonly long: boolean;
@@ -71,28 +71,28 @@ export const faults: readonly Fault[] = [
     name: 'worker SIGKILL while delivering',
     short: 4,
     full: 200,
-    inject: ({ crew, random }, times) =>
+    inject: ({ workers, random }, times) =>
       repeat(times, async () => {
-        await crew.untilReady(2);
+        await workers.untilReady(2);
         await sleep(200 + random.below(400));
         // those killed before may have been counted above
-        await crew.untilReady(1);
-        random.pick(crew.workers()).kill('SIGKILL');
+        await workers.untilReady(1);
+        random.pick(workers.running()).kill('SIGKILL');
       }),
   },
   {
     name: 'worker dies at a crash point',
     short: crashPoints.length,
     full: 20 * crashPoints.length,
-    async inject({ crew, random }, times) {
+    async inject({ workers, random }, times) {
       const dying: Promise<unknown>[] = [];
       for (let i = 0; i < times; i += 1) {
         const point = crashPoints[i % crashPoints.length] ?? 'publish';
-        const worker = await crew.arm({ point, after: 1 + random.below(4) });
+        const worker = await workers.arm({ point, after: 1 + random.below(4) });
         dying.push(once(worker, 'exit'));
       }
       await Promise.all(dying);
-      await crew.untilReady(crew.size);
+      await workers.untilReady(workers.size);
     },
   },
   {
@@ -164,14 +164,14 @@ export const faults: readonly Fault[] = [
     name: 'worker clocks 15 minutes ahead and 1 hour behind',
     short: 1,
     full: 5,
-    inject: ({ crew, disturbances, long }, times) =>
+    inject: ({ workers, disturbances, long }, times) =>
       repeat(times, () =>
         disturbances.skewed(clockSkews, async () => {
-          crew.becomes(...clockSkews.map((skew) => ({ skew })));
-          await crew.replaceAll('SIGTERM');
+          workers.becomes(...clockSkews.map((skew) => ({ skew })));
+          await workers.replaceAll('SIGTERM');
           await sleep(long ? 4_000 : 2_000);
-          crew.becomes();
-          await crew.replaceAll('SIGTERM');
+          workers.becomes();
+          await workers.replaceAll('SIGTERM');
         }),
       ),
   },
@@ -179,10 +179,10 @@ export const faults: readonly Fault[] = [
     name: 'SIGTERM under load',
     short: 1,
     full: 20,
-    inject: ({ crew }, times) =>
+    inject: ({ workers }, times) =>
       repeat(times, async () => {
         await sleep(500);
-        const seconds = (await crew.replaceAll('SIGTERM')) / 1_000;
+        const seconds = (await workers.replaceAll('SIGTERM')) / 1_000;
         if (seconds > 40) throw new Error(`the workers took ${seconds} s to end`);
       }),
   },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WorkerAddress } from './crew.ts';
+import type { WorkerAddress } from './workers.ts';
 
 /** Credits that were added to an account; times are milliseconds since 1970 by the suite's own clock. */
 export interface AddedCredits {
@@ -18,7 +18,7 @@ export interface AddedCredits {
 const gap = 2_500;
 const credits = 1;
 /** A client gives up then, and tries again. Milliseconds. */
-const patience = 70_000;
+const maxWait = 70_000;
 
 export interface FundingDeps {
   readonly addresses: () => readonly WorkerAddress[];
@@ -53,7 +53,7 @@ export function startFunding({ addresses, key, userId }: FundingDeps) {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': reference },
         body: JSON.stringify(body),
-        signal: AbortSignal.timeout(patience),
+        signal: AbortSignal.timeout(maxWait),
       });
       return { status: response.status, body: await response.json() };
     } catch {

@@ -4,7 +4,6 @@ import { createFollowUp } from './abandoned.ts';
 import { clockAndDnsFaults } from './clock-and-dns-faults.ts';
 import { startCluster } from './cluster.ts';
 import { compileWorker } from './compile.ts';
-import { createCrew } from './crew.ts';
 import { createDisturbances } from './disturbances.ts';
 import { atOnce, eventFaults } from './event-faults.ts';
 import { faults } from './faults.ts';
@@ -19,6 +18,7 @@ import { runRow } from './row.ts';
 import { createSoak } from './soak.ts';
 import { describeStalls, type Row, table, writeRows } from './stalls.ts';
 import { registerWebhooks } from './webhooks.ts';
+import { startWorkers } from './workers.ts';
 
 const { values } = parseArgs({
   options: {
@@ -57,7 +57,7 @@ async function main(): Promise<Row[]> {
   const disturbances = createDisturbances();
   cluster.onElection(disturbances.elected);
   const upstream = await startModelUpstream(random);
-  const crew = createCrew(
+  const workers = startWorkers(
     await compileWorker(),
     {
       entry,
@@ -71,8 +71,8 @@ async function main(): Promise<Row[]> {
   );
   const rows: Row[] = [];
   try {
-    const scene = { cluster, crew, random, disturbances, memberClocks, long: values.full };
-    const money = await createMoney({ cluster, crew, upstream, random, secretKey });
+    const scene = { cluster, workers, random, disturbances, memberClocks, long: values.full };
+    const money = await createMoney({ cluster, workers, upstream, random, secretKey });
     const around = { receivers, webhooks, retryDelays, followUp: createFollowUp(cluster), money };
     const eventsPerSecond = Number(values.rate ?? (values.soak ? rates.soak : rates.rows));
     const ofEvents =
@@ -85,14 +85,14 @@ async function main(): Promise<Row[]> {
     for (const fault of values.soak ? [soak.fault] : meant) {
       const started = performance.now();
       const row = await runRow(fault, values.full ? fault.full : fault.short, scene, { ...around, eventsPerSecond });
-      if (values.soak) soak.judge(row, crew);
+      if (values.soak) soak.judge(row, workers);
       const took = Math.round((performance.now() - started) / 1_000);
       console.log(`${fault.name}: ${summary(row)} · ${describeStalls(row.stalls)} (${took} s)`);
       for (const note of row.notes.slice(0, 5)) console.log(`  ${note}`);
       rows.push(row);
     }
   } finally {
-    await crew.dismiss();
+    await workers.stop();
     await receivers.stop();
     await upstream.close();
     await cluster.stop();

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Crew } from './crew.ts';
+import type { Workers } from './workers.ts';
 
 /** A publication that was refused, or not answered, and never tried again. */
 export interface Abandoned {
@@ -12,7 +12,7 @@ export interface Abandoned {
 const passing = ['database_unavailable', 'publish_unconfirmed', 'shutting_down', 'the worker died'];
 
 /** A publisher that goes on whatever breaks, and publishes again with the same key until it is told yes; now and then it gives up instead. */
-export function startLoad(crew: Crew, eventsPerSecond: number) {
+export function startLoad(workers: Workers, eventsPerSecond: number) {
   /** When the event of each id was accepted. Milliseconds since 1970. */
   const accepted = new Map<string, number>();
   const abandoned: Abandoned[] = [];
@@ -24,7 +24,7 @@ export function startLoad(crew: Crew, eventsPerSecond: number) {
   let published = 0;
 
   async function publish(idempotencyKey: string, data: Record<string, unknown>) {
-    const reply = await crew.publish({ idempotencyKey, data });
+    const reply = await workers.publish({ idempotencyKey, data });
     if (reply.error !== 'the worker died') longestAnswer = Math.max(longestAnswer, reply.took);
     if (reply.error !== undefined && !passing.includes(reply.error)) notes.push(`publish failed: ${reply.error}`);
     return reply;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { SeenCall } from './calls.ts';
-import { type AccountBooks, bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
+import { type AccountLedger, ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
 import { costOf } from './money-options.ts';
 
 const call: SeenCall = {
@@ -66,12 +66,12 @@ describe('the usage record of a call in the fault suite', () => {
   });
 });
 
-type Entry = AccountBooks['entries'][number];
+type Entry = AccountLedger['entries'][number];
 
-describe('the books of an account of the fault suite', () => {
+describe('the ledger of an account of the fault suite', () => {
   const added = { entryId: 'top_up:1', userId: 'usr_rich', amount: 1_000_000, sentAt: 0, confirmedAt: 1 };
   const sums = { requests: 1, ...used, cachedInputTokens: 0, images: 0, seconds: 0, characters: 0 };
-  const books: AccountBooks = {
+  const ledger: AccountLedger = {
     userId: 'usr_rich',
     balance: 1_000_000 - costOf(used),
     entries: [
@@ -84,29 +84,29 @@ describe('the books of an account of the fault suite', () => {
   };
 
   it('agree when balance, entries, records and counters match', () => {
-    expect(bookFaults(books, [added])).to.deep.equal([]);
+    expect(ledgerFaults(ledger, [added])).to.deep.equal([]);
   });
 
   it('do not agree when a charge is missing, doubled or wrong, a top-up is missing or unknown, or the balance is wrong', () => {
-    const [topUp, charge] = books.entries as [Entry, Entry];
+    const [topUp, charge] = ledger.entries as [Entry, Entry];
     const withEntries = (...entries: Entry[]) => ({
-      ...books,
+      ...ledger,
       entries,
       balance: entries.reduce((sum, { amount }) => sum + amount, 0),
     });
-    expect(bookFaults(withEntries(topUp), [added]), 'not charged').to.have.length(1);
-    expect(bookFaults(withEntries(charge), [added]), 'not added').to.have.length(1);
-    expect(bookFaults(withEntries(topUp, { ...charge, amount: -1 }), [added]), 'otherwise').to.have.length(1);
+    expect(ledgerFaults(withEntries(topUp), [added]), 'not charged').to.have.length(1);
+    expect(ledgerFaults(withEntries(charge), [added]), 'not added').to.have.length(1);
+    expect(ledgerFaults(withEntries(topUp, { ...charge, amount: -1 }), [added]), 'otherwise').to.have.length(1);
     const twice = withEntries(topUp, charge, { ...charge, _id: 'use_2' });
-    expect(bookFaults(twice, [added]), 'charged twice').to.have.length(1);
-    expect(bookFaults(books, []), 'added by nobody').to.have.length(1);
-    expect(bookFaults({ ...books, balance: 1 }, [added]), 'balance').to.have.length(1);
+    expect(ledgerFaults(twice, [added]), 'charged twice').to.have.length(1);
+    expect(ledgerFaults(ledger, []), 'added by nobody').to.have.length(1);
+    expect(ledgerFaults({ ...ledger, balance: 1 }, [added]), 'balance').to.have.length(1);
   });
 
   it('do not agree when counters miss a call or count it twice', () => {
-    expect(bookFaults({ ...books, counters: [] }, [added])).to.have.length(1);
-    expect(bookFaults({ ...books, counters: [sums, sums] }, [added])).to.have.length(1);
-    expect(bookFaults({ ...books, days: [] }, [added])).to.have.length(1);
+    expect(ledgerFaults({ ...ledger, counters: [] }, [added])).to.have.length(1);
+    expect(ledgerFaults({ ...ledger, counters: [sums, sums] }, [added])).to.have.length(1);
+    expect(ledgerFaults({ ...ledger, days: [] }, [added])).to.have.length(1);
   });
 });
 

@@ -1,11 +1,11 @@
 import type { LedgerDocument } from '../../src/accounting/credits/model.ts';
 import type { PeriodDocument, UsageDocument, UsageSums } from '../../src/accounting/usage/model.ts';
 import type { SeenCall } from './calls.ts';
-import type { WorkerEnd } from './crew.ts';
 import type { Disturbance } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
 import type { UpstreamAnswer } from './model-upstream.ts';
 import { costOf } from './money-options.ts';
+import type { WorkerEnd } from './workers.ts';
 
 type Times = { readonly from: number; readonly to: number };
 type StoredCall = Pick<
@@ -70,7 +70,7 @@ export function recordFaults({ call, answers, records, mayBeLost }: RecordedCall
 }
 
 /** An account as the database has it. */
-export interface AccountBooks {
+export interface AccountLedger {
   readonly userId: string;
   /** Micro-credits; `undefined` where there is no balance. */
   readonly balance: number | undefined;
@@ -89,9 +89,9 @@ function totals(sums: readonly Pick<UsageSums, 'requests' | 'inputTokens' | 'out
   return `${sumOf(sums.map(({ requests }) => requests))} calls, ${input} and ${output} tokens`;
 }
 
-/** What of an account's books does not agree: entries with records and with what was added, balance and counters with both. Pure. */
-export function bookFaults(books: AccountBooks, added: readonly AddedCredits[]): string[] {
-  const { userId, balance = 0, entries, records, counters, days } = books;
+/** What of an account's ledger does not agree: entries with records and with what was added, balance and counters with both. Pure. */
+export function ledgerFaults(ledger: AccountLedger, added: readonly AddedCredits[]): string[] {
+  const { userId, balance = 0, entries, records, counters, days } = ledger;
   const found: string[] = [];
   const sum = sumOf(entries.map(({ amount }) => amount));
   if (sum !== balance) found.push(`${userId} has a balance of ${balance}, and its ledger comes to ${sum}`);

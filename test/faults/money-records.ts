@@ -10,7 +10,7 @@ import {
 import { createUsageService } from '../../src/accounting/usage/service.ts';
 import type { EventDocument } from '../../src/events/model.ts';
 import { silentLogger } from '../support/logger.ts';
-import type { AccountBooks } from './money-ledger.ts';
+import type { AccountLedger } from './money-ledger.ts';
 
 const prefix = 'gateway_';
 
@@ -60,7 +60,7 @@ export function openRecords(connection: Connection) {
       return found;
     },
 
-    async booksOf(userId: string, records: readonly UsageDocument[]): Promise<AccountBooks> {
+    async ledgerOf(userId: string, records: readonly UsageDocument[]): Promise<AccountLedger> {
       const [account, entries, counted, days] = await Promise.all([
         balances.findById(userId).lean(),
         ledger.find({ userId }).lean(),

@@ -1,12 +1,10 @@
 import { createModelGateway, scopes } from '../../src/index.ts';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
-import type { Bystander, BystanderVerdict, DisturbancesSoFar } from './bystander.ts';
 import { type SeenCall, startCalls } from './calls.ts';
 import type { Cluster } from './cluster.ts';
-import type { Crew } from './crew.ts';
 import { type AddedCredits, startFunding } from './funding.ts';
 import type { ModelUpstream } from './model-upstream.ts';
-import { bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
+import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
 import {
   accounts,
   allowanceInMicro,
@@ -18,7 +16,9 @@ import {
   thresholds,
 } from './money-options.ts';
 import { openRecords } from './money-records.ts';
+import type { DisturbancesSoFar, ParallelLoad, ParallelLoadVerdict } from './parallel-load.ts';
 import type { Random } from './random.ts';
+import type { Workers } from './workers.ts';
 
 /** What accounts other than `poor` begin with. Credits. */
 const plenty = 1_000_000;
@@ -29,7 +29,7 @@ const users = Object.values(accounts);
 
 export interface MoneyDeps {
   readonly cluster: Cluster;
-  readonly crew: Crew;
+  readonly workers: Workers;
   readonly upstream: ModelUpstream;
   readonly random: Random;
   readonly secretKey: string;
@@ -61,8 +61,8 @@ async function openAccounts({ cluster, upstream, secretKey }: MoneyDeps) {
 }
 
 /** Model calls and payments beside the deliveries, with a ledger of their own. What is found wrong is told once. */
-export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
-  const { cluster, crew, upstream, random } = deps;
+export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
+  const { cluster, workers, upstream, random } = deps;
   const { keys, billing, given } = await openAccounts(deps);
   const records = openRecords(cluster.connection);
   const calls: SeenCall[] = [];
@@ -90,16 +90,16 @@ export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
     }
     for (const userId of users) {
       const own = [...byRequest.values()].flat().filter((record) => record.userId === userId);
-      const books = await records.booksOf(userId, own);
+      const ledger = await records.ledgerOf(userId, own);
       found.push(
-        ...bookFaults(
-          books,
+        ...ledgerFaults(
+          ledger,
           added.filter((one) => one.userId === userId),
         ),
       );
       if (userId !== accounts.rich) continue;
       const published = await records.publishedThresholds(userId);
-      found.push(...thresholdFaults(books.days, published, { quota: dailyQuota, thresholds }));
+      found.push(...thresholdFaults(ledger.days, published, { quota: dailyQuota, thresholds }));
     }
     return found;
   }
@@ -113,7 +113,7 @@ export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
 
   return {
     begin() {
-      const { addresses } = crew;
+      const { addresses } = workers;
       load = startCalls({ addresses, keys, random });
       funding = startFunding({ addresses, key: billing, userId: accounts.poor });
     },
@@ -135,8 +135,8 @@ export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
       notes.push(...(funding?.notes ?? []));
     },
 
-    async verdict({ all: disturbances, skews, stops }: DisturbancesSoFar): Promise<BystanderVerdict> {
-      const ends = crew.ends();
+    async verdict({ all: disturbances, skews, stops }: DisturbancesSoFar): Promise<ParallelLoadVerdict> {
+      const ends = workers.ends();
       const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
       const certain = received.filter((call) => !mayBeLost(call, ends, disturbances)).map(({ id }) => id);
       const left = await records.settled(certain, settleWithin);

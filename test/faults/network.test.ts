@@ -38,7 +38,7 @@ describe('the network of the fault suite', () => {
         socket.write(bytes);
       });
     });
-    network = createNetwork('bystander');
+    network = createNetwork('spared');
     const known = await network.addMember(0, await listenOn(member));
     address = Number(known.split(':')[1]);
   });
@@ -145,21 +145,21 @@ describe('the network of the fault suite', () => {
     expect(performance.now() - started).to.be.within(75, 2_000);
   });
 
-  it('distinguishes members from clients, and spares the bystander', async () => {
+  it('distinguishes members from clients, and spares the app that nothing is to happen to', async () => {
     const other = createServer((socket) => socket.on('error', () => {}));
     const port = await listenOn(other);
     await network.addMember(1, port);
     const fromMember = await open({ hello: 1, hostInfo: `host:${port}` });
-    const bystander = await open({ hello: 1, client: { application: { name: 'bystander' } } });
+    const spared = await open({ hello: 1, client: { application: { name: 'spared' } } });
     const client = await open();
-    for (const one of [fromMember, bystander, client]) await one.isReady();
+    for (const one of [fromMember, spared, client]) await one.isReady();
     network.inject({ action: 'cut', on: ({ from, to }) => from === 1 && to === 0 });
     await until(() => fromMember.socket.destroyed);
     network.inject({ action: 'cut' });
     await until(() => client.socket.destroyed);
-    bystander.socket.write(ping);
-    await bystander.hasAnswer();
-    expect(bystander.socket.destroyed).to.equal(false);
+    spared.socket.write(ping);
+    await spared.hasAnswer();
+    expect(spared.socket.destroyed).to.equal(false);
     other.close();
   });
 

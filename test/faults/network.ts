@@ -56,8 +56,8 @@ export interface Network {
   close(): Promise<void>;
 }
 
-/** @param bystander the `appName` of clients that nothing happens to */
-export function createNetwork(bystander?: string): Network {
+/** @param sparedApp the `appName` of clients that nothing happens to */
+export function createNetwork(sparedApp?: string): Network {
   const servers: Server[] = [];
   const members = new Map<number, number>();
   const open = new Set<OpenLink>();
@@ -90,7 +90,7 @@ export function createNetwork(bystander?: string): Network {
     const one: OpenLink = {
       link: new Link(client, server, (direction) => treatmentOf(one, direction)),
       route: { to, ...(from !== undefined && { from }) },
-      isSpared: bystander !== undefined && appName === bystander,
+      isSpared: sparedApp !== undefined && appName === sparedApp,
     };
     open.add(one);
     const ended = new Set<Socket>();

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
 import type { FollowUp } from './abandoned.ts';
-import type { Bystander } from './bystander.ts';
 import type { Cluster } from './cluster.ts';
 import type { Fault, Scene } from './faults.ts';
 import { verify } from './ledger.ts';
 import { startLoad } from './load.ts';
+import type { ParallelLoad } from './parallel-load.ts';
 import type { Receivers } from './receivers.ts';
 import { longestFirstArrival, type Row } from './stalls.ts';
 
@@ -15,12 +15,12 @@ const quietFor = 60_000;
 const settleWithin = 600_000;
 
 /** What a row is run with, beside where its fault happens. */
-export interface Surroundings {
+export interface RowContext {
   readonly receivers: Receivers;
   readonly webhooks: readonly { readonly id: string; readonly name: string }[];
   readonly retryDelays: readonly number[];
   readonly followUp: FollowUp;
-  readonly money: Bystander;
+  readonly money: ParallelLoad;
   readonly eventsPerSecond: number;
 }
 
@@ -60,13 +60,13 @@ async function recorded({ connection }: Cluster, ids: string[]) {
 }
 
 /** Makes a fault happen so many times under load, and judges what came of everything. */
-export async function runRow(fault: Fault, times: number, scene: Scene, around: Surroundings): Promise<Row> {
-  const { cluster, crew, disturbances } = scene;
-  const { receivers, money } = around;
+export async function runRow(fault: Fault, times: number, scene: Scene, context: RowContext): Promise<Row> {
+  const { cluster, workers, disturbances } = scene;
+  const { receivers, money } = context;
   const undisturbed = disturbances.all.length;
   const arrivedBefore = receivers.arrivals.length;
-  await crew.untilReady(crew.size);
-  const load = startLoad(crew, around.eventsPerSecond);
+  await workers.untilReady(workers.size);
+  const load = startLoad(workers, context.eventsPerSecond);
   money.begin();
   const atRest = async (run: () => Promise<void>) => {
     await Promise.all([load.pause(), money.pause()]);
@@ -83,18 +83,18 @@ export async function runRow(fault: Fault, times: number, scene: Scene, around: 
   const { line, wrong } = await money.verdict(disturbances);
   console.log(`  ${line}`);
 
-  const { stored, notes } = await around.followUp(load.abandoned);
+  const { stored, notes } = await context.followUp(load.abandoned);
   const accepted = [...new Set([...load.accepted.keys(), ...stored])];
   const { events, deliveries, locks } = await recorded(cluster, accepted);
   const arrivals = receivers.arrivals.slice(arrivedBefore);
   const tally = verify({
     faults: times,
-    webhooks: around.webhooks,
+    webhooks: context.webhooks,
     accepted,
     events,
     deliveries,
     arrivals,
-    retryDelays: around.retryDelays,
+    retryDelays: context.retryDelays,
     disturbances: disturbances.all.slice(undisturbed),
     publisherNotes: [...load.notes, ...notes, ...wrong, ...(locks > 0 ? [`${locks} jobs were left locked`] : [])],
   });

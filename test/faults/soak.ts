@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Crew } from './crew.ts';
 import type { Fault, LoadedScene } from './faults.ts';
 import { canTellGrowth, growth, handlesOf, type Reading, timersOf } from './flatness.ts';
 import type { Tally } from './ledger.ts';
+import type { Workers } from './workers.ts';
 
 /** How often something goes wrong. Milliseconds. */
 const faultEvery = 20_000;
@@ -23,8 +23,8 @@ export function createSoak(rows: readonly Fault[], minutes: number) {
   const harmless = rows.filter(({ name }) => !endsWorkers.test(name));
   const deadly = rows.filter(({ name }) => endsWorkers.test(name));
 
-  async function measure(crew: Crew, minutesIn: number): Promise<void> {
-    for (const reading of await crew.readings()) {
+  async function measure(workers: Workers, minutesIn: number): Promise<void> {
+    for (const reading of await workers.readings()) {
       readings.set(reading.pid, [...(readings.get(reading.pid) ?? []), reading]);
       const { pid, rss, heapUsed, handles, warnings } = reading;
       const [inAll, heap] = [rss, heapUsed].map((bytes) => (bytes / 1024 / 1024).toFixed(1));
@@ -51,7 +51,7 @@ export function createSoak(rows: readonly Fault[], minutes: number) {
       measured = performance.now();
       await scene.atRest(async () => {
         await sleep(calm);
-        await measure(scene.crew, Math.round((measured - started) / minute));
+        await measure(scene.workers, Math.round((measured - started) / minute));
       });
     }
     return faults;
@@ -69,8 +69,8 @@ export function createSoak(rows: readonly Fault[], minutes: number) {
   return {
     fault,
     /** Adds what was made to happen, and what grew in the workers that lived to the end. */
-    judge(row: Tally, crew: Crew): void {
-      const lasting = crew.workers().map(({ pid = 0 }) => readings.get(pid) ?? []);
+    judge(row: Tally, workers: Workers): void {
+      const lasting = workers.running().map(({ pid = 0 }) => readings.get(pid) ?? []);
       const judged = lasting.filter(canTellGrowth);
       const grown = judged.flatMap(growth);
       const unjudged = lasting.length - judged.length;

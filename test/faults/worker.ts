@@ -5,8 +5,8 @@ import type { ModelGateway } from '../../src/index.ts';
 import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import { armCrash } from './crash-points.ts';
-import type { Control } from './crew.ts';
 import { moneyOptions } from './money-options.ts';
+import type { Control } from './workers.ts';
 
 /** What a worker process is told, as JSON in PROCESS_CONFIG. */
 export interface WorkerConfig {

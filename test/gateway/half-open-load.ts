@@ -18,7 +18,7 @@ const retryDelay = 1_000;
 /** Accounts whose first call here comes during the load. */
 const newcomers = 30;
 /** How long after the load what it left behind is waited for. Milliseconds. */
-const patience = 20_000;
+const maxWait = 20_000;
 
 /** What is under load, each with a time that is measured. */
 const kinds = ['request', 'write', 'model', 'firstModel', 'attempt', 'publish', 'first', 'retry', 'charge'] as const;
@@ -226,7 +226,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
   return {
     async finish() {
       isOver = true;
-      giveUpAt = performance.now() + patience;
+      giveUpAt = performance.now() + maxWait;
       await Promise.all(loops);
       while (underWay.size > 0) await Promise.all(underWay);
       const endedAt = performance.now();

@@ -12,15 +12,15 @@ import {
   upstreamKey,
 } from './canaries.ts';
 import { runEverything } from './everything.ts';
-import { createWitness } from './witness.ts';
+import { createLeakScanner } from './leak-scanner.ts';
 
 describe('secrets, while the whole product runs and fails', function () {
   this.timeout(60_000);
-  const witness = createWitness();
+  const scanner = createLeakScanner();
   let run: Awaited<ReturnType<typeof runEverything>>;
 
   before(async () => {
-    run = await runEverything(witness);
+    run = await runEverything(scanner);
   });
   after(() => run.close());
 
@@ -30,7 +30,7 @@ describe('secrets, while the whole product runs and fails', function () {
     expect([...run.errors]).to.include.members(['secret_unreadable', 'invalid_options']);
     expect(run.received).to.be.above(10);
     expect(run.relayed).to.be.above(10);
-    const places = new Set(witness.records.map(({ where }) => where));
+    const places = new Set(scanner.records.map(({ where }) => where));
     expect([...places]).to.include.members([
       'log',
       'stand-alone log',
@@ -47,7 +47,7 @@ describe('secrets, while the whole product runs and fails', function () {
   });
 
   it('are searched for in the log lines of requests and attempts', () => {
-    const lines = witness.records.filter(({ where }) => where === 'stand-alone log').map(({ text }) => text);
+    const lines = scanner.records.filter(({ where }) => where === 'stand-alone log').map(({ text }) => text);
     for (const part of ['"operation":"createChatCompletion"', '"msg":"delivery attempt"', '"upstream":"up"']) {
       expect(lines.some((line) => line.includes(part))).to.equal(true, part);
     }
@@ -69,13 +69,13 @@ describe('secrets, while the whole product runs and fails', function () {
   ];
   for (const [name, value, allowed] of canaries) {
     it(`do not appear in plain text where they do not belong: ${name}`, () => {
-      expect(witness.places(value()).filter((place) => !allowed?.test(place))).to.deep.equal([]);
+      expect(scanner.places(value()).filter((place) => !allowed?.test(place))).to.deep.equal([]);
     });
   }
 
   it('are found where they belong: the upstream gets its key, and the creation of an API key shows it', () => {
-    expect(witness.places(upstreamKey)).to.deep.equal(['upstream']);
-    expect(witness.places(run.apiKey)).to.deep.equal(['creation of the key']);
+    expect(scanner.places(upstreamKey)).to.deep.equal(['upstream']);
+    expect(scanner.places(run.apiKey)).to.deep.equal(['creation of the key']);
   });
 
   for (const [how, hide] of [
@@ -86,7 +86,7 @@ describe('secrets, while the whole product runs and fails', function () {
     ['in bytes', (text: string) => Buffer.from(`x${text}y`)],
   ] as const) {
     it(`are found by the search ${how}`, () => {
-      const other = createWitness();
+      const other = createLeakScanner();
       other.saw('here', hide(secret));
       expect(other.places(secret)).to.deep.equal(['here']);
     });

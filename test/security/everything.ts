@@ -21,7 +21,7 @@ import {
   secret,
   upstreamKey,
 } from './canaries.ts';
-import { listenIn, type Witness } from './witness.ts';
+import { type LeakScanner, scanOutput } from './leak-scanner.ts';
 
 const event = {
   type: 'credits.low',
@@ -29,21 +29,21 @@ const event = {
   data: { user_id: 'usr_1', credits_remaining: 1, threshold: 5 },
 } as const;
 
-/** Runs the whole product, well and ill, and shows the witness all that it writes anywhere. */
-export async function runEverything(witness: Witness) {
+/** Runs the whole product, well and ill, and shows the scanner all that it writes anywhere. */
+export async function runEverything(scanner: LeakScanner) {
   // the lines of the stand-alone server, too
   const [asJson, asText] = [undefined, { colours: true }].map((readable) =>
     faultTolerant(
       createLogger(
         { level: 'info', ...(readable && { readable }) },
-        { write: (line) => witness.saw('stand-alone log', line) },
+        { write: (line) => scanner.saw('stand-alone log', line) },
       ),
     ),
   ) as [Logger, Logger];
   const at =
     (level: keyof Logger): Logger['info'] =>
     (...line) => {
-      witness.saw('log', line);
+      scanner.saw('log', line);
       asJson[level](...line);
       asText[level](...line);
     };
@@ -68,9 +68,9 @@ export async function runEverything(witness: Witness) {
       ...(body === undefined ? {} : { body: text }),
     }).catch((error) => error);
     if (response instanceof Error) return undefined;
-    witness.saw('response', [response.status, [...response.headers]]);
+    scanner.saw('response', [response.status, [...response.headers]]);
     const answer = await response.text().catch(() => '');
-    witness.saw('response', answer);
+    scanner.saw('response', answer);
     statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
     return answer.startsWith('{') ? JSON.parse(answer) : answer;
   }
@@ -79,7 +79,7 @@ export async function runEverything(witness: Witness) {
     try {
       await work();
     } catch (error) {
-      witness.saw('error', error);
+      scanner.saw('error', error);
       errors.add(String((error as { code?: unknown }).code));
     }
   }
@@ -93,7 +93,7 @@ export async function runEverything(witness: Witness) {
   }
 
   async function serve(gateway: ModelGateway): Promise<string> {
-    witness.saw('gateway', gateway);
+    scanner.saw('gateway', gateway);
     const server = await listen(express().use(gateway.router));
     closing.unshift(server.close, gateway.close);
     return server.url;
@@ -184,11 +184,11 @@ export async function runEverything(witness: Witness) {
   async function dump(): Promise<void> {
     for (const { collectionName } of (await connection.db?.collections()) ?? []) {
       const documents = await connection.collection(collectionName).find().toArray();
-      for (const document of documents) witness.saw(`database ${collectionName}`, mongo.BSON.serialize(document));
+      for (const document of documents) scanner.saw(`database ${collectionName}`, mongo.BSON.serialize(document));
     }
   }
 
-  const stop = listenIn(witness);
+  const stop = scanOutput(scanner);
   const mongoUri = freshUri();
   connection = await mongoose.createConnection(mongoUri, { appName }).asPromise();
   admin = await mongoose.createConnection(mongoUri).asPromise();
@@ -213,8 +213,8 @@ export async function runEverything(witness: Witness) {
   await gateway.start();
   const created = await gateway.keys.create({ userId: 'usr_1', name: 'canary' });
   apiKey = created.key;
-  witness.saw('creation of the key', created);
-  witness.saw('keys', await gateway.keys.list('usr_1'));
+  scanner.saw('creation of the key', created);
+  scanner.saw('keys', await gateway.keys.list('usr_1'));
 
   const hookUrl = `${receiver.url}?token=${inWebhookUrl}`;
   const { id } = await call('POST', '/v1/webhooks', { url: hookUrl, events: [event.type], secret });
@@ -232,20 +232,20 @@ export async function runEverything(witness: Witness) {
   await connection.collection('gateway_webhooks').updateOne({ _id: id }, { $set: { secret: 'v1.k1.AA.AA.AA' } });
   await gateway.publish(event);
   await failing(() => gateway.webhooks.rotateSecret('usr_1', id, { secret: rotated }));
-  const patience = performance.now() + 10_000;
-  const isTold = () => witness.records.some(({ text }) => text.includes('an attempt could not be made'));
-  while (!isTold() && performance.now() < patience) {
+  const deadline = performance.now() + 10_000;
+  const isTold = () => scanner.records.some(({ text }) => text.includes('an attempt could not be made'));
+  while (!isTold() && performance.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  witness.saw('resealing', await gateway.webhooks.reseal());
-  witness.saw('webhook', await gateway.webhooks.get('usr_2', first));
+  scanner.saw('resealing', await gateway.webhooks.reseal());
+  scanner.saw('webhook', await gateway.webhooks.get('usr_2', first));
   await wrongStarts(mongoUri);
   await hostThatFails(mongoUri);
   await dump();
 
-  for (const delivery of receiver.received) witness.saw('receiver', [delivery.headers, delivery.body.toString()]);
+  for (const delivery of receiver.received) scanner.saw('receiver', [delivery.headers, delivery.body.toString()]);
   for (const request of upstream.requests) {
-    witness.saw('upstream', [request.path, request.rawHeaders, request.body.toString()]);
+    scanner.saw('upstream', [request.path, request.rawHeaders, request.body.toString()]);
   }
   stop();
   return {

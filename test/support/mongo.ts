@@ -19,7 +19,7 @@ const dropping = new Map<Connection, Promise<unknown>>();
  * How long they are waited for at the end: one is held by the transaction of a process that a test has killed until the
  * server gives that up, after 60 to 90 s. A server of our own is stopped before. Milliseconds.
  */
-const patience = () => (process.env.TEST_MONGODB_URI ? 100_000 : 5_000);
+const maxWait = () => (process.env.TEST_MONGODB_URI ? 100_000 : 5_000);
 
 /** How long after the last test something may still keep the process from ending. Milliseconds. */
 const longestEnd = 60_000;
@@ -57,7 +57,7 @@ export const mochaHooks = {
   async afterAll(this: Mocha.Context): Promise<void> {
     this.timeout(120_000);
     // waits no longer than that
-    await Promise.race([Promise.all(dropping.values()), sleep(patience(), undefined, { ref: false })]);
+    await Promise.race([Promise.all(dropping.values()), sleep(maxWait(), undefined, { ref: false })]);
     // the server of a parallel process ends with it
     if (!isParallel) await stop();
     await Promise.all([...dropping.keys()].map((connection) => connection.close(true)));

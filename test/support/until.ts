@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** How long is waited for what ought to happen at once; only a failure takes that long. Milliseconds. */
-const patience = 30_000;
+const maxWait = 30_000;
 
 /** Asks again and again until the answer `holds`, and returns it. */
 export async function eventually<T>(
   ask: () => T | Promise<T>,
   holds: (answer: T) => boolean,
-  within = patience,
+  within = maxWait,
 ): Promise<T> {
   const deadline = performance.now() + within;
   for (;;) {
@@ -20,7 +20,7 @@ export async function eventually<T>(
 }
 
 /** Resolves when it is so, in the sense of an `if`. @param what to say of it when that takes too long */
-export async function until(isSo: () => unknown, within = patience, what?: string): Promise<void> {
+export async function until(isSo: () => unknown, within = maxWait, what?: string): Promise<void> {
   const deadline = performance.now() + within;
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`not within ${within} ms: ${what ?? isSo}`);

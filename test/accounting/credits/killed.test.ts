@@ -38,10 +38,10 @@ describe('an account that spends through three processes, two of which are kille
         },
       );
       const ofSurvivor = answered.filter(({ url }) => url === survivor.url);
-      await scene.books.settled(ofSurvivor, 120_000);
+      await scene.balances.settled(ofSurvivor, 120_000);
       for (const { child } of [victim, counting]) expect(child.signalCode, 'how it ended').to.equal('SIGKILL');
-      const left = await scene.books.expectEven();
-      await scene.books.expectRecorded(
+      const left = await scene.balances.expectEven();
+      await scene.balances.expectRecorded(
         answered.filter(({ url, endedAt }) => endedAt < (diedAt.get(url) ?? Number.POSITIVE_INFINITY) - lastMoments),
       );
       expect(refused, 'refused').to.be.above(0);

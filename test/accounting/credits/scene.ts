@@ -1,8 +1,8 @@
 import mongoose from 'mongoose';
 import { createRandom } from '../../faults/random.ts';
 import { createGateway, newSecretKey } from '../../support/gateway.ts';
-import { openBooks } from './books.ts';
 import { type CrowdOutcome, callTogether } from './crowd.ts';
+import { expectedBalances } from './expected-balances.ts';
 import { startMeteredUpstream } from './metered-upstream.ts';
 import { startProcess } from './processes.ts';
 
@@ -42,7 +42,7 @@ export async function openScene(uri: string, seed: number, count: number) {
   await till.credits?.topUp({ userId, credits: topUps.first, reference: 'first' });
   const { key } = await till.keys.create({ userId });
   const processes = await Promise.all(Array.from({ length: count }, () => startProcess({ uri, options })));
-  const books = openBooks(connection, { userId, prices, toppedUp: topUps.first + topUps.second, quota });
+  const balances = expectedBalances(connection, { userId, prices, toppedUp: topUps.first + topUps.second, quota });
   const paidAfter = 100 + random.below(300);
   const pay = () =>
     till.payments.completed({
@@ -58,7 +58,7 @@ export async function openScene(uri: string, seed: number, count: number) {
     upstream,
     connection,
     processes,
-    books,
+    balances,
     /** Has eight clients make 250 calls each, while this happens. */
     async spend(...incidents: Incident[]): Promise<CrowdOutcome> {
       const upcoming = incidents.toSorted((a, b) => a.afterCalls - b.afterCalls);

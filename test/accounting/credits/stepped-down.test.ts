@@ -25,10 +25,10 @@ describe('an account that spends through two processes while the primary of the 
         happen: () => cluster.admin.command({ replSetStepDown: 10, force: true }),
       });
       expect((await cluster.primary()).node.host, 'primary').to.not.equal(before);
-      await scene.books.settled(answered, 120_000);
-      const left = await scene.books.expectEven();
-      await scene.books.expectRecorded(answered);
-      expect(await scene.books.records(), 'records').to.equal(scene.upstream.requests.length);
+      await scene.balances.settled(answered, 120_000);
+      const left = await scene.balances.expectEven();
+      await scene.balances.expectRecorded(answered);
+      expect(await scene.balances.records(), 'records').to.equal(scene.upstream.requests.length);
       expect(refused, 'refused').to.be.above(0);
       expect(left / 1_000_000, 'credits left').to.be.within(-2 * overdraft, 0);
       const calls = scene.upstream.requests.length;

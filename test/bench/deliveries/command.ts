@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import mongoose from 'mongoose';
 import { CommandProcess } from '../../cli/command.ts';
-import { nodeOptionsForProfile, type Target } from './bed.ts';
+import { nodeOptionsForProfile, type Target } from './setup.ts';
 import { cpuOf, mongodUsage, type Usage } from './usage.ts';
 
 /** The stand-alone command, with an embedded MongoDB of its own. */

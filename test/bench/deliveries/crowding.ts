@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { storeEnded } from '../../deliveries/redeliver/recoveries/missed.ts';
 import { percentile } from '../report.ts';
-import type { Bed, Process, Published, Target } from './bed.ts';
 import { subscribe, waits } from './rows.ts';
+import type { Process, Published, Setup, Target } from './setup.ts';
 
 /** The account that the benchmark's key is of. */
 const crowding = 'usr_bench';
@@ -33,38 +33,38 @@ async function ask({ port, key }: Target, path: string, body?: object): Promise<
  * more due than there are places, and recovers four of them. What hung comes in between, and is awaited.
  */
 export async function besideCrowd(
-  bed: Bed,
+  setup: Setup,
   sender: Process,
   target: Target,
   userId: string,
   { pairs, events, perSecond }: { pairs: number; events: number; perSecond: number },
 ): Promise<{ alone: Delays; crowded: Delays }[]> {
-  await subscribe(bed, sender, userId, 1);
-  const collection = bed.connection.collection<{ _id: string }>('gateway_webhooks');
+  await subscribe(setup, sender, userId, 1);
+  const collection = setup.connection.collection<{ _id: string }>('gateway_webhooks');
   const isSubscribed = (await collection.countDocuments({ userId: crowding })) > 0;
-  if (!isSubscribed) await sender.call('subscribe', crowding, bed.urls('hang/crowd', webhooks), bed.secret);
+  if (!isSubscribed) await sender.call('subscribe', crowding, setup.urls('hang/crowd', webhooks), setup.secret);
   const stored = collection.find({ userId: crowding });
   const recovered = (await stored.limit(recoveries).toArray()).map(({ _id }) => _id);
 
   async function delays(others: number, between = async () => {}): Promise<Delays> {
-    const published = await bed.load.call<Published[]>('steadily', target, userId, events, perSecond);
+    const published = await setup.load.call<Published[]>('steadily', target, userId, events, perSecond);
     await between();
-    const arrived = (await bed.arrivals(events + others)).filter(({ path }) => !path.startsWith('/hang'));
+    const arrived = (await setup.arrivals(events + others)).filter(({ path }) => !path.startsWith('/hang'));
     const all = waits(published, arrived, 'sent');
     return { p50: percentile(all, 50), p99: percentile(all, 99) };
   }
 
   async function crowded(): Promise<Delays> {
     for (const webhookId of recovered) {
-      await storeEnded(bed.connection, webhookId, Array(recoveredEach).fill('failed'), crowding);
+      await storeEnded(setup.connection, webhookId, Array(recoveredEach).fill('failed'), crowding);
     }
-    await bed.receiver.call('hang');
-    await bed.load.call('flood', target, crowding, eventsOfCrowd, 4);
+    await setup.receiver.call('hang');
+    await setup.load.call('flood', target, crowding, eventsOfCrowd, 4);
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const begun = await Promise.all(recovered.map((id) => ask(target, `${id}/recover`, { since })));
     await sleep(500);
     return delays(eventsOfCrowd * webhooks + recoveries * recoveredEach, async () => {
-      await bed.receiver.call('answer');
+      await setup.receiver.call('answer');
       for (const [i, { id }] of begun.entries()) {
         while ((await ask(target, `${recovered[i]}/recoveries/${id}`)).state === 'running') await sleep(50);
       }

@@ -1,6 +1,6 @@
 import { percentile } from '../report.ts';
-import type { Bed, Process, Published, Target } from './bed.ts';
 import { meter, subscribe, waits } from './rows.ts';
+import type { Process, Published, Setup, Target } from './setup.ts';
 
 /** The delays of nine receivers, and what each event cost. Milliseconds. */
 export interface Nine {
@@ -15,24 +15,24 @@ export interface Nine {
  * kept waiting comes as soon as it answers again, and is awaited: it belongs to no turn.
  */
 export async function nineOthers(
-  bed: Bed,
+  setup: Setup,
   sender: Process,
   target: Target,
   userId: string,
   { turns, events, perSecond }: { turns: number; events: number; perSecond: number },
 ): Promise<{ answers: Nine; hangs: Nine }[]> {
-  await subscribe(bed, sender, userId, 9);
-  await sender.call('subscribe', userId, bed.urls(`hang/${userId}`, 1), bed.secret);
+  await subscribe(setup, sender, userId, 9);
+  await sender.call('subscribe', userId, setup.urls(`hang/${userId}`, 1), setup.secret);
 
   async function turn(tenth: 'hangs' | 'answers', count: number): Promise<Nine> {
     const hangs = tenth === 'hangs';
-    if (hangs) await bed.receiver.call('hang');
-    const cost = await meter(() => bed.usage(sender));
-    const published = await bed.load.call<Published[]>('steadily', target, userId, count, perSecond);
-    const arrived = await bed.arrivals(count * (hangs ? 9 : 10));
+    if (hangs) await setup.receiver.call('hang');
+    const cost = await meter(() => setup.usage(sender));
+    const published = await setup.load.call<Published[]>('steadily', target, userId, count, perSecond);
+    const arrived = await setup.arrivals(count * (hangs ? 9 : 10));
     const { cpu, mongod, operations } = await cost(count);
-    await bed.receiver.call('answer');
-    if (hangs) await bed.arrivals(count);
+    await setup.receiver.call('answer');
+    if (hangs) await setup.arrivals(count);
     const nine = arrived.filter(({ path }) => !path.startsWith('/hang'));
     const all = waits(published, nine, 'sent');
     return { p50: percentile(all, 50), p99: percentile(all, 99), CPU: cpu + mongod, operations };

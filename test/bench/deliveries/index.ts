@@ -1,9 +1,9 @@
 import { cpus } from 'node:os';
 import { report } from '../report.ts';
-import { openBed } from './bed.ts';
 import { largeRows } from './large-rows.ts';
 import { createRun } from './run.ts';
 import { senderRows } from './sender-rows.ts';
+import { openSetup } from './setup.ts';
 import { workerRows } from './worker-rows.ts';
 
 /** What deliveries cost, beside stock Agenda. Needs the built package: `npm run bench:deliveries`. */
@@ -16,8 +16,8 @@ const only = process.argv
   ?.slice('--only='.length)
   .split(',');
 
-const bed = await openBed();
-const run = createRun(bed, quick);
+const setup = await openSetup();
+const run = createRun(setup, quick);
 const groups = Object.entries({ ...senderRows(run), ...workerRows(run), ...largeRows(run) });
 
 for (let i = 0; i < rounds; i += 1) {
@@ -28,7 +28,7 @@ for (let i = 0; i < rounds; i += 1) {
     console.error(`  (${name}: ${((performance.now() - started) / 1_000).toFixed(0)} s)`);
   }
 }
-await bed.close();
+await setup.close();
 
 const [cpu] = cpus();
 report(

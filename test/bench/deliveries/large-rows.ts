@@ -3,19 +3,19 @@ import { pendingDeliveries } from './pending.ts';
 import { type Groups, type Run, thousands } from './run.ts';
 
 /** Very many webhooks, and very many deliveries. */
-export function largeRows({ bed, notes, quick, newUser }: Run): Groups {
+export function largeRows({ setup, notes, quick, newUser }: Run): Groups {
   /** Accounts with as many webhooks are made once. */
   let wideUsers: Promise<readonly [string, string]> | undefined;
   async function makeWideUsers(): Promise<readonly [string, string]> {
     const [thousand, tenThousand] = [newUser(), newUser()];
-    await subscribeMany(bed, thousand, 1_000);
-    await subscribeMany(bed, tenThousand, 10_000);
+    await subscribeMany(setup, thousand, 1_000);
+    await subscribeMany(setup, tenThousand, 10_000);
     return [thousand, tenThousand];
   }
 
   async function wide(): Promise<void> {
     wideUsers ??= makeWideUsers();
-    const { narrow, wide } = await wideFanOut(bed, ...(await wideUsers), newUser);
+    const { narrow, wide } = await wideFanOut(setup, ...(await wideUsers), newUser);
     notes.add('one event to 10,000 webhooks, published in', 's', wide.publish);
     notes.add('one event to 10,000 webhooks, delivered in', 's', wide.deliver);
     notes.add('one event to 10,000 webhooks, its document', 'kB', wide.document);
@@ -27,7 +27,7 @@ export function largeRows({ bed, notes, quick, newUser }: Run): Groups {
   let measurePending: ReturnType<typeof pendingDeliveries> | undefined;
 
   async function pending(): Promise<void> {
-    measurePending ??= pendingDeliveries(bed, many);
+    measurePending ??= pendingDeliveries(setup, many);
     const found = await (await measurePending)(quick ? 9 : 15);
     notes.add('claiming 200 that are due, 1,000 pending for later', 'ms', found.few);
     notes.add(`claiming 200 that are due, ${thousands(many)} pending for later`, 'ms', found.many);

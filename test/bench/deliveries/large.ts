@@ -4,8 +4,8 @@ import { newId } from '../../../src/ids.ts';
 import { createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
 import { createSecrets } from '../../../src/webhooks/secrets/secrets.ts';
-import { type Bed, now, type Process } from './bed.ts';
 import { subscribe } from './rows.ts';
+import { now, type Process, type Setup } from './setup.ts';
 
 /** The most that a fan-out ten times as wide may add to the memory of the sender. MB. */
 const flat = 64;
@@ -13,12 +13,12 @@ const flat = 64;
 const farBelow = 2_000_000;
 
 /** An account with very many webhooks, stored as the gateway stores them: creating one reads its account's others. */
-export async function subscribeMany(bed: Bed, userId: string, count: number): Promise<void> {
-  const webhooks = createWebhookModel(bed.connection, 'gateway_');
-  const secrets = createSecrets(webhooks, createSealer([bed.secretKey]));
-  const documents = bed.urls(userId, count).map((url, slot) => {
+export async function subscribeMany(setup: Setup, userId: string, count: number): Promise<void> {
+  const webhooks = createWebhookModel(setup.connection, 'gateway_');
+  const secrets = createSecrets(webhooks, createSealer([setup.secretKey]));
+  const documents = setup.urls(userId, count).map((url, slot) => {
     const _id = newId('wh', Date.now());
-    const sealed = { secret: secrets.seal(_id, 'secret', bed.secret), sealedWith: [secrets.newestKeyId] };
+    const sealed = { secret: secrets.seal(_id, 'secret', setup.secret), sealedWith: [secrets.newestKeyId] };
     return { _id, userId, slot, url, events: ['credits.low'], active: true, ...sealed, createdAt: new Date() };
   });
   await webhooks.collection.insertMany(documents as never[]);
@@ -47,26 +47,26 @@ async function watchMemory({ child }: Process): Promise<() => Promise<number>> {
 }
 
 /** One event from a fresh process: seconds, by how much its memory grew at the peak (MB), and the event's size (kB). */
-async function publishOne(bed: Bed, userId: string, webhooks: number, warm: string) {
-  const sender = await bed.sender();
+async function publishOne(setup: Setup, userId: string, webhooks: number, warm: string) {
+  const sender = await setup.sender();
   await sender.call('start');
   const publish = async (to: string) => {
     const data = { user_id: to, credits_remaining: 5, threshold: 10 };
     const { id } = await sender.call<{ id: string }>('publish', { type: 'credits.low', userId: to, data });
     return id;
   };
-  await subscribe(bed, sender, warm, 10);
+  await subscribe(setup, sender, warm, 10);
   for (let i = 0; i < 50; i += 1) await publish(warm);
-  await bed.arrivals(500);
+  await setup.arrivals(500);
   await sleep(200);
   const memory = await watchMemory(sender);
   const started = now();
   const id = await publish(userId);
   const published = now();
-  const arrivals = await bed.arrivals(webhooks);
+  const arrivals = await setup.arrivals(webhooks);
   const grown = await memory();
-  await bed.closed(sender);
-  const events = bed.connection.collection<{ _id: string }>('gateway_events');
+  await setup.closed(sender);
+  const events = setup.connection.collection<{ _id: string }>('gateway_events');
   const [found] = await events
     .aggregate([{ $match: { _id: id } }, { $project: { size: { $bsonSize: '$$ROOT' } } }])
     .toArray();
@@ -83,9 +83,9 @@ async function publishOne(bed: Bed, userId: string, webhooks: number, warm: stri
  * @param newUser an account of its own for each warm-up
  * @throws when ten times as many webhooks take much more memory
  */
-export async function wideFanOut(bed: Bed, thousand: string, tenThousand: string, newUser: () => string) {
-  const narrow = await publishOne(bed, thousand, 1_000, newUser());
-  const wide = await publishOne(bed, tenThousand, 10_000, newUser());
+export async function wideFanOut(setup: Setup, thousand: string, tenThousand: string, newUser: () => string) {
+  const narrow = await publishOne(setup, thousand, 1_000, newUser());
+  const wide = await publishOne(setup, tenThousand, 10_000, newUser());
   const more = wide.memory - narrow.memory;
   if (!(more <= flat)) throw new Error(`10,000 webhooks took ${more} MB more than 1,000`);
   return { narrow, wide };

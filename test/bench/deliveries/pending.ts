@@ -6,7 +6,7 @@ import {
   dueWebhooksPipeline,
 } from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { median } from '../report.ts';
-import { type Bed, now } from './bed.ts';
+import { now, type Setup } from './setup.ts';
 
 /** What is due at each turn, of each of as many webhooks as the pending ones are of. */
 const dueEach = 10;
@@ -15,14 +15,14 @@ const webhookIds = Array.from({ length: webhooks }, (_, i) => `wh_${i}`);
 const noEvents = { coll: 'nothing', pipeline: [] };
 
 /** The deliveries of a gateway that runs nowhere, with so many pending for an hour from now and later. */
-async function fill(bed: Bed, prefix: string, pending: number): Promise<DeliveryModel> {
-  const deliveries = createDeliveryModel(bed.connection, prefix);
+async function fill(setup: Setup, prefix: string, pending: number): Promise<DeliveryModel> {
+  const deliveries = createDeliveryModel(setup.connection, prefix);
   const inAnHour = {
     $dateAdd: { startDate: '$$NOW', unit: 'second', amount: { $add: [3_600, { $mod: ['$n', 36_000] }] } },
   };
   const started = now();
   // made by the database, and indexed afterwards: the quickest way to have a million
-  await bed.connection.db
+  await setup.connection.db
     ?.aggregate([
       { $documents: [{ thousands: { $range: [0, pending / 1_000] } }] },
       { $unwind: '$thousands' },
@@ -128,9 +128,9 @@ function createClaimant(deliveries: DeliveryModel) {
 }
 
 /** Claiming what is due, in turn where few and where many more are pending for later. */
-export async function pendingDeliveries(bed: Bed, many: number) {
-  const few = createClaimant(await fill(bed, 'few_', 1_000));
-  const lots = createClaimant(await fill(bed, 'many_', many));
+export async function pendingDeliveries(setup: Setup, many: number) {
+  const few = createClaimant(await fill(setup, 'few_', 1_000));
+  const lots = createClaimant(await fill(setup, 'many_', many));
 
   /** @throws when the database reads more keys where more are pending */
   return async function measure(turns: number) {

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
-import { type Arrival, type Bed, now, type Process, type Published, type Target } from './bed.ts';
+import { type Arrival, now, type Process, type Published, type Setup, type Target } from './setup.ts';
 import type { Usage } from './usage.ts';
 
 const publishers = 16;
 
 /** An account with so many webhooks at a sender. */
-export async function subscribe(bed: Bed, sender: Process, userId: string, count: number): Promise<void> {
-  await sender.call('subscribe', userId, bed.urls(userId, count), bed.secret);
+export async function subscribe(setup: Setup, sender: Process, userId: string, count: number): Promise<void> {
+  await sender.call('subscribe', userId, setup.urls(userId, count), setup.secret);
 }
 
 /** What each of `count` things used. */
@@ -31,7 +31,7 @@ export async function meter(read: () => Promise<Usage>): Promise<Cost> {
 
 /** Deliveries a second from the first publish to the last arrival, and what each used. */
 export async function rate(
-  bed: Bed,
+  setup: Setup,
   usage: () => Promise<Usage>,
   target: Target,
   userId: string,
@@ -40,25 +40,25 @@ export async function rate(
 ) {
   const count = events * webhooks;
   const cost = await meter(usage);
-  const flood = bed.load.call<Published[]>('flood', target, userId, events, publishers);
-  const [published, arrivals] = await Promise.all([flood, bed.arrivals(count)]);
+  const flood = setup.load.call<Published[]>('flood', target, userId, events, publishers);
+  const [published, arrivals] = await Promise.all([flood, setup.arrivals(count)]);
   const first = Math.min(...published.map(({ sent }) => sent));
   const last = Math.max(...arrivals.map(({ at }) => at));
   return { rate: (count * 1_000) / (last - first), ...(await cost(count)) };
 }
 
 /** Publishing alone, with nobody to deliver: events a second. Leaves that many deliveries waiting. */
-export async function publishAlone(bed: Bed, target: Target, userId: string, events: number): Promise<number> {
-  const published = await bed.load.call<Published[]>('flood', target, userId, events, publishers);
+export async function publishAlone(setup: Setup, target: Target, userId: string, events: number): Promise<number> {
+  const published = await setup.load.call<Published[]>('flood', target, userId, events, publishers);
   const first = Math.min(...published.map(({ sent }) => sent));
   return (events * 1_000) / (Math.max(...published.map(({ accepted }) => accepted)) - first);
 }
 
 /** Seconds from starting the workers of a process to the last arrival of what waited. */
-export async function drain(bed: Bed, worker: Process, waiting: number): Promise<number> {
+export async function drain(setup: Setup, worker: Process, waiting: number): Promise<number> {
   const started = now();
   await worker.call('start');
-  const arrivals = await bed.arrivals(waiting);
+  const arrivals = await setup.arrivals(waiting);
   return (Math.max(...arrivals.map(({ at }) => at)) - started) / 1_000;
 }
 
@@ -73,9 +73,9 @@ export function waits(
 }
 
 /** From the answer to the publisher, and from its request, to the first byte at the receiver. Milliseconds. */
-export async function delays(bed: Bed, target: Target, userId: string, events: number, perSecond: number) {
-  const published = await bed.load.call<Published[]>('steadily', target, userId, events, perSecond);
-  const arrivals = await bed.arrivals(events);
+export async function delays(setup: Setup, target: Target, userId: string, events: number, perSecond: number) {
+  const published = await setup.load.call<Published[]>('steadily', target, userId, events, perSecond);
+  const arrivals = await setup.arrivals(events);
   const quantiles = (all: number[]) => ({ p50: percentile(all, 50), p99: percentile(all, 99) });
   return {
     accepted: quantiles(waits(published, arrivals, 'accepted')),

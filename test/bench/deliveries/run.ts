@@ -1,9 +1,9 @@
-import type { Bed, Process, Target } from './bed.ts';
 import { createNotes, type Notes } from './notes.ts';
+import type { Process, Setup, Target } from './setup.ts';
 
 /** What every group of rows works with. */
 export interface Run {
-  readonly bed: Bed;
+  readonly setup: Setup;
   readonly notes: Notes;
   /** One short round of each row. */
   readonly quick: boolean;
@@ -20,10 +20,10 @@ export type Groups = Readonly<Record<string, () => Promise<void>>>;
 
 export const thousands = (count: number): string => count.toLocaleString('en');
 
-export function createRun(bed: Bed, quick: boolean): Run {
+export function createRun(setup: Setup, quick: boolean): Run {
   let user = 0;
   return {
-    bed,
+    setup,
     notes: createNotes(),
     quick,
     some: (count) => Math.round(count * (quick ? 0.2 : 1)),
@@ -32,7 +32,7 @@ export function createRun(bed: Bed, quick: boolean): Run {
       return `usr_${user}`;
     },
     async opened(sender) {
-      await bed.load.call('retarget');
+      await setup.load.call('retarget');
       return sender.call<Target>('open');
     },
   };

@@ -1,9 +1,9 @@
-import type { Process, Target } from './bed.ts';
 import { startCommand } from './command.ts';
 import { besideCrowd } from './crowding.ts';
 import { nineOthers } from './hanging.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
+import type { Process, Target } from './setup.ts';
 import type { Usage } from './usage.ts';
 
 /** In each of three rounds. */
@@ -21,11 +21,11 @@ const rateRows = [
 const rateName = (row: string) => `${row}, 16 publishers over HTTP, published to delivered`;
 
 /** A sender that is published to over HTTP, and stock Agenda in its place. */
-export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): Groups {
+export function senderRows({ setup, notes, quick, some, newUser, opened }: Run): Groups {
   async function warmUp(sender: Process, target: Target, events: number): Promise<void> {
     const userId = newUser();
-    await rows.subscribe(bed, sender, userId, 1);
-    await rows.rate(bed, () => bed.usage(sender), target, userId, events, 1);
+    await rows.subscribe(setup, sender, userId, 1);
+    await rows.rate(setup, () => setup.usage(sender), target, userId, events, 1);
   }
 
   function addRate(named: (row: string) => string, row: string, found: Usage & { rate: number }): void {
@@ -43,13 +43,20 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     await warmUp(sender, target, quick ? 2_500 : 4_000);
     for (const { row, events, quickly, webhooks } of rateRows) {
       const userId = newUser();
-      await rows.subscribe(bed, sender, userId, webhooks);
-      const found = await rows.rate(bed, () => bed.usage(sender), target, userId, quick ? quickly : events, webhooks);
+      await rows.subscribe(setup, sender, userId, webhooks);
+      const found = await rows.rate(
+        setup,
+        () => setup.usage(sender),
+        target,
+        userId,
+        quick ? quickly : events,
+        webhooks,
+      );
       addRate(named, row, found);
     }
     const { peak } = await sender.call<{ peak: number }>('usage');
     notes.add(named('peak memory of the sender'), 'MB', peak);
-    await bed.closed(sender);
+    await setup.closed(sender);
   }
 
   /** The stand-alone command as its users start it, a new one for each row, with nothing warmed up. */
@@ -57,10 +64,10 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     for (const { row, webhooks } of rateRows) {
       const command = await startCommand();
       try {
-        await bed.load.call('retarget');
-        await command.subscribe(bed.urls(newUser(), webhooks), bed.secret);
+        await setup.load.call('retarget');
+        await command.subscribe(setup.urls(newUser(), webhooks), setup.secret);
         const events = some(coldDeliveries) / webhooks;
-        const found = await rows.rate(bed, command.usage, command.target, command.userId, events, webhooks);
+        const found = await rows.rate(setup, command.usage, command.target, command.userId, events, webhooks);
         addRate(coldName, row, found);
       } finally {
         await command.end();
@@ -69,14 +76,14 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
   }
 
   async function stock(): Promise<void> {
-    await rates(await bed.stock(), stockName);
+    await rates(await setup.stock(), stockName);
     for (const { row, short } of rateRows) {
       notes.addRatio(`${short}, times stock Agenda`, rateName(row), stockName(rateName(row)));
     }
   }
 
   async function warmSender(): Promise<{ sender: Process; target: Target }> {
-    const sender = await bed.sender();
+    const sender = await setup.sender();
     const target = await opened(sender);
     await sender.call('start');
     await warmUp(sender, target, some(500));
@@ -86,22 +93,22 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
   async function latency(): Promise<void> {
     const { sender, target } = await warmSender();
     const userId = newUser();
-    await rows.subscribe(bed, sender, userId, 1);
+    await rows.subscribe(setup, sender, userId, 1);
     for (const [perSecond, events] of [
       [10, quick ? 50 : 200],
       [200, quick ? 600 : 2_000],
     ] as const) {
-      const { accepted, sent } = await rows.delays(bed, target, userId, events, perSecond);
+      const { accepted, sent } = await rows.delays(setup, target, userId, events, perSecond);
       notes.addAll(`accepted to first byte at ${perSecond}/s`, 'ms', accepted);
       notes.addAll(`published to first byte at ${perSecond}/s`, 'ms', sent);
     }
-    await bed.closed(sender);
+    await setup.closed(sender);
   }
 
   /** At a rate that leaves the machine room: near its limit, delays tell of the queue alone. */
   async function hang(): Promise<void> {
     const { sender, target } = await warmSender();
-    const turns = await nineOthers(bed, sender, target, newUser(), {
+    const turns = await nineOthers(setup, sender, target, newUser(), {
       turns: 3,
       events: quick ? 200 : 400,
       perSecond: 50,
@@ -114,13 +121,13 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
         notes.add(`hang row ${figure}, beside a hanging one / without`, 'times', hangs[figure] / answers[figure]);
       }
     }
-    await bed.closed(sender);
+    await setup.closed(sender);
   }
 
   /** Another account, which hangs with all it has. */
   async function crowd(): Promise<void> {
     const { sender, target } = await warmSender();
-    const pairs = await besideCrowd(bed, sender, target, newUser(), {
+    const pairs = await besideCrowd(setup, sender, target, newUser(), {
       pairs: quick ? 2 : crowdPairs,
       events: quick ? 100 : 200,
       perSecond: 50,
@@ -132,8 +139,8 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
         notes.add(`crowd row ${figure}, beside the other account / alone`, 'times', crowded[figure] / alone[figure]);
       }
     }
-    await bed.closed(sender);
+    await setup.closed(sender);
   }
 
-  return { rates: async () => rates(await bed.sender(), (row) => row), cold, stock, latency, hang, crowd };
+  return { rates: async () => rates(await setup.sender(), (row) => row), cold, stock, latency, hang, crowd };
 }

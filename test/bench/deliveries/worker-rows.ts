@@ -9,73 +9,73 @@ const accounting = {
 };
 
 /** Workers in processes beside the one that is published to. */
-export function workerRows({ bed, notes, quick, some, newUser, opened }: Run): Groups {
+export function workerRows({ setup, notes, quick, some, newUser, opened }: Run): Groups {
   const waiting = quick ? 5_000 : 10_000;
 
   /** Publishing with nobody to deliver leaves what is drained. */
   async function backlog(): Promise<void> {
-    const publisher = await bed.sender();
+    const publisher = await setup.sender();
     const target = await opened(publisher);
     const userId = newUser();
-    await rows.subscribe(bed, publisher, userId, 1);
+    await rows.subscribe(setup, publisher, userId, 1);
     notes.add(
       'publish alone over HTTP, one webhook',
       'events/s',
-      await rows.publishAlone(bed, target, userId, waiting),
+      await rows.publishAlone(setup, target, userId, waiting),
     );
-    const worker = await bed.sender();
-    notes.add(`${thousands(waiting)} waiting, drained in`, 's', await rows.drain(bed, worker, waiting));
-    await bed.closed(worker);
-    await bed.closed(publisher);
+    const worker = await setup.sender();
+    notes.add(`${thousands(waiting)} waiting, drained in`, 's', await rows.drain(setup, worker, waiting));
+    await setup.closed(worker);
+    await setup.closed(publisher);
   }
 
   async function kill(): Promise<void> {
-    const publisher = await bed.sender();
+    const publisher = await setup.sender();
     const target = await opened(publisher);
     const userId = newUser();
-    await rows.subscribe(bed, publisher, userId, 10);
-    await rows.publishAlone(bed, target, userId, waiting / 10);
+    await rows.subscribe(setup, publisher, userId, 10);
+    await rows.publishAlone(setup, target, userId, waiting / 10);
     const { successor, lost, twice, seconds } = await workers.killInMidDrain(
-      bed,
-      await bed.sender(),
-      bed.sender,
+      setup,
+      await setup.sender(),
+      setup.sender,
       waiting,
     );
     const row = `worker killed in mid-drain of ${thousands(waiting)}`;
     notes.add(`${row}: lost`, '', lost);
     notes.add(`${row}: twice`, '', twice);
     notes.add(`${row}: restart to last`, 's', seconds);
-    await bed.closed(successor);
-    await bed.closed(publisher);
+    await setup.closed(successor);
+    await setup.closed(publisher);
   }
 
   async function several(): Promise<void> {
-    const publisher = await bed.sender();
+    const publisher = await setup.sender();
     const target = await opened(publisher);
     const userId = newUser();
-    await rows.subscribe(bed, publisher, userId, 10);
+    await rows.subscribe(setup, publisher, userId, 10);
     for (const count of [1, 2, 4]) {
-      const rate = await workers.shareBacklog(bed, target, userId, count, some(10_000));
+      const rate = await workers.shareBacklog(setup, target, userId, count, some(10_000));
       notes.add(
         `a backlog drained by ${count} worker process${count === 1 ? '' : 'es'}, none twice`,
         'deliveries/s',
         rate,
       );
     }
-    await bed.closed(publisher);
+    await setup.closed(publisher);
   }
 
   async function wake(): Promise<void> {
-    const publisher = await bed.sender();
+    const publisher = await setup.sender();
     const target = await opened(publisher);
     for (const changeStreams of [false, true]) {
-      const found = await workers.wakeUp(bed, publisher, target, newUser(), {
+      const found = await workers.wakeUp(setup, publisher, target, newUser(), {
         changeStreams,
         events: quick ? 40 : 150,
       });
       notes.addAll(`another process' worker, ${changeStreams ? 'with' : 'without'} change streams`, 'ms', found);
     }
-    await bed.closed(publisher);
+    await setup.closed(publisher);
   }
 
   async function idle(): Promise<void> {
@@ -83,26 +83,26 @@ export function workerRows({ bed, notes, quick, some, newUser, opened }: Run): G
       ['idle gateway', { usage: false }],
       ['idle gateway with credits, limits and quotas', accounting],
     ] as const) {
-      const worker = await bed.sender(options);
+      const worker = await setup.sender(options);
       await worker.call('start');
-      const { cpu, operations } = await workers.idle(bed, worker, quick ? 4 : 20, quick ? 3 : 45);
+      const { cpu, operations } = await workers.idle(setup, worker, quick ? 4 : 20, quick ? 3 : 45);
       notes.add(`${name}: CPU`, '% of a core', cpu);
       notes.add(`${name}: operations on the database`, '/s', operations);
-      await bed.closed(worker);
+      await setup.closed(worker);
     }
   }
 
   /** What the default was chosen by. */
   async function concurrency(): Promise<void> {
-    const publisher = await bed.sender();
+    const publisher = await setup.sender();
     const target = await opened(publisher);
     for (const concurrency of quick ? [100, 200] : [50, 100, 200, 400]) {
-      const worker = await bed.sender({ concurrency });
-      const { rate, peak } = await workers.slowReceivers(bed, publisher, target, newUser(), worker);
+      const worker = await setup.sender({ concurrency });
+      const { rate, peak } = await workers.slowReceivers(setup, publisher, target, newUser(), worker);
       notes.add(`receivers that take 100 ms, concurrency ${concurrency}`, 'deliveries/s', rate);
       notes.add(`receivers that take 100 ms, concurrency ${concurrency}: peak memory`, 'MB', peak);
     }
-    await bed.closed(publisher);
+    await setup.closed(publisher);
   }
 
   return { backlog, kill, several, wake, idle, concurrency };

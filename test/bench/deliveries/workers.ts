@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
-import { type Arrival, type Bed, countDoubles, now, type Process, type Published, type Target } from './bed.ts';
 import { drain, publishAlone, subscribe, waits } from './rows.ts';
+import { type Arrival, countDoubles, now, type Process, type Published, type Setup, type Target } from './setup.ts';
 
 /** A worker is killed in the middle of draining, and another started. */
-export async function killInMidDrain(bed: Bed, worker: Process, next: () => Promise<Process>, waiting: number) {
+export async function killInMidDrain(setup: Setup, worker: Process, next: () => Promise<Process>, waiting: number) {
   await worker.call('start');
-  while ((await bed.receiver.call<number>('count')) < waiting / 2) await sleep(5);
+  while ((await setup.receiver.call<number>('count')) < waiting / 2) await sleep(5);
   const gone = once(worker.child, 'exit');
   worker.child.kill('SIGKILL');
   await gone;
@@ -19,11 +19,11 @@ export async function killInMidDrain(bed: Bed, worker: Process, next: () => Prom
   const distinct = () => arrived.length - countDoubles(arrived);
   while (distinct() < waiting && now() < until) {
     await sleep(50);
-    arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+    arrived.push(...(await setup.receiver.call<Arrival[]>('take')));
   }
   // one that came twice may come late
   await sleep(500);
-  arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+  arrived.push(...(await setup.receiver.call<Arrival[]>('take')));
   return {
     successor,
     lost: waiting - distinct(),
@@ -33,60 +33,60 @@ export async function killInMidDrain(bed: Bed, worker: Process, next: () => Prom
 }
 
 /** Deliveries a second of several worker processes that share one backlog. @throws when one came twice */
-export async function shareBacklog(bed: Bed, target: Target, userId: string, count: number, waiting: number) {
-  await publishAlone(bed, target, userId, waiting / 10);
-  const workers = await Promise.all(Array.from({ length: count }, () => bed.sender()));
+export async function shareBacklog(setup: Setup, target: Target, userId: string, count: number, waiting: number) {
+  await publishAlone(setup, target, userId, waiting / 10);
+  const workers = await Promise.all(Array.from({ length: count }, () => setup.sender()));
   const started = now();
   await Promise.all(workers.map((worker) => worker.call('start')));
-  const arrivals = await bed.arrivals(waiting);
+  const arrivals = await setup.arrivals(waiting);
   // one that came twice may come late
   await sleep(300);
-  const twice = await bed.receiver.call<number>('count');
+  const twice = await setup.receiver.call<number>('count');
   if (twice > 0) throw new Error(`${twice} deliveries came twice from ${count} workers`);
-  for (const worker of workers) await bed.closed(worker);
+  for (const worker of workers) await setup.closed(worker);
   return (waiting * 1_000) / (Math.max(...arrivals.map(({ at }) => at)) - started);
 }
 
 /** From a publisher without workers to the receiver, by the worker of another process. Milliseconds. */
 export async function wakeUp(
-  bed: Bed,
+  setup: Setup,
   publisher: Process,
   target: Target,
   userId: string,
   { changeStreams, events }: { changeStreams: boolean; events: number },
 ) {
-  await subscribe(bed, publisher, userId, 1);
-  const worker = await bed.sender({ changeStreams });
+  await subscribe(setup, publisher, userId, 1);
+  const worker = await setup.sender({ changeStreams });
   await worker.call('start');
   // its stream is open, and both know the account, by then
-  await bed.load.call('steadily', target, userId, 5, 5);
-  await bed.arrivals(5);
+  await setup.load.call('steadily', target, userId, 5, 5);
+  await setup.arrivals(5);
   // at no multiple of the sweeps
-  const published = await bed.load.call<Published[]>('steadily', target, userId, events, 10.7);
-  const all = waits(published, await bed.arrivals(events), 'accepted');
-  await bed.closed(worker);
+  const published = await setup.load.call<Published[]>('steadily', target, userId, events, 10.7);
+  const all = waits(published, await setup.arrivals(events), 'accepted');
+  await setup.closed(worker);
   return { p50: percentile(all, 50), p99: percentile(all, 99) };
 }
 
 /** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
-export async function idle(bed: Bed, worker: Process, seconds: number, settling: number) {
+export async function idle(setup: Setup, worker: Process, seconds: number, settling: number) {
   // what starting it has caused is over, such as compiling what is now and then called
   await sleep(settling * 1_000);
-  const before = await bed.usage(worker);
+  const before = await setup.usage(worker);
   await sleep(seconds * 1_000);
-  const after = await bed.usage(worker);
+  const after = await setup.usage(worker);
   // the question for the operations is one itself
   const operations = after.operations - before.operations - 1;
   return { cpu: (after.cpu - before.cpu) / (seconds * 10), operations: operations / seconds };
 }
 
 /** Deliveries a second to receivers that take 100 ms to answer, and the peak of the worker's memory in MB. */
-export async function slowReceivers(bed: Bed, publisher: Process, target: Target, userId: string, worker: Process) {
+export async function slowReceivers(setup: Setup, publisher: Process, target: Target, userId: string, worker: Process) {
   const [webhooks, events] = [80, 40];
-  await publisher.call('subscribe', userId, bed.urls(`slow-${userId}`, webhooks), bed.secret);
-  await publishAlone(bed, target, userId, events);
-  const seconds = await drain(bed, worker, webhooks * events);
+  await publisher.call('subscribe', userId, setup.urls(`slow-${userId}`, webhooks), setup.secret);
+  await publishAlone(setup, target, userId, events);
+  const seconds = await drain(setup, worker, webhooks * events);
   const { peak } = await worker.call<{ peak: number }>('usage');
-  await bed.closed(worker);
+  await setup.closed(worker);
   return { rate: (webhooks * events) / seconds, peak };
 }

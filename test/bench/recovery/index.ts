@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { storeEnded } from '../../deliveries/redeliver/recoveries/missed.ts';
-import { openBed, type Published } from '../deliveries/bed.ts';
+import { openSetup, type Published } from '../deliveries/setup.ts';
 import { median, percentile, report } from '../report.ts';
 
 /** What new events of a webhook wait while what it missed is sent again beside them, and what they wait otherwise. */
@@ -12,12 +12,12 @@ const perSpell = 125;
 const quietSpells = quick ? 4 : 16;
 const userId = 'usr_bench';
 
-const bed = await openBed();
-const sender = await bed.sender();
+const setup = await openSetup();
+const sender = await setup.sender();
 const target = await sender.call<{ port: number; key: string }>('open');
 await sender.call('start');
-await sender.call('subscribe', userId, bed.urls('recovered', 1), bed.secret);
-const webhook = await bed.connection.collection<{ _id: string }>('gateway_webhooks').findOne({ userId });
+await sender.call('subscribe', userId, setup.urls('recovered', 1), setup.secret);
+const webhook = await setup.connection.collection<{ _id: string }>('gateway_webhooks').findOne({ userId });
 const webhookId = webhook?._id ?? '';
 
 async function ask(path: string, body?: object) {
@@ -29,22 +29,22 @@ async function ask(path: string, body?: object) {
   return (await response.json()) as { id: string; state: string; delivered: number };
 }
 
-const spell = () => bed.load.call<Published[]>('steadily', target, userId, perSpell, perSecond);
+const spell = () => setup.load.call<Published[]>('steadily', target, userId, perSpell, perSecond);
 
 await spell(); // until everything is warm
-await bed.arrivals(perSpell);
+await setup.arrivals(perSpell);
 const quiet: Published[][] = [];
 for (let i = 0; i < quietSpells; i += 1) quiet.push(await spell());
 
-await storeEnded(bed.connection, webhookId, Array(missed).fill('failed'), userId);
+await storeEnded(setup.connection, webhookId, Array(missed).fill('failed'), userId);
 const { id } = await ask('recover', { since: new Date(Date.now() - 3_600_000).toISOString() });
 const busy: Published[][] = [];
 while ((await ask(`recoveries/${id}`)).state === 'running') busy.push(await spell());
 await sleep(300);
 const { delivered } = await ask(`recoveries/${id}`);
-const arrivals = await bed.arrivals(missed + (quiet.length + busy.length) * perSpell);
+const arrivals = await setup.arrivals(missed + (quiet.length + busy.length) * perSpell);
 await sender.call('close');
-await bed.close();
+await setup.close();
 if (delivered !== missed) throw new Error(`${delivered} of ${missed} were recovered`);
 
 const arrivedAt = new Map(arrivals.map((one) => [one.id, one.at]));

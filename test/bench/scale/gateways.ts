@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Arrival, Bed, Process, Published, Target } from '../deliveries/bed.ts';
+import type { Arrival, Process, Published, Setup, Target } from '../deliveries/setup.ts';
 
 /** One gateway process: publishers reach it over HTTP, and it delivers. */
 export interface Gateway {
@@ -34,8 +34,8 @@ function newUser(): string {
   return `usr_${users}`;
 }
 
-export async function startGateways(bed: Bed, count: number, options: object = {}): Promise<Gateways> {
-  const senders = await Promise.all(Array.from({ length: count }, () => bed.sender(options)));
+export async function startGateways(setup: Setup, count: number, options: object = {}): Promise<Gateways> {
+  const senders = await Promise.all(Array.from({ length: count }, () => setup.sender(options)));
   const all: Gateway[] = [];
   for (const sender of senders) {
     all.push({ sender, target: await sender.call<Target>('open', newUser()) });
@@ -47,7 +47,7 @@ export async function startGateways(bed: Bed, count: number, options: object = {
     const userIds: string[] = [];
     for (const { sender } of all) {
       const userId = newUser();
-      await sender.call('subscribe', userId, bed.urls(userId, webhooks), bed.secret);
+      await sender.call('subscribe', userId, setup.urls(userId, webhooks), setup.secret);
       userIds.push(userId);
     }
     return userIds;
@@ -60,7 +60,7 @@ export async function startGateways(bed: Bed, count: number, options: object = {
   ): Promise<Load> {
     const published = await Promise.all(all.map(({ target }, i) => publish(target, userIds[i] ?? '', i)));
     const events = published.flat();
-    const arrivals = await bed.arrivals(events.length * webhooks);
+    const arrivals = await setup.arrivals(events.length * webhooks);
     const first = events.reduce((least, { sent }) => Math.min(least, sent), Number.POSITIVE_INFINITY);
     const last = arrivals.reduce((most, { at }) => Math.max(most, at), 0);
     return { published, arrivals, seconds: (last - first) / 1_000 };
@@ -70,7 +70,7 @@ export async function startGateways(bed: Bed, count: number, options: object = {
     all,
     async saturate(webhooks, seconds) {
       return loadOf(await subscribeEach(webhooks), webhooks, (target, userId) =>
-        bed.load.call<Published[]>('floodFor', target, userId, seconds * 1_000, publishersEach),
+        setup.load.call<Published[]>('floodFor', target, userId, seconds * 1_000, publishersEach),
       );
     },
     async createSteadyLoad(webhooks, perSecond) {
@@ -80,12 +80,12 @@ export async function startGateways(bed: Bed, count: number, options: object = {
         loadOf(userIds, webhooks, async (target, userId, i) => {
           // the gateways in turn, not all in the same moment
           await sleep((i * 1_000) / eventsEach / count);
-          return bed.load.call<Published[]>('steadily', target, userId, Math.ceil(eventsEach * seconds), eventsEach);
+          return setup.load.call<Published[]>('steadily', target, userId, Math.ceil(eventsEach * seconds), eventsEach);
         });
     },
     async close() {
-      for (const { sender } of all) await bed.closed(sender);
-      await bed.load.call('retarget');
+      for (const { sender } of all) await setup.closed(sender);
+      await setup.load.call('retarget');
     },
   };
 }

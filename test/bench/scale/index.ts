@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deliveryFigures, relayFigures, type ScaleMeasured, spreadOf, writeMeasured } from '../../scale/measured.ts';
 import { positiveNumber, wholeNumbers } from '../arguments.ts';
-import { openBed } from '../deliveries/bed.ts';
+import { openSetup } from '../deliveries/setup.ts';
 import { originOf } from '../origin.ts';
 import { BenchUpstream } from '../relay/upstream.ts';
 import { report } from '../report.ts';
@@ -31,8 +31,8 @@ const processCounts = wholeNumbers('processes', values.processes);
 const webhookCounts = [1, 10];
 const workerCounts = [1, 2];
 
-const bed = await openBed(3);
-const members: Members = await openMembers(bed);
+const setup = await openSetup(3);
+const members: Members = await openMembers(setup);
 const upstream = await BenchUpstream.start();
 
 /** The figures of one row in each round. */
@@ -49,24 +49,24 @@ function add<Key>(rows: Map<Key, Rounds>, key: Key, name: string, figures: Recor
 
 for (let round = 0; round < rounds; round += 1) {
   for (const processes of processCounts) {
-    const gateways = await startGateways(bed, processes);
+    const gateways = await startGateways(setup, processes);
     // the more processes share the cores, the longer until each has compiled what it runs
     await gateways.saturate(10, Math.min(1 + processes / 2, seconds));
     await gateways.saturate(1, Math.min(2, seconds));
     for (const webhooks of webhookCounts) {
       const row = deliveryRow(processes, webhooks);
-      add(deliveries, row, row, { ...(await measureTurn({ bed, members, gateways, webhooks, seconds })) });
+      add(deliveries, row, row, { ...(await measureTurn({ setup, members, gateways, webhooks, seconds })) });
     }
     await gateways.close();
   }
   for (const workers of workerCounts) {
-    const figures = await measureRelay({ bed, members, upstream, workers, seconds });
+    const figures = await measureRelay({ setup, members, upstream, workers, seconds });
     add(relay, workers, `WORKERS=${workers}`, { ...figures });
   }
 }
 upstream.close();
 await members.close();
-await bed.close();
+await setup.close();
 
 /** The values of each figure in all rounds. */
 function collect<Name extends string>(names: Readonly<Record<Name, unknown>>, found: Rounds | undefined) {

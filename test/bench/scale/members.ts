@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import mongoose, { type Connection } from 'mongoose';
-import type { Bed } from '../deliveries/bed.ts';
+import type { Setup } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 
 /** What the members of a replica set have used so far. */
@@ -21,11 +21,11 @@ export interface MembersUsage {
   readonly diskBytes: number;
 }
 
-/** The members of a bed's replica set, each by a connection of its own. */
+/** The members of a setup's replica set, each by a connection of its own. */
 export interface Members {
   /** Writes what is in memory to the data files first, so that each measurement pays for what it has changed. */
   usage(): Promise<MembersUsage>;
-  /** Of the bed's database on the primary: data, indexes and files. Bytes. */
+  /** Of the setup's database on the primary: data, indexes and files. Bytes. */
   databaseSize(): Promise<number>;
   /** Of all mongod together. Bytes. */
   residentMemory(): Promise<number>;
@@ -53,7 +53,7 @@ async function residentOf(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024;
 }
 
-export async function openMembers({ mongo, connection }: Bed): Promise<Members> {
+export async function openMembers({ mongo, connection }: Setup): Promise<Members> {
   const members = await Promise.all(mongo.nodes.map((node) => openMember(mongo.uri, node)));
   const ask = ({ admin }: Member, command: object) => admin.db?.admin().command({ ...command });
   const states = await Promise.all(members.map((member) => ask(member, { hello: 1 })));

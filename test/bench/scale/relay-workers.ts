@@ -1,6 +1,6 @@
 import { CommandProcess, run } from '../../cli/command.ts';
 import type { RelayFigures } from '../../scale/measured.ts';
-import { type Bed, nodeOptionsForProfile, uriOf } from '../deliveries/bed.ts';
+import { nodeOptionsForProfile, type Setup, uriOf } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import { chatRequest, saturate } from '../relay/load.ts';
 import type { BenchUpstream } from '../relay/upstream.ts';
@@ -13,7 +13,7 @@ const nodeOptions = ['--max-semi-space-size=4', '--heap-growing-percent=60', ...
 const question = { model: 'bench-1', messages: [{ role: 'user', content: 'What does a gateway add? '.repeat(20) }] };
 
 interface Relayed {
-  readonly bed: Bed;
+  readonly setup: Setup;
   readonly members: Members;
   readonly upstream: BenchUpstream;
   readonly workers: number;
@@ -23,9 +23,9 @@ interface Relayed {
 let databases = 0;
 
 /** The stand-alone command with so many processes on one port, and a database of its own. */
-async function startServer({ bed, upstream, workers }: Relayed) {
+async function startServer({ setup, upstream, workers }: Relayed) {
   databases += 1;
-  const database = { MONGODB_URI: uriOf(bed.mongo, `relay_${databases}`), SECRET_KEYS: bed.secretKey };
+  const database = { MONGODB_URI: uriOf(setup.mongo, `relay_${databases}`), SECRET_KEYS: setup.secretKey };
   const command = new CommandProcess(
     ['start'],
     {

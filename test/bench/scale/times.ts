@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeliveryFigures } from '../../scale/measured.ts';
-import type { Bed } from '../deliveries/bed.ts';
 import { waits } from '../deliveries/rows.ts';
+import type { Setup } from '../deliveries/setup.ts';
 import { percentile } from '../report.ts';
 import type { Load } from './gateways.ts';
 
 /** How long the records of what has arrived are waited for. Milliseconds. */
-const patience = 30_000;
+const maxWait = 30_000;
 
 /** Milliseconds from when an attempt was due to its start, by what the database keeps of it. */
-async function latenessOf({ connection }: Bed, { published, arrivals }: Load): Promise<number[]> {
+async function latenessOf({ connection }: Setup, { published, arrivals }: Load): Promise<number[]> {
   const deliveries = connection.collection('gateway_deliveries');
   const delivered = { eventId: { $in: published.flat().map(({ id }) => id) }, state: 'delivered' };
-  const until = performance.now() + patience;
+  const until = performance.now() + maxWait;
   while ((await deliveries.countDocuments(delivered)) < arrivals.length) {
     if (performance.now() > until) throw new Error(`not all of ${arrivals.length} deliveries were recorded`);
     await sleep(100);
@@ -25,8 +25,8 @@ async function latenessOf({ connection }: Bed, { published, arrivals }: Load): P
 type Times = Pick<DeliveryFigures, 'latenessP50' | 'latenessP99' | 'firstByteP50' | 'firstByteP99'>;
 
 /** How late the deliveries of a load were. Milliseconds. */
-export async function timesOf(bed: Bed, load: Load): Promise<Times> {
-  const late = await latenessOf(bed, load);
+export async function timesOf(setup: Setup, load: Load): Promise<Times> {
+  const late = await latenessOf(setup, load);
   const firstBytes = waits(load.published.flat(), load.arrivals, 'sent');
   return {
     latenessP50: percentile(late, 50),

@@ -1,7 +1,7 @@
 import { cpus } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeliveryFigures } from '../../scale/measured.ts';
-import type { Bed, Process } from '../deliveries/bed.ts';
+import type { Process, Setup } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import type { Gateways } from './gateways.ts';
 import type { Members } from './members.ts';
@@ -20,7 +20,7 @@ function coreTimes(): { busy: number; all: number } {
 }
 
 interface Turn {
-  readonly bed: Bed;
+  readonly setup: Setup;
   readonly members: Members;
   readonly gateways: Gateways;
   readonly webhooks: number;
@@ -29,12 +29,12 @@ interface Turn {
 }
 
 /** The top rate, and what a delivery costs at it. */
-async function measureCost({ bed, members, gateways, webhooks, seconds }: Turn) {
+async function measureCost({ setup, members, gateways, webhooks, seconds }: Turn) {
   const senders = gateways.all.map(({ sender }) => sender);
   async function used() {
-    const receiverCpu = await cpuOfProcess(bed.receiver);
+    const receiverCpu = await cpuOfProcess(setup.receiver);
     const gatewayCpu = (await Promise.all(senders.map(cpuOfProcess))).reduce((sum, cpu) => sum + cpu, 0);
-    const receiverBytes = await bed.receiver.call<number>('bytes');
+    const receiverBytes = await setup.receiver.call<number>('bytes');
     return { gatewayCpu, receiverCpu, receiverBytes, ...(await members.usage()) };
   }
   const before = await used();
@@ -59,10 +59,10 @@ async function measureCost({ bed, members, gateways, webhooks, seconds }: Turn) 
 }
 
 /** How late deliveries are at a rate that leaves the machine room. */
-async function measureLateness({ bed, gateways, webhooks, seconds }: Turn, rate: number) {
+async function measureLateness({ setup, gateways, webhooks, seconds }: Turn, rate: number) {
   const steady = await gateways.createSteadyLoad(webhooks, rate);
   const load = await steady(seconds);
-  return timesOf(bed, load);
+  return timesOf(setup, load);
 }
 
 /** One measurement of gateways that are warm. */

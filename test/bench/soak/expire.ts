@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { firstId } from '../../../src/ids.ts';
-import type { Bed } from '../deliveries/bed.ts';
+import type { Setup } from '../deliveries/setup.ts';
 
 /** How often what is old is removed; the shorter, the less the size goes up and down. Milliseconds. */
 const interval = 5_000;
@@ -11,7 +11,7 @@ const day = 86_400_000;
  * `retentionDays: 1`, which the gateways must have.
  * @returns what ends it
  */
-export function expireAfter({ connection }: Bed, age: number): () => Promise<void> {
+export function expireAfter({ connection }: Setup, age: number): () => Promise<void> {
   const ended = new AbortController();
   const events = connection.collection<{ _id: string }>('gateway_events');
   const deliveries = connection.collection('gateway_deliveries');

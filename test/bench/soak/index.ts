@@ -4,7 +4,7 @@ import { growthOf } from '../../scale/growth.ts';
 import { type SoakMeasured, writeMeasured } from '../../scale/measured.ts';
 import { soakSection } from '../../scale/measured-section.ts';
 import { positiveNumber, wholeNumbers } from '../arguments.ts';
-import { openBed } from '../deliveries/bed.ts';
+import { openSetup } from '../deliveries/setup.ts';
 import { originOf } from '../origin.ts';
 import { startGateways } from '../scale/gateways.ts';
 import { openMembers } from '../scale/members.ts';
@@ -37,9 +37,9 @@ const keptFor = Math.min(120_000, (minutes * 60_000) / 6);
 /** Of the burst that finds the top rate, and of the one before it. Seconds. */
 const [warmUp, burst] = [3, 10];
 
-const bed = await openBed(3);
-const members = await openMembers(bed);
-const gateways = await startGateways(bed, processes, { retentionDays: 1 });
+const setup = await openSetup(3);
+const members = await openMembers(setup);
+const gateways = await startGateways(setup, processes, { retentionDays: 1 });
 
 async function halfOfTopRate(): Promise<number> {
   await gateways.saturate(1, warmUp);
@@ -49,7 +49,7 @@ async function halfOfTopRate(): Promise<number> {
 
 const rate = values.rate === undefined ? await halfOfTopRate() : positiveNumber('rate', values.rate);
 console.error(`  ${processes} gateways, ${rate.toFixed(0)} deliveries a second, for ${minutes} minutes`);
-const endExpiry = expireAfter(bed, keptFor);
+const endExpiry = expireAfter(setup, keptFor);
 const steady = await gateways.createSteadyLoad(1, rate);
 const started = performance.now();
 const minutesSoFar = () => (performance.now() - started) / 60_000;
@@ -59,7 +59,7 @@ let deliveries = 0;
 while (minutesSoFar() < minutes) {
   const load = await steady(every);
   deliveries += load.arrivals.length;
-  const sample = await takeSample({ bed, gateways, members }, minutesSoFar(), load);
+  const sample = await takeSample({ setup, gateways, members }, minutesSoFar(), load);
   samples.push(sample);
   console.error(
     `  ${Object.entries(sample)
@@ -70,7 +70,7 @@ while (minutesSoFar() < minutes) {
 await endExpiry();
 await gateways.close();
 await members.close();
-await bed.close();
+await setup.close();
 
 const soak: SoakMeasured = {
   ...originOf(),

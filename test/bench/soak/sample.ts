@@ -1,5 +1,5 @@
 import type { Bound, Sample } from '../../scale/growth.ts';
-import type { Bed } from '../deliveries/bed.ts';
+import type { Setup } from '../deliveries/setup.ts';
 import type { Gateways, Load } from '../scale/gateways.ts';
 import type { Members } from '../scale/members.ts';
 import { timesOf } from '../scale/times.ts';
@@ -39,13 +39,13 @@ const megabytes = (bytes: number) => bytes / 1e6;
 
 /** Looks at everything, just after a load has arrived. */
 export async function takeSample(
-  { bed, gateways, members }: { bed: Bed; gateways: Gateways; members: Members },
+  { setup, gateways, members }: { setup: Setup; gateways: Gateways; members: Members },
   minute: number,
   load: Load,
 ): Promise<SoakSample> {
   const held = await Promise.all(gateways.all.map(({ sender }) => sender.call<Held>('held')));
   const sum = (name: keyof Held) => held.reduce((before, one) => before + one[name], 0);
-  const kept = ['gateway_events', 'gateway_deliveries'].map((name) => bed.connection.collection(name));
+  const kept = ['gateway_events', 'gateway_deliveries'].map((name) => setup.connection.collection(name));
   const counts = await Promise.all(kept.map((collection) => collection.estimatedDocumentCount()));
   return {
     minute,
@@ -53,7 +53,7 @@ export async function takeSample(
     heapUsed: megabytes(sum('heapUsed')),
     handles: sum('handles'),
     files: sum('files'),
-    ...(await timesOf(bed, load)),
+    ...(await timesOf(setup, load)),
     database: megabytes(await members.databaseSize()),
     documents: counts.reduce((before, count) => before + count, 0),
     mongod: megabytes(await members.residentMemory()),

@@ -51,7 +51,7 @@ describe('a client generated from openapi.yaml', () => {
   const called = new Set<string>();
 
   /** Notes which operation each call was, and holds every answer against what openapi.yaml says of it. */
-  const witness: Middleware = {
+  const recorder: Middleware = {
     async onResponse({ request, response, schemaPath }) {
       called.add(`${request.method} ${schemaPath}`);
       const mediaType = response.headers.get('content-type')?.split(';')[0] ?? '';
@@ -69,7 +69,7 @@ describe('a client generated from openapi.yaml', () => {
       baseUrl: live.url,
       headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
     });
-    client.use(witness);
+    client.use(recorder);
     return client;
   }
 

@@ -116,7 +116,7 @@ describe('The record of a delivery', function () {
     await admin.command({ configureFailPoint: 'failCommand', mode, data: { appName, ...data } });
   }
 
-  async function hire(): Promise<ChildProcess> {
+  async function startWorker(): Promise<ChildProcess> {
     const uri = new URL(database.uri);
     uri.searchParams.set('appName', appName);
     const child = await forkCompiled(script, { uri: uri.href, options });
@@ -164,7 +164,7 @@ describe('The record of a delivery', function () {
   it('matches what its receiver saw, even if workers stop and writes of outcomes are lost', async () => {
     const webhook = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
     await publisher.webhooks.create('usr_1', webhook);
-    const workers = await Promise.all([hire(), hire()]);
+    const workers = await Promise.all([startWorker(), startWorker()]);
     const endsAt = performance.now() + stress;
     await Promise.all([publish(endsAt), breakWrites(endsAt), stopInTurn(workers, endsAt)]);
     const collection = database.connection.collection<DeliveryDocument>('gateway_deliveries');

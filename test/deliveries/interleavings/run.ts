@@ -264,7 +264,7 @@ export function createRun(connection: Connection, prefix: string, receiver: Test
   }
 
   /** One round of what a process does that has come to stay. @param answers of each webhook */
-  async function carryOn(answers: ReadonlyMap<string, boolean>): Promise<void> {
+  async function runRecovery(answers: ReadonlyMap<string, boolean>): Promise<void> {
     await checked(async () => {
       await lapseEvents(model.events.values());
       await sweep([survivor], true);
@@ -291,7 +291,7 @@ export function createRun(connection: Connection, prefix: string, receiver: Test
       const byWebhook = new Map([...model.webhooks.keys()].map((id, i) => [id, answers[i] ?? true]));
       for (let round = 0; !isOver(); round += 1) {
         expect(round, 'something is left for ever').to.be.below(mostRounds);
-        await carryOn(byWebhook);
+        await runRecovery(byWebhook);
       }
       for (const { serial } of live()) {
         const isAnswered = made[serial]?.answer || serial % 3 > 0;

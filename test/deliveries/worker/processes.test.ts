@@ -28,7 +28,7 @@ describe('Worker processes', function () {
     await database.drop();
   });
 
-  async function hire() {
+  async function startWorker() {
     const child = await forkCompiled(path, { uri: database.uri, options });
     await once(child, 'message');
     return child;
@@ -49,7 +49,7 @@ describe('Worker processes', function () {
         urls.map((url) => publisher.webhooks.create('usr_1', { url, events: ['credits.low'], secret })),
       );
       await publish(60);
-      const workers = await Promise.all(Array.from({ length: count }, hire));
+      const workers = await Promise.all(Array.from({ length: count }, startWorker));
       await receiver.count(300, 40_000);
       await publish(20);
       await receiver.count(400, 20_000);

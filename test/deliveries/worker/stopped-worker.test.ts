@@ -45,7 +45,7 @@ describe('A worker that was stopped for longer than its lease', function () {
     for (let i = 0; i < count; i += 1) await publisher.publish({ type: 'credits.low', userId: 'usr_1', data });
   }
 
-  async function hire(more: object = {}) {
+  async function startWorker(more: object = {}) {
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
     const child = await forkCompiled(script, { uri: database.uri, options: { ...options, ...more } }, { env });
     await once(child, 'message');
@@ -56,11 +56,11 @@ describe('A worker that was stopped for longer than its lease', function () {
     const count = 40;
     await publisher.webhooks.create('usr_1', { url: receiver.url, events: ['credits.low'], secret });
     await publish(count);
-    const stopped = await hire();
+    const stopped = await startWorker();
     await until(() => receiver.kept.size === options.concurrencyPerWebhook);
     stopped.kill('SIGSTOP');
     receiver.keepNoMore();
-    const other = await hire();
+    const other = await startWorker();
     const delivered = () => database.connection.collection('gateway_deliveries').countDocuments({ state: 'delivered' });
     await until(async () => (await delivered()) === count);
     const before = receiver.arrivals.length;
@@ -87,11 +87,11 @@ describe('A worker that was stopped for longer than its lease', function () {
       await publisher.webhooks.create('usr_1', { url: plain.url, events: ['credits.low'], secret });
       await publish(1);
       // its one attempt
-      const stopped = await hire({ retryDelays: [] });
+      const stopped = await startWorker({ retryDelays: [] });
       await plain.count(1);
       stopped.kill('SIGSTOP');
       answer();
-      const other = await hire({ retryDelays: [] });
+      const other = await startWorker({ retryDelays: [] });
       const found = () => database.connection.collection('gateway_deliveries').findOne();
       await until(async () => (await found())?.state === 'failed');
       stopped.kill('SIGCONT');

@@ -75,10 +75,10 @@ describe('a sealer with secret keys', () => {
   it('seals with the first key and opens with all', () => {
     const old = `k1:${bytes()}`;
     const sealedLongAgo = createSealer([old]).seal('secret', place);
-    const ring = createSealer([`k2:${bytes()}`, old]);
-    expect(ring.newestKeyId).to.equal('k2');
-    expect(ring.keyIdOf(ring.seal('secret', place))).to.equal('k2');
-    expect(ring.open(sealedLongAgo, place)).to.equal('secret');
+    const sealer = createSealer([`k2:${bytes()}`, old]);
+    expect(sealer.newestKeyId).to.equal('k2');
+    expect(sealer.keyIdOf(sealer.seal('secret', place))).to.equal('k2');
+    expect(sealer.open(sealedLongAgo, place)).to.equal('secret');
   });
 
   it('accepts keys in base64url and without padding', () => {

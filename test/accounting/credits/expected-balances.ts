@@ -14,7 +14,7 @@ import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';
 import type { AnsweredCall } from './crowd.ts';
 
-/** What the books are held against. Credits are those of the options; a micro-credit is a millionth of one. */
+/** What the balances are held against. Credits are those of the options; a micro-credit is a millionth of one. */
 export interface Terms {
   readonly userId: string;
   /** By model; `'*'` for every other. Credits for a million tokens. */
@@ -37,7 +37,7 @@ const totalOf = (all: readonly UsageSums[]) => ({
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);
 
 /** Everything that is written about what one account used and paid. */
-export function openBooks(connection: Connection, { userId, prices, toppedUp, quota }: Terms) {
+export function expectedBalances(connection: Connection, { userId, prices, toppedUp, quota }: Terms) {
   const usage = createUsageModel(connection, 'gateway_');
   const counters = createCounterModel(connection, 'gateway_');
   const periods = createPeriodModel(connection, 'gateway_');

@@ -60,7 +60,7 @@ const readingTimeout = 10_000;
 const mostFailedStarts = 10;
 
 /** Worker processes: as many as wanted, replaced when they die. @param onKilled told of each that could not end in order */
-export function createCrew(
+export function startWorkers(
   { worker, preloaded }: CompiledWorker,
   config: WorkerConfig,
   size: number,
@@ -68,7 +68,7 @@ export function createCrew(
 ) {
   const members = new Set<Member>();
   let standing: readonly Peculiarity[] = [];
-  let hired = 0;
+  let begun = 0;
   let failedStarts = 0;
   let open = true;
   let serial = 0;
@@ -76,12 +76,12 @@ export function createCrew(
   const readings = new Map<number, Reading>();
 
   function nextPeculiarity(): Peculiarity {
-    const next = standing[hired % Math.max(1, standing.length)] ?? {};
-    hired += 1;
+    const next = standing[begun % Math.max(1, standing.length)] ?? {};
+    begun += 1;
     return next;
   }
 
-  function hire(peculiarity = nextPeculiarity()): void {
+  function startWorker(peculiarity = nextPeculiarity()): void {
     const { skew = 0 } = peculiarity;
     const child = forkConfigured(worker, config, {
       execArgv: preloaded.flatMap((file) => ['--import', file]),
@@ -115,16 +115,16 @@ export function createCrew(
         failedStarts += 1;
         if (failedStarts > mostFailedStarts)
           throw new Error(`${failedStarts} workers ended with ${code} before they were ready`);
-        if (open) hire(peculiarity);
+        if (open) startWorker(peculiarity);
         return;
       }
       ends.push({ pid: child.pid as number, at: Date.now(), code, signal });
       for (const [lost, reply] of member.waiting) reply({ serial: lost, error: 'the worker died' });
-      if (open) hire();
+      if (open) startWorker();
     });
   }
 
-  for (let i = 0; i < size; i += 1) hire();
+  for (let i = 0; i < size; i += 1) startWorker();
   const readyOnes = () => [...members].filter(({ address, child }) => address && child.connected);
 
   async function untilReady(count: number): Promise<void> {
@@ -147,7 +147,7 @@ export function createCrew(
     ends: (): readonly WorkerEnd[] => ends,
     addresses: () => readyOnes().flatMap(({ address }) => address ?? []),
     /** Workers that work now, in a stable order. */
-    workers: () => readyOnes().map(({ child }) => child),
+    running: () => readyOnes().map(({ child }) => child),
     /** What those hold that work now; those that do not answer in time are left out. */
     async readings(): Promise<readonly Reading[]> {
       readings.clear();
@@ -213,7 +213,7 @@ export function createCrew(
       await untilReady(size);
       return took;
     },
-    async dismiss() {
+    async stop() {
       open = false;
       const gone = [...members].map(({ child }) => once(child, 'exit'));
       for (const { child } of members) child.kill('SIGKILL');
@@ -222,4 +222,4 @@ export function createCrew(
   };
 }
 
-export type Crew = ReturnType<typeof createCrew>;
+export type Workers = ReturnType<typeof startWorkers>;

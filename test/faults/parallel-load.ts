@@ -1,7 +1,7 @@
 import type { Disturbances } from './disturbances.ts';
 
-/** What came of what a bystander did in a row. */
-export interface BystanderVerdict {
+/** What came of the parallel load of a row. */
+export interface ParallelLoadVerdict {
   /** Its figures. */
   readonly line: string;
   /** What exactly was not as promised. */
@@ -12,7 +12,7 @@ export interface BystanderVerdict {
 export type DisturbancesSoFar = Pick<Disturbances, 'all' | 'skews' | 'stops'>;
 
 /** A load of its own that runs beside the deliveries in every row, with a ledger of its own. */
-export interface Bystander {
+export interface ParallelLoad {
   begin(): void;
   /** Resolves when everything that was begun has ended; begins nothing more until it is resumed. */
   pause(): Promise<void>;
@@ -20,5 +20,5 @@ export interface Bystander {
   /** Resolves when everything that was begun has ended. */
   end(): Promise<void>;
   /** Waits for the database to have it all, and judges. */
-  verdict(disturbances: DisturbancesSoFar): Promise<BystanderVerdict>;
+  verdict(disturbances: DisturbancesSoFar): Promise<ParallelLoadVerdict>;
 }

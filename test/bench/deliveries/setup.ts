@@ -18,7 +18,7 @@ export const nodeOptionsForProfile = process.env.BENCH_NODE_OPTIONS?.split(' ') 
  */
 const nodeOptions = ['--max-old-space-size=192', ...nodeOptionsForProfile];
 /** How long a delivery is waited for: stock Agenda takes minutes. Milliseconds. */
-const patience = 600_000;
+const maxWait = 600_000;
 
 /** One delivery as it arrived; times are milliseconds of the machine's monotonic clock. */
 export interface Arrival {
@@ -80,7 +80,7 @@ async function startProcess(script: string, config: unknown): Promise<Process> {
 }
 
 /** A real mongod of the benchmark's own, a receiver and a load generator, each a process of its own. */
-export interface Bed {
+export interface Setup {
   /** Of every webhook. */
   readonly secret: string;
   /** Seals them. */
@@ -120,7 +120,7 @@ export function uriOf({ uri }: Pick<EmbeddedMongo, 'uri'>, database: string): st
 }
 
 /** @param members of the replica set */
-export async function openBed(members = 1): Promise<Bed> {
+export async function openSetup(members = 1): Promise<Setup> {
   const mongo = await startEmbeddedMongo({ temporary: true, replicas: members });
   const uri = uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
   // its own heartbeats would count among the operations of what is idle
@@ -148,7 +148,7 @@ export async function openBed(members = 1): Promise<Bed> {
     stock: () => open('agenda.mjs', {}),
     urls: (name, count) => Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${name}/${i}`),
     async arrivals(count) {
-      const until = now() + patience;
+      const until = now() + maxWait;
       while ((await receiver.call<number>('count')) < count) {
         if (now() > until) throw new Error(`${await receiver.call('count')} of ${count} deliveries came`);
         await sleep(50);

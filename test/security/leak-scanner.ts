@@ -39,7 +39,7 @@ function formsOf(value: string): string[] {
 }
 
 /** Keeps all that was written anywhere, and says where a canary is in it. */
-export function createWitness() {
+export function createLeakScanner() {
   const records: { where: string; text: string }[] = [];
   return {
     records,
@@ -55,15 +55,15 @@ export function createWitness() {
   };
 }
 
-export type Witness = ReturnType<typeof createWitness>;
+export type LeakScanner = ReturnType<typeof createLeakScanner>;
 
-/** Lets the witness read along with the console and the process's own output until the returned function is called. */
-export function listenIn(witness: Witness): () => void {
+/** Shows the scanner the console and what the process writes itself, until the returned function is called. */
+export function scanOutput(scanner: LeakScanner): () => void {
   const undo = (['stdout', 'stderr'] as const).map((name) => {
     const stream = process[name];
     const write = stream.write;
     stream.write = ((chunk: string | Uint8Array, ...rest: never[]) => {
-      witness.saw(name, chunk);
+      scanner.saw(name, chunk);
       return write.call(stream, chunk, ...rest);
     }) as typeof write;
     return () => {
