@@ -176,7 +176,12 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
       const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
       const found = isId('evt', id) ? await readConfirmed(id, read) : null;
       const [event] = found ? await show([found]) : [];
-      if (!event) throw new GatewayError('event_not_found', `No event ${id} in this account`, { param: 'id' });
+      if (!event)
+        throw new GatewayError(
+          'event_not_found',
+          `No event ${id} is in this account; GET /v1/events lists those that are`,
+          { param: 'id' },
+        );
       return event;
     },
   };

@@ -167,5 +167,9 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
 
 /** The same error for an unknown id, a malformed one and one of another account. */
 export function apiKeyNotFound(id: string): GatewayError {
-  return new GatewayError('api_key_not_found', `No API key ${id} in this account`, { param: 'id' });
+  return new GatewayError(
+    'api_key_not_found',
+    `No API key ${id} is in this account; GET /v1/api_keys lists those that are`,
+    { param: 'id' },
+  );
 }

@@ -2,15 +2,17 @@ import { type ErrorCode, GatewayError, type GatewayErrorDetails, isGatewayError 
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 
 const messages = {
-  upstream_unreachable: 'The model provider cannot be reached.',
-  upstream_timeout: 'The model provider did not answer in time.',
-  upstream_disconnected: 'The model provider closed the connection before its answer was complete.',
-  upstream_invalid_response: 'The model provider sent a response that cannot be relayed.',
-  upstream_auth_failed: "The model provider refused the gateway's credentials; tell the operator of this gateway.",
-  upstream_rate_limited: 'The model provider accepts no more requests at present; send the request again later.',
-  upstream_error: 'The model provider failed; send the request again.',
-  shutting_down: 'The gateway is shutting down; send the request again.',
-  internal_error: 'The request could not be sent to the model provider.',
+  upstream_unreachable: 'The model provider cannot be reached; send the request again later',
+  upstream_timeout: 'The model provider did not answer in time; send the request again',
+  upstream_disconnected:
+    'The model provider closed the connection before its answer was complete; send the request again',
+  upstream_invalid_response:
+    'The model provider sent a response that cannot be relayed; tell the operator of this gateway',
+  upstream_auth_failed: "The model provider refused the gateway's credentials; tell the operator of this gateway",
+  upstream_rate_limited: 'The model provider accepts no more requests at present; send the request again later',
+  upstream_error: 'The model provider failed; send the request again',
+  shutting_down: 'The gateway is shutting down; send the request again',
+  internal_error: 'The request could not be sent to the model provider; tell the operator of this gateway',
 } as const satisfies Partial<Record<ErrorCode, string>>;
 
 type UpstreamErrorCode = keyof typeof messages;

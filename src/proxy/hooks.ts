@@ -36,7 +36,11 @@ export function relayHooks({ onRequest, onResponse }: ModelHooks, logger: Logger
         return replacementModel(await onRequest?.(call));
       } catch (error) {
         if (isGatewayError(error)) throw error;
-        throw new GatewayError('internal_error', 'The call could not be checked.', { cause: error });
+        throw new GatewayError(
+          'internal_error',
+          'The call could not be checked; quote the x-request-id when you ask the operator about it',
+          { cause: error },
+        );
       }
     },
     onResponse(call, upstream, status, firstByteMs) {

@@ -37,7 +37,11 @@ export function modelOperations(relay: Relay, models: ModelList) {
       async handle({ principal, params }) {
         const model = mayCall(principal, params.model) ? await models.find(params.model) : undefined;
         if (model) return { status: 200, body: model };
-        throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
+        throw new GatewayError(
+          'model_not_found',
+          `The model '${params.model}' does not exist; GET /v1/models lists those that do`,
+          { param: 'model' },
+        );
       },
     },
   } satisfies Partial<OperationTable>;

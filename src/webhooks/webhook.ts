@@ -98,5 +98,9 @@ export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDet
 
 /** The same error for an unknown id, a malformed one and one of another account. */
 export function webhookNotFound(id: string): GatewayError {
-  return new GatewayError('webhook_not_found', `No webhook ${id} in this account`, { param: 'id' });
+  return new GatewayError(
+    'webhook_not_found',
+    `No webhook ${id} is in this account; GET /v1/webhooks lists those that are`,
+    { param: 'id' },
+  );
 }

@@ -78,7 +78,7 @@ describe('a gateway that closes', function () {
       ]);
       expect(await refused.json()).to.deep.include({
         error: {
-          message: 'The gateway is shutting down; send the request again.',
+          message: 'The gateway is shutting down; send the request again',
           type: 'server_error',
           param: null,
           code: 'shutting_down',

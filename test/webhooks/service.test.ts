@@ -277,7 +277,7 @@ describe('webhooks', () => {
         ];
         for (const error of errors) {
           expect(error).to.include({ code: 'webhook_not_found', status: 404, param: 'id' });
-          expect(error.message).to.equal(`No webhook ${id} in this account`);
+          expect(error.message).to.equal(`No webhook ${id} is in this account; GET /v1/webhooks lists those that are`);
         }
       }
       expect(await service.get(`${userId}_other`, foreign)).to.include({ active: true });

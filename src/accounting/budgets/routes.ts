@@ -8,7 +8,11 @@ import type { BudgetService } from './service.ts';
 type Budgets = Pick<BudgetService, 'get' | 'set'>;
 
 function required(service: Budgets | undefined): Budgets {
-  if (!service) throw new GatewayError('not_found', 'This gateway does not count usage, so it has no budgets');
+  if (!service)
+    throw new GatewayError(
+      'not_found',
+      'This gateway does not count usage, so it has no budgets; its operator can turn usage on with the option usage',
+    );
   return service;
 }
 

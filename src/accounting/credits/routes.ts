@@ -9,7 +9,11 @@ type Schemas = components['schemas'];
 type Credits = Pick<CreditService, 'balance' | 'topUp'>;
 
 function required(service: Credits | undefined): Credits {
-  if (!service) throw new GatewayError('not_found', 'This gateway keeps no credits');
+  if (!service)
+    throw new GatewayError(
+      'not_found',
+      'This gateway keeps no credits; its operator can turn them on with the option credits',
+    );
   return service;
 }
 

@@ -29,7 +29,11 @@ export function usageOperations(report: ReportUsage | undefined) {
   return {
     retrieveUsage: {
       async handle({ principal, query }) {
-        if (!report) throw new GatewayError('not_found', 'This gateway does not count usage');
+        if (!report)
+          throw new GatewayError(
+            'not_found',
+            'This gateway does not count usage; its operator can turn this on with the option usage',
+          );
         const { group_by, ...days } = query;
         const groupBy = group_by?.split(',').filter(isUsageDimension);
         const { lines, hasMore, ...range } = await report(principal.userId, { ...days, ...(groupBy && { groupBy }) });

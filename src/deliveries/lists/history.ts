@@ -35,7 +35,11 @@ export interface DeliveryHistory {
 
 /** The same error for an unknown id, a malformed one and one of another account. */
 export function deliveryNotFound(id: string): GatewayError {
-  return new GatewayError('delivery_not_found', `No delivery ${id} in this account`, { param: 'id' });
+  return new GatewayError(
+    'delivery_not_found',
+    `No delivery ${id} is in this account; GET /v1/deliveries lists those that are`,
+    { param: 'id' },
+  );
 }
 
 const shownFields = {

@@ -56,7 +56,11 @@ function decoderFor(req: IncomingMessage): Transform | undefined {
 }
 
 function badCompression(cause?: unknown): GatewayError {
-  return new GatewayError('invalid_encoding', 'The body is not what its Content-Encoding says', { cause });
+  return new GatewayError(
+    'invalid_encoding',
+    'The body is not what its Content-Encoding says; compress it in this encoding, or leave the header out',
+    { cause },
+  );
 }
 
 /** Reads one body, and counts it as it comes. */

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 
 function shuttingDown(): GatewayError {
-  return new GatewayError('shutting_down', 'The gateway is shutting down; send the request again.', {
+  return new GatewayError('shutting_down', 'The gateway is shutting down; send the request again', {
     headers: { 'retry-after': '1', connection: 'close' },
   });
 }

@@ -10,7 +10,7 @@ export function parseQuery(url: string): Record<string, unknown> {
   if (start === -1) return query;
   for (const [name, value] of new URLSearchParams(url.slice(start))) {
     if (name in query) {
-      refuse('duplicate_parameter', name, 'appears twice in the query');
+      refuse('duplicate_parameter', name, 'appears twice in the query; give it once');
     }
     query[name] = value;
   }

@@ -8,9 +8,15 @@ const words = {
   item: 'item',
 } as const;
 
-/** What to do about an item that is not known. */
-const itemHint =
-  ': send the item itself in place of its id, or first retrieve the response, or list the items of the conversation, that it is in';
+const givenId = 'use an id that this account was given';
+
+/** What to do about an object that is not known. */
+const remedies = {
+  response: givenId,
+  conversation: givenId,
+  chat_completion: 'GET /v1/chat/completions lists those that are',
+  item: 'send the item itself in place of its id, or first retrieve the response, or list the items of the conversation, that it is in',
+} as const;
 
 /** The same for what does not exist as for what another account has. */
 export function storedObjectNotFound(object: {
@@ -20,6 +26,6 @@ export function storedObjectNotFound(object: {
   readonly param: string;
 }): GatewayError {
   const { kind, id, param } = object;
-  const hint = kind === 'item' ? itemHint : '';
-  return new GatewayError(`${kind}_not_found`, `No ${words[kind]} ${id} in this account${hint}`, { param });
+  const message = `No ${words[kind]} ${id} is in this account; ${remedies[kind]}`;
+  return new GatewayError(`${kind}_not_found`, message, { param });
 }

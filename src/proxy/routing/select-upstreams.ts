@@ -53,6 +53,9 @@ export function selectUpstreams<U extends Candidate>(
 ): readonly [U, ...U[]] {
   const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
   if (first) return [first, ...others];
-  const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;
+  const message =
+    model === undefined
+      ? 'No model provider is configured; tell the operator of this gateway'
+      : `The model '${model}' does not exist; GET /v1/models lists those that do`;
   throw new GatewayError('model_not_found', message, { param: 'model' });
 }

@@ -56,7 +56,7 @@ describe('items in the input of a call', () => {
       const refused = await failure(stranger.responses.create({ model: 'm', input }));
       expect([refused.status, refused.code, refused.param]).to.deep.equal([404, 'item_not_found', 'input[1].id']);
       expect(refused.message).to.equal(
-        `404 No item ${id} in this account: send the item itself in place of its id, or first retrieve the response, ` +
+        `404 No item ${id} is in this account; send the item itself in place of its id, or first retrieve the response, ` +
           'or list the items of the conversation, that it is in',
       );
     }

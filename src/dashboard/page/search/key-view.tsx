@@ -23,7 +23,10 @@ async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKe
     if (found) return found;
     after = data.at(-1)?.id;
     if (has_more && after) continue;
-    throw new ApiError(`No API key ${id} in this account`, { status: 404, code: 'api_key_not_found' });
+    throw new ApiError(`No API key ${id} is in this account; the view API keys lists those that are`, {
+      status: 404,
+      code: 'api_key_not_found',
+    });
   }
 }
 

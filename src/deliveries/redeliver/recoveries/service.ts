@@ -123,7 +123,11 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       await webhook(userId, webhookId, () => true);
       const found = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
       if (found) return found;
-      throw new GatewayError('recovery_not_found', `No recovery ${id} of this webhook`, { param: 'recovery_id' });
+      throw new GatewayError(
+        'recovery_not_found',
+        `No recovery ${id} is of this webhook; GET /v1/webhooks/${webhookId}/recoveries lists those that are`,
+        { param: 'recovery_id' },
+      );
     },
 
     async list(userId, webhookId, page = {}) {

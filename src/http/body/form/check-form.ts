@@ -125,7 +125,7 @@ export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm
       const property = propertyOf(part, schema);
       if (!property) continue;
       const { name, binary, list } = property;
-      if (seen.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice');
+      if (seen.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice; give it once');
       if (!binary) checkText(spec, property, part, bytes);
       else if (part.filename === undefined) refuse('invalid_type', name, 'must be a file, which has a filename');
       // an empty file input is sent without a name and without content

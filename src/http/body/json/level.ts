@@ -52,7 +52,7 @@ export function describedKey(level: Level, key: string, fields: ReadonlyMap<stri
   if (shape) {
     const isGiven = path === undefined ? Object.hasOwn(level.kept as object, key) : fields.has(String(shape.path));
     if (!isGiven) return shape;
-    throw new GatewayError('duplicate_parameter', `'${key}' is given twice`, { param: key });
+    throw new GatewayError('duplicate_parameter', `'${key}' is given twice; give it once`, { param: key });
   }
   const meant = folded.get(foldCase(key));
   if (meant === undefined) return undefined;

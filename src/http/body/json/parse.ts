@@ -58,7 +58,7 @@ export function parseJson(bytes: Buffer): unknown {
   scanOn(scan, bytes, bytes.length);
   const { duplicateKey } = scan;
   if (duplicateKey !== undefined) {
-    throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body`, {
+    throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body; give it once`, {
       param: duplicateKey,
     });
   }
