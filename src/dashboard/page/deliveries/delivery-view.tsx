@@ -10,9 +10,9 @@ import { href } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { liveEvery } from './delivery-list.tsx';
+import { DeliverySummary } from './delivery-summary.tsx';
 import { useResend } from './resend.tsx';
 import { DeliveryBadge } from './state-badge.tsx';
-import { Story } from './story.tsx';
 import { Timeline } from './timeline-list.tsx';
 import { isOpen, manualWords } from './words.ts';
 
@@ -48,8 +48,8 @@ function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<D
         {delivery.test && <Tag>test</Tag>}
       </Heading>
       {resend.failure}
-      <div class={`story story-${delivery.state}`} aria-live="polite">
-        <Story delivery={delivery} />
+      <div class={`delivery-summary delivery-summary-${delivery.state}`} aria-live="polite">
+        <DeliverySummary delivery={delivery} />
       </div>
       <DeliveryFacts delivery={delivery} />
       <div class="columns">

@@ -1,9 +1,9 @@
 import type { Delivery } from '../api/types.ts';
 import { Badge } from '../elements/badge.tsx';
-import { stateOf } from './words.ts';
+import { statusOf } from './words.ts';
 
 export function DeliveryBadge({ delivery }: { delivery: Delivery }) {
-  const { shape, words, live } = stateOf(delivery);
+  const { shape, words, live } = statusOf(delivery);
   return (
     <Badge shape={shape} live={live}>
       {words}

@@ -2,7 +2,7 @@ import type { Attempt, Delivery, DeliveryDetails } from '../api/types.ts';
 import type { StateShape } from '../elements/icons.tsx';
 
 /** How a delivery stands, in a word or two. */
-export function stateOf({ state, in_flight, attempts_made }: Delivery): {
+export function statusOf({ state, in_flight, attempts_made }: Delivery): {
   shape: StateShape;
   words: string;
   live: boolean;

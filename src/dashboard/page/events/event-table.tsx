@@ -3,14 +3,14 @@ import { Badge } from '../elements/badge.tsx';
 import { RowName } from '../elements/row-name.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
-import { countsOf, standingOf } from './words.ts';
+import { countsOf, statusOf } from './words.ts';
 
 const columns: readonly Column<PastEvent>[] = [
   {
     head: 'State',
     headClass: 'col-state',
     cell: (event) => {
-      const { shape, words } = standingOf(event);
+      const { shape, words } = statusOf(event);
       return <Badge shape={shape}>{words}</Badge>;
     },
   },

@@ -13,13 +13,13 @@ import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { hostsOf } from '../webhooks/hosts.ts';
 import { useWebhooks } from '../webhooks/use-webhooks.ts';
-import { countsOf, standingOf } from './words.ts';
+import { countsOf, statusOf } from './words.ts';
 
 const up = { name: 'Events', href: href(['events']) };
 
 function Opened({ event, route }: { event: PastEvent; route: Route }) {
   const webhooks = useWebhooks().data?.data ?? [];
-  const { shape, words } = standingOf(event);
+  const { shape, words } = statusOf(event);
   return (
     <>
       <Heading title={event.type} up={up}>

@@ -15,7 +15,7 @@ export function withoutStage(description: string): string {
 }
 
 /** How an event stands as a whole. */
-export function standingOf({ state }: PastEvent): { shape: StateShape; words: string } {
+export function statusOf({ state }: PastEvent): { shape: StateShape; words: string } {
   return states[state];
 }
 

@@ -5,7 +5,7 @@ import { Button } from '../elements/inputs/button.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 
-function standingOf({ revoked_at, expires_at }: ApiKey) {
+function statusOf({ revoked_at, expires_at }: ApiKey) {
   if (revoked_at) return { shape: 'stopped', words: 'Revoked' } as const;
   if (expires_at && Date.parse(expires_at) <= Date.now()) return { shape: 'stopped', words: 'Expired' } as const;
   return { shape: 'good', words: 'Good' } as const;
@@ -17,7 +17,7 @@ const columns: readonly Column<ApiKey>[] = [
   {
     head: 'State',
     cell: (key) => {
-      const { shape, words } = standingOf(key);
+      const { shape, words } = statusOf(key);
       return <Badge shape={shape}>{words}</Badge>;
     },
   },
@@ -63,7 +63,7 @@ export function KeyTable({ keys, mayControl, onEdit, onRevoke }: Props) {
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (key) =>
-      standingOf(key).words === 'Good' &&
+      statusOf(key).words === 'Good' &&
       mayControl(key) && (
         <span class="row-actions">
           {onEdit && (

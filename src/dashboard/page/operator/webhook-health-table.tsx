@@ -6,7 +6,7 @@ import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { href } from '../routing/route.ts';
 import { splitUrl } from '../webhooks/hosts.ts';
-import { standingOf } from '../webhooks/words.ts';
+import { statusOf } from '../webhooks/words.ts';
 
 function LastFailure({ health: { last_failure } }: AccountWebhook) {
   if (!last_failure) return <span class="muted">None</span>;
@@ -22,7 +22,7 @@ const columns: readonly Column<AccountWebhook>[] = [
   {
     head: 'State',
     cell: (webhook) => {
-      const { shape, words } = standingOf(webhook);
+      const { shape, words } = statusOf(webhook);
       return <Badge shape={shape}>{words}</Badge>;
     },
   },

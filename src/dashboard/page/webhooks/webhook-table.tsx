@@ -8,7 +8,7 @@ import { useApi } from '../session/session.ts';
 import { Sparkline } from '../stats/sparkline.tsx';
 import { splitUrl } from './hosts.ts';
 import { useSeen } from './use-seen.ts';
-import { standingOf } from './words.ts';
+import { statusOf } from './words.ts';
 
 /** Milliseconds. */
 const healthEvery = 15_000;
@@ -32,14 +32,14 @@ function Health({ id }: { id: string }) {
   );
 }
 
-function Standing({ webhook: { id, active } }: { webhook: WebhookSummary }) {
+function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSummary }) {
   const api = useApi();
   const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), {
     key: `webhook ${id} ${active}`,
     every: () => healthEvery,
   });
   if (!query.data) return active ? <Badge shape="idle">Active</Badge> : <Badge shape="paused">Paused</Badge>;
-  const { shape, words } = standingOf(query.data);
+  const { shape, words } = statusOf(query.data);
   const { failing_since } = query.data.health;
   return (
     <>
@@ -60,7 +60,7 @@ function Row({ webhook }: { webhook: WebhookSummary }) {
   const { scheme, host, rest } = splitUrl(webhook.url);
   return (
     <tr ref={row}>
-      <td>{seen && <Standing webhook={webhook} />}</td>
+      <td>{seen && <WebhookStatusBadge webhook={webhook} />}</td>
       <td class="cell-main">
         <a class="row-link url" href={href(['webhooks', webhook.id])}>
           <span class="muted">{scheme}</span>

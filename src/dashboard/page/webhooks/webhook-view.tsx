@@ -21,7 +21,7 @@ import { HealthNotice } from './health-notice.tsx';
 import { splitUrl } from './hosts.ts';
 import { Recover } from './recovery/recover.tsx';
 import { WebhookActions } from './webhook-actions.tsx';
-import { standingOf } from './words.ts';
+import { statusOf } from './words.ts';
 
 /** Milliseconds. */
 const refreshEvery = 5_000;
@@ -79,7 +79,7 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
     key: `stats ${id}`,
     every: () => refreshEvery,
   });
-  const { shape, words } = standingOf(webhook);
+  const { shape, words } = statusOf(webhook);
   const { time, since, until } = route.query;
   const period = useMemo(() => periodOf(route.query), [time, since, until]);
   const { scheme, host, rest } = splitUrl(url);

@@ -13,7 +13,7 @@ export function lastFailed({ last_success_at, last_failure }: Webhook['health'])
 }
 
 /** How a webhook stands, in a word. */
-export function standingOf({ active, disabled, health }: Webhook): { shape: StateShape; words: string } {
+export function statusOf({ active, disabled, health }: Webhook): { shape: StateShape; words: string } {
   if (disabled) return { shape: 'bad', words: 'Disabled' };
   if (!active) return { shape: 'paused', words: 'Paused' };
   if (health.state === 'healthy' && lastFailed(health)) return { shape: 'uneasy', words: 'Last one failed' };

@@ -6,55 +6,55 @@ import { manualWords, reasonOf, succeeded } from './words.ts';
 
 /** The state of a delivery, its reason if it needs one, and what happens next. */
 interface Parts {
-  readonly standing: ComponentChildren;
-  readonly why?: string | null | undefined;
+  readonly status: ComponentChildren;
+  readonly reason?: string | null | undefined;
   readonly next?: string;
 }
 
 function partsOf(delivery: DeliveryDetails): Parts {
   const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
-  const why = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
+  const reason = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
   const manual = manualWords(delivery);
-  if (in_flight) return { standing: 'An attempt is under way at this moment.' };
+  if (in_flight) return { status: 'An attempt is under way at this moment.' };
   switch (state) {
     case 'delivered':
       return {
-        standing:
+        status:
           attempts_made === 0
             ? 'Delivered by a manual resend.'
             : `Delivered after ${counted(attempts.length, 'attempt')}${manual && `, ${manual}`}.`,
       };
     case 'canceled':
-      return { standing: 'Canceled.', why: reasonOf(delivery), next: 'No further attempt follows.' };
+      return { status: 'Canceled.', reason: reasonOf(delivery), next: 'No further attempt follows.' };
     case 'failed':
       return {
-        standing: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${manual && `; ${manual}`}.`,
-        why,
+        status: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${manual && `; ${manual}`}.`,
+        reason,
         next: 'No further attempt follows. Once the receiver works, send it again.',
       };
     case 'pending': {
       const due = next_attempt_at ? <Countdown to={next_attempt_at} /> : 'soon';
-      if (attempts_made === 0) return { standing: <>The first attempt is due {due}.</> };
+      if (attempts_made === 0) return { status: <>The first attempt is due {due}.</> };
       return {
-        standing: (
+        status: (
           <>
             {attempts_made} of {max_attempts} attempts failed{manual && ` (${manual})`}; the next is due {due}.
           </>
         ),
-        why,
+        reason,
       };
     }
   }
 }
 
-export function Story({ delivery }: { delivery: DeliveryDetails }) {
-  const { standing, why, next } = partsOf(delivery);
+export function DeliverySummary({ delivery }: { delivery: DeliveryDetails }) {
+  const { status, reason, next } = partsOf(delivery);
   return (
     <>
       <p>
-        <b>{standing}</b>
+        <b>{status}</b>
       </p>
-      {why && <p>{why}</p>}
+      {reason && <p>{reason}</p>}
       {next && <p class="muted">{next}</p>}
     </>
   );
