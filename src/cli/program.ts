@@ -79,7 +79,7 @@ export function createProgram(terminal: Terminal): Command {
       .showHelpAfterError('(--help shows how it is used, with examples)')
       .configureOutput({
         writeOut: (text) => terminal.print(text.trimEnd()),
-        writeErr: (text) => terminal.tell(text.trimEnd()),
+        writeErr: (text) => terminal.printNote(text.trimEnd()),
       });
   }
   return program;

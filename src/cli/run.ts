@@ -25,7 +25,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   } catch (error) {
     // commander has printed what was wrong, or the help
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    for (const line of printableLines(explainError(error))) terminal.tell(line);
+    for (const line of printableLines(explainError(error))) terminal.printNote(line);
     return error instanceof CommandFailure ? error.exitCode : 1;
   }
 }

@@ -38,7 +38,7 @@ export class RecordedTerminal implements Terminal {
   readonly print = (line: string): void => {
     this.stdout += `${line}\n`;
   };
-  readonly tell = (line: string): void => {
+  readonly printNote = (line: string): void => {
     this.stderr += `${line}\n`;
   };
   readonly redraw = (line: string): void => {

@@ -30,7 +30,7 @@ export async function gather<Row extends { id: string }>(
 }
 
 /** Says on stderr that there are more rows, and how to get them. */
-export function tellOfMore({ tell }: Terminal, { data, has_more, next_after }: ResultPage<{ id: string }>): void {
+export function printMore({ printNote }: Terminal, { data, has_more, next_after }: ResultPage<{ id: string }>): void {
   const after = next_after ?? data.at(-1)?.id;
-  if (has_more && after) tell(`There are more: use --limit ${data.length * 5}, or --after ${after}`);
+  if (has_more && after) printNote(`There are more: use --limit ${data.length * 5}, or --after ${after}`);
 }

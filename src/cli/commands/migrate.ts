@@ -46,7 +46,7 @@ export function migrateCommand(terminal: Terminal): Command {
         if (json) return terminal.print(JSON.stringify({ dry_run: true, missing, from, to }));
         return printLines(terminal, 'Would build', missing, plan);
       }
-      const migration = await migrateStored(terminal.env, (line) => terminal.tell(line));
+      const migration = await migrateStored(terminal.env, (line) => terminal.printNote(line));
       const { built, from, to } = migration;
       if (json) return terminal.print(JSON.stringify({ dry_run: false, built, from, to }));
       printLines(terminal, 'Built', built, migration);

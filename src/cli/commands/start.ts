@@ -3,7 +3,7 @@ import { type Configuration, readConfiguration } from '../config/config.ts';
 import { variablesForHelp } from '../config/environment.ts';
 import { checkAddress } from '../server/address.ts';
 import { describeStart } from '../server/next-steps.ts';
-import { leave, processNumber, startProcesses, tellReady, untilToldToStop } from '../server/processes.ts';
+import { leave, notifyReady, processNumber, startProcesses, untilToldToStop } from '../server/processes.ts';
 import { untilSignal } from '../terminal/until-signal.ts';
 
 const examples = `
@@ -37,7 +37,7 @@ async function startOneOfSeveral(config: Configuration, number: number): Promise
   const told = untilToldToStop();
   try {
     const running = await startHere(config, number);
-    tellReady();
+    notifyReady();
     await told;
     await running.close();
   } finally {

@@ -23,7 +23,7 @@ async function typeOf({ api, terminal }: CommandContext, id: string, { data }: O
   if (events.length === 1) return first;
   const types = events.map(printable).join(', ');
   if (data !== undefined) throw wrongUse(`--data needs --type, because this webhook hears of several: ${types}`);
-  terminal.tell(`The event is of type ${printable(first)}; --type takes another: ${types}`);
+  terminal.printNote(`The event is of type ${printable(first)}; --type takes another: ${types}`);
   return first;
 }
 

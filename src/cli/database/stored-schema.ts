@@ -8,8 +8,8 @@ export async function planStoredMigration(env: Environment): Promise<MigrationPl
   return withConnection(readDatabaseSettings(env), planMigration);
 }
 
-/** Prepares the database of a gateway for this version. @param tell gets a line when that takes long */
-export async function migrateStored(env: Environment, tell: (line: string) => void): Promise<Migration> {
-  const logger = { info: tell };
+/** Prepares the database of a gateway for this version. @param print gets a line when that takes long */
+export async function migrateStored(env: Environment, print: (line: string) => void): Promise<Migration> {
+  const logger = { info: print };
   return withConnection(readDatabaseSettings(env), (connection, prefix) => migrate(connection, prefix, logger));
 }

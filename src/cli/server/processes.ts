@@ -16,7 +16,7 @@ export function processNumber(env: Readonly<Record<string, string | undefined>>)
 }
 
 /** Tells the process that runs the others that this one serves. */
-export function tellReady(): void {
+export function notifyReady(): void {
   process.send?.('ready');
 }
 

@@ -33,7 +33,7 @@ export function processTerminal(): Terminal {
   return {
     env: process.env,
     print: (line) => process.stdout.write(`${line}\n`),
-    tell: (line) => process.stderr.write(`${line}\n`),
+    printNote: (line) => process.stderr.write(`${line}\n`),
     ...(process.stderr.isTTY && { redraw }),
     // NO_COLOR, FORCE_COLOR and TERM are honoured by hasColors
     paint: process.stdout.isTTY && process.stdout.hasColors() ? coloured : plain,

@@ -6,7 +6,7 @@ export interface Terminal {
   /** Prints a line of the result: stdout, all that a program reads. */
   print(line: string): void;
   /** Prints a line for people, on stderr. */
-  tell(line: string): void;
+  printNote(line: string): void;
   /** Replaces its last line on stderr; absent where stderr is no terminal. */
   readonly redraw?: (line: string) => void;
   /** Colours for stdout. */

@@ -3,12 +3,12 @@ const echoOfNpm = 1_000;
 const parentInterval = 250;
 
 /** The shell in which npm runs a script ends at SIGTERM without passing it on. The only sign is another parent process. */
-function whenNpmLeaves(parent: number, tell: () => void): void {
+function onNpmExit(parent: number, onExit: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return;
   const looking = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(looking);
-    tell();
+    onExit();
   }, parentInterval);
   looking.unref();
 }
@@ -29,6 +29,6 @@ export function untilSignal(parent: number): Promise<void> {
     };
     // never removed: without a handler the next signal would end the process before mongod has stopped
     process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
-    whenNpmLeaves(parent, resolve);
+    onNpmExit(parent, resolve);
   });
 }

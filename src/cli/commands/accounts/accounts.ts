@@ -49,7 +49,7 @@ function listCommand(terminal: Terminal): Command {
         const page = await dataOf(api.GET('/v1/admin/accounts', { params: { query } }));
         show(page, ({ data }, paint) => (data.length > 0 ? tableLines(columns, data, paint) : ['No accounts.']));
         const last = page.data.at(-1);
-        if (page.has_more && last) terminal.tell(`There are more: use --after ${last.user_id}`);
+        if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
       }),
     );
 }

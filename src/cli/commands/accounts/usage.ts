@@ -69,7 +69,7 @@ export function usageCommand(terminal: Terminal): Command {
         show(report, ({ data, from, to }, paint) =>
           data.length > 0 ? tableLines(columns, data, paint) : [`Nothing was used from ${from} to ${to}.`],
         );
-        if (report.has_more) terminal.tell('There is more: ask for fewer days with --from and --to.');
+        if (report.has_more) terminal.printNote('There is more: ask for fewer days with --from and --to.');
       }),
     );
 }

@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
 import { apiAction, examples } from '../../client/api-command.ts';
 import { count } from '../../client/flags.ts';
-import { gather, tellOfMore } from '../../client/pages.ts';
+import { gather, printMore } from '../../client/pages.ts';
 import { tableLines } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { type FilterOptions, toQuery, withFilter } from './filter.ts';
@@ -36,7 +36,7 @@ export function listDeliveriesCommand(terminal: Terminal): Command {
         show(page, ({ data }, paint, now) =>
           data.length > 0 ? tableLines(deliveryColumns(now), data, paint) : ['No deliveries.'],
         );
-        tellOfMore(terminal, page);
+        printMore(terminal, page);
       }),
     );
 }

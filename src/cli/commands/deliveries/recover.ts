@@ -41,11 +41,11 @@ function lines(recovery: Recovery, paint: Paint, now: number): string[] {
 }
 
 /** Shows how far it is: on a line that moves where there is one, else on a new line when something has changed. */
-function createProgress({ redraw, tell }: Terminal): (recovery: Recovery) => void {
+function createProgress({ redraw, printNote }: Terminal): (recovery: Recovery) => void {
   let last = '';
   return (recovery) => {
     const text = `${progressOf(recovery)} …`;
-    if (text !== last) (redraw ?? tell)(text);
+    if (text !== last) (redraw ?? printNote)(text);
     last = text;
   };
 }

@@ -2,7 +2,7 @@ import { Command, Option } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
 import { apiAction, examples } from '../../client/api-command.ts';
 import { count } from '../../client/flags.ts';
-import { gather, tellOfMore } from '../../client/pages.ts';
+import { gather, printMore } from '../../client/pages.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import { type Column, tableLines } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -49,7 +49,7 @@ export function listEventsCommand(terminal: Terminal): Command {
         show(page, ({ data }, paint, now) =>
           data.length > 0 ? tableLines(columns(now), data, paint) : ['No events.'],
         );
-        tellOfMore(terminal, page);
+        printMore(terminal, page);
       }),
     );
 }

@@ -104,8 +104,8 @@ export async function forward(context: CommandContext, options: ForwardOptions):
   }
 
   await nextEvents();
-  terminal.tell(`Forwarding new events to ${target}, until Ctrl-C.`);
-  if (options.secret === undefined) terminal.tell(`They are signed with the secret ${secret}`);
+  terminal.printNote(`Forwarding new events to ${target}, until Ctrl-C.`);
+  if (options.secret === undefined) terminal.printNote(`They are signed with the secret ${secret}`);
   while (!interrupted.aborted) {
     for (const event of await nextEvents()) {
       if (options.type && !options.type.includes(event.type)) continue;

@@ -17,5 +17,5 @@ export async function secretField(
 /** Shows a webhook, and its secret where the gateway has created it. */
 export function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView): void {
   show(webhook, webhookLines);
-  if (webhook.secret !== undefined) terminal.tell('Give the secret to the receiver; it is shown this once.');
+  if (webhook.secret !== undefined) terminal.printNote('Give the secret to the receiver; it is shown this once.');
 }
