@@ -9,7 +9,7 @@ export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
-  readonly readBody: (call: ApiRequest) => ModelBody;
+  readonly readBody: (request: ApiRequest) => ModelBody;
   /** The key that holds the text in its streams. */
   readonly textKey?: 'delta' | 'text';
   /** Whether its streams can be asked for their usage. */
@@ -41,8 +41,8 @@ function formOf({ form }: ApiRequest): NonNullable<ApiRequest['form']> {
   throw new Error('openapi.yaml: this operation takes something else than a form');
 }
 
-const readForm = (call: ApiRequest): ModelBody => readMultipartBody(formOf(call));
-const readRecording = (call: ApiRequest): ModelBody => readRecordingBody(formOf(call));
+const readForm = (request: ApiRequest): ModelBody => readMultipartBody(formOf(request));
+const readRecording = (request: ApiRequest): ModelBody => readRecordingBody(formOf(request));
 
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
 const plain = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: false };

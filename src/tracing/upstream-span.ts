@@ -9,7 +9,7 @@ export interface UpstreamRequest {
   readonly path: string;
   /** The model, by the upstream's name. */
   readonly model?: string | undefined;
-  readonly call: { readonly requestId: string; readonly principal: { readonly userId: string } };
+  readonly apiRequest: { readonly requestId: string; readonly principal: { readonly userId: string } };
 }
 
 /** What `gen_ai.operation.name` calls an endpoint. It has no name for the others. */
@@ -38,7 +38,7 @@ export class UpstreamSpan {
   }
 
   /** `undefined` where there is no SDK. */
-  static start({ upstream, method, path, model, call }: UpstreamRequest): UpstreamSpan | undefined {
+  static start({ upstream, method, path, model, apiRequest }: UpstreamRequest): UpstreamSpan | undefined {
     const tracer = activeTracer();
     if (!tracer) return undefined;
     const span = validSpan(tracer.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
@@ -51,8 +51,8 @@ export class UpstreamSpan {
         ...(operation !== undefined && { 'gen_ai.operation.name': operation }),
         ...(model !== undefined && { 'gen_ai.request.model': model }),
         'model_gateway.upstream': upstream.name,
-        'model_gateway.request.id': call.requestId,
-        'model_gateway.account.id': call.principal.userId,
+        'model_gateway.request.id': apiRequest.requestId,
+        'model_gateway.account.id': apiRequest.principal.userId,
       });
     }
     return span && new UpstreamSpan(span);

@@ -48,9 +48,9 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   const inputTokens = countIn(usage, 'prompt_tokens', 'input_tokens');
   const total = countIn(usage, 'total_tokens');
   const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
-  const stated = countIn(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
-  if (inputTokens === undefined || stated === undefined) return undefined;
-  const outputTokens = Math.max(stated, beyondInput ?? 0);
+  const reportedOutput = countIn(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
+  if (inputTokens === undefined || reportedOutput === undefined) return undefined;
+  const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
   if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details;
   const cached = (isObject(details) && countIn(details, 'cached_tokens')) || 0;

@@ -42,14 +42,14 @@ export class ValueReader {
   }
 
   #take(part: Buffer): void {
-    if (!this.#search.isInside) this.#tell(this.#held.take(part).toString());
+    if (!this.#search.isInside) this.#notify(this.#held.take(part).toString());
     else if (!this.#held.add(part)) {
       this.hasLost = true;
       this.#search.giveUp();
     }
   }
 
-  #tell(text: string): void {
+  #notify(text: string): void {
     let value: unknown;
     try {
       value = parse(text);

@@ -63,7 +63,7 @@ class DecodedBody implements RelayedBody {
 
   flowTo(sink: BodySink): void {
     this.#sink = sink;
-    if (this.#outcome !== undefined) this.#tell(sink, this.#outcome);
+    if (this.#outcome !== undefined) this.#notify(sink, this.#outcome);
     else if (this.#hasBegun) this.#decoder.resume();
     else this.#begin();
   }
@@ -115,10 +115,10 @@ class DecodedBody implements RelayedBody {
     const sink = this.#sink;
     // nothing more is wanted of either
     this.destroy();
-    if (sink) this.#tell(sink, outcome);
+    if (sink) this.#notify(sink, outcome);
   }
 
-  #tell(sink: BodySink, outcome: 'end' | OutboundError): void {
+  #notify(sink: BodySink, outcome: 'end' | OutboundError): void {
     this.#sink = undefined;
     if (outcome === 'end') sink.onEnd();
     else sink.onError(outcome);

@@ -22,7 +22,7 @@ const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'
 export interface MaskedResponse {
   readonly upstream: Upstream;
   readonly response: DecodedResponse;
-  readonly call: ApiRequest;
+  readonly apiRequest: ApiRequest;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;
   /** The name of the upstream, if the answer shows it. */
@@ -81,13 +81,13 @@ async function readText({ response, upstream, deadline }: MaskedResponse): Promi
 
 /** Answers the status of an upstream's error with an error of the gateway's own; the log gets what the upstream said. */
 export async function sendMasked(masked: MaskedResponse, logger: Logger): Promise<CallEnding> {
-  const { response, upstream, res, deadline, call, shownUpstream } = masked;
+  const { response, upstream, res, deadline, apiRequest, shownUpstream } = masked;
   const { status, headers } = response;
   const body = await readText(masked);
   logger.warn('an upstream answered with an error', {
     upstream: upstream.name,
     status,
-    requestId: call.requestId,
+    requestId: apiRequest.requestId,
     body,
   });
   if (deadline.clientDisconnected) return 'client_left';

@@ -9,7 +9,7 @@ import type { Upstream } from '../routing/upstream.ts';
 /** One request of a client, read and checked. */
 export interface ModelRequest extends RequestedCall {
   readonly endpoint: Endpoint;
-  readonly call: ApiRequest;
+  readonly apiRequest: ApiRequest;
   readonly body: ModelBody;
   /** What its upstream is to keep of it. */
   readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;

@@ -26,7 +26,7 @@ export interface RelayDependencies extends RelayedCallDependencies {
 }
 
 /** Relays one call of an endpoint. */
-export type Relay = (endpoint: Endpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
+export type Relay = (endpoint: Endpoint, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
 
 /** What the upstream is to keep of a call. */
 function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): ModelRequest['storing'] {
@@ -51,30 +51,30 @@ function asksForBackground(
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
-  const { requestId, principal } = call;
-  const body = endpoint.readBody(call);
+function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
+  const { requestId, principal } = apiRequest;
+  const body = endpoint.readBody(apiRequest);
   checkModelName(body.model);
-  if (body.model !== undefined) call.relayed.model = body.model;
+  if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  const storing = storingOf(endpoint, call);
-  const inBackground = asksForBackground(endpoint, call, storing);
+  const storing = storingOf(endpoint, apiRequest);
+  const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(body);
-  return { endpoint, call, body, info, storing, inBackground, estimatedTokens, output: body.output };
+  return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
 }
 
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call continues; all of them if it continues nothing. */
-  async function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
-    const references = storedReferences(call.rawBody, call.fields);
-    const { keepers } = await requireOwned(deps.storedObjects, call.principal, references, deps.upstreams);
-    return requireOwnItems(deps.storedObjects, call.principal, await inputItems(call, 'input'), keepers);
+  async function keepersOf({ apiRequest }: ModelRequest): Promise<readonly Upstream[]> {
+    const references = storedReferences(apiRequest.rawBody, apiRequest.fields);
+    const { keepers } = await requireOwned(deps.storedObjects, apiRequest.principal, references, deps.upstreams);
+    return requireOwnItems(deps.storedObjects, apiRequest.principal, await inputItems(apiRequest, 'input'), keepers);
   }
 
-  return async function relay(endpoint, call, res) {
-    const request = readRequest(endpoint, call);
+  return async function relay(endpoint, apiRequest, res) {
+    const request = readRequest(endpoint, apiRequest);
     // no account would own what the upstream keeps
     if (request.storing) deps.storedObjects.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(request.info.principal.userId);
@@ -91,7 +91,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     }
 
     deps.retry.budget.earn();
-    const deadline = new CallDeadline(call.client, order[0].timeouts.total);
+    const deadline = new CallDeadline(apiRequest.client, order[0].timeouts.total);
     try {
       await new RelayedCall(deps, request, { model, order, deadline, admissions }).run(res);
     } catch (error) {

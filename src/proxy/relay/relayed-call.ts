@@ -68,7 +68,7 @@ export class RelayedCall implements RoutedCall {
   readonly #meter: UsageMeter;
 
   constructor(deps: RelayedCallDependencies, request: ModelRequest, route: CallRoute) {
-    const { headers, principal } = request.call;
+    const { headers, principal } = request.apiRequest;
     this.userId = principal.userId;
     this.order = route.order;
     this.deadline = route.deadline;
@@ -88,7 +88,7 @@ export class RelayedCall implements RoutedCall {
   }
 
   async run(res: ServerResponse): Promise<void> {
-    const { call, body, info } = this.#request;
+    const { apiRequest, body, info } = this.#request;
     const answering = tryUpstreams(this, this.#deps.retry);
     const usage = this.#openUsage();
     this.#deps.usageRecorder.opened(usage);
@@ -98,10 +98,10 @@ export class RelayedCall implements RoutedCall {
       const response = decoded(received);
       this.#firstByteMs = performance.now() - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
-      call.releaseBody();
-      body.bytes = call.rawBody;
+      apiRequest.releaseBody();
+      body.bytes = apiRequest.rawBody;
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
-      requireRelayable(response, call);
+      requireRelayable(response, apiRequest);
       answered = response.status < 300;
       const ending = await this.#sendDown(upstream, answered ? this.#owned(usage, upstream, response) : response, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
@@ -119,17 +119,23 @@ export class RelayedCall implements RoutedCall {
 
   /** Sends the request to one upstream; resolves when the head of the answer is there. */
   async send(upstream: Upstream): Promise<OutboundResponse> {
-    const { call, endpoint, body } = this.#request;
+    const { apiRequest, endpoint, body } = this.#request;
     const { model, deadline } = this.#route;
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
-    const url = upstreamUrl(upstream, endpoint.path, call.search);
+    const url = upstreamUrl(upstream, endpoint.path, apiRequest.search);
     const startedAt = performance.now();
-    call.relayed.upstream = upstream.name;
+    apiRequest.relayed.upstream = upstream.name;
     this.#span?.end();
-    const span = UpstreamSpan.start({ upstream, method: 'POST', path: endpoint.path, model: upstreamModel, call });
+    const span = UpstreamSpan.start({
+      upstream,
+      method: 'POST',
+      path: endpoint.path,
+      model: upstreamModel,
+      apiRequest,
+    });
     this.#span = span;
     try {
-      const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+      const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
       const response = await sendTraced(
         { upstream, deadline, span },
         {
@@ -181,11 +187,11 @@ export class RelayedCall implements RoutedCall {
   }
 
   #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
-    const { call, endpoint, body } = this.#request;
+    const { apiRequest, endpoint, body } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
     if (isMasked(upstream, response))
-      return sendMasked({ upstream, response, shownUpstream, res, call, deadline }, this.#deps.logger);
+      return sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);
     return sendResponse({
       shownUpstream,
       response,
@@ -203,9 +209,9 @@ export class RelayedCall implements RoutedCall {
   }
 
   #openUsage(): OpenUsage {
-    const { call, info, estimatedTokens: inputTokens, output } = this.#request;
+    const { apiRequest, info, estimatedTokens: inputTokens, output } = this.#request;
     const upstream = this.#route.order[0].name;
-    return openRecord(call, info, { upstream, inputTokens, output, startedAt: this.#startedAt });
+    return openRecord(apiRequest, info, { upstream, inputTokens, output, startedAt: this.#startedAt });
   }
 
   #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {

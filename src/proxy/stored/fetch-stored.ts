@@ -14,7 +14,7 @@ import { CallPlace } from '../routing/upstream-calls.ts';
 import { ReadDeadline } from './read-deadline.ts';
 
 export interface StoredFetch {
-  readonly call: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
+  readonly apiRequest: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
   /** Ends the call. The fetch has the time limits of the upstream besides. */
   readonly deadline: CallDeadline;
   /** The upstream that keeps it. */
@@ -36,12 +36,12 @@ interface Deps {
  */
 export async function readStored<Read>(
   { retry }: Deps,
-  { call, deadline: callDeadline, upstream, path }: StoredFetch,
+  { apiRequest, deadline: callDeadline, upstream, path }: StoredFetch,
   read: ReadBody<Read>,
 ): Promise<Read | null> {
-  const { userId } = call.principal;
+  const { userId } = apiRequest.principal;
   const place = new CallPlace(userId);
-  const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, call.requestId);
+  const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, apiRequest.requestId);
   const deadline = new ReadDeadline(callDeadline);
   const { firstByte, betweenChunks } = upstream.timeouts;
   const send = () => {
@@ -51,7 +51,7 @@ export async function readStored<Read>(
   try {
     const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place, send }, retry);
     const response = decoded(received);
-    requireRelayable(response, call);
+    requireRelayable(response, apiRequest);
     const { status } = response;
     if (status !== 200 || isEncoded(response.headers)) {
       response.data.destroy();

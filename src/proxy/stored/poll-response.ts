@@ -33,10 +33,10 @@ export function createPollResponse(deps: {
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
     const deadline = new CallDeadline(noClient, Math.min(pollTimeout, upstream.timeouts.total));
-    const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
+    const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
       const path = `/responses/${encodeURIComponent(id)}`;
-      const response = await readStored(deps, { call, deadline, upstream, path }, readResponse);
+      const response = await readStored(deps, { apiRequest, deadline, upstream, path }, readResponse);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
     } catch (error) {
       throw error instanceof OutboundError ? failureFrom(error) : error;

@@ -29,7 +29,7 @@ export interface StoredCallDependencies {
 
 /** One request about what an upstream keeps. */
 export interface StoredRequest {
-  readonly call: ApiRequest;
+  readonly apiRequest: ApiRequest;
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Below an upstream's base URL. */
   readonly path: string;
@@ -55,7 +55,7 @@ export class StoredCall implements RoutedCall {
   #span: UpstreamSpan | undefined;
 
   constructor(deps: StoredCallDependencies, request: StoredRequest) {
-    const { headers, principal } = request.call;
+    const { headers, principal } = request.apiRequest;
     this.userId = principal.userId;
     this.order = request.order;
     this.deadline = request.deadline;
@@ -66,12 +66,12 @@ export class StoredCall implements RoutedCall {
   }
 
   async run(res: ServerResponse): Promise<void> {
-    const { call, onSuccess } = this.#request;
+    const { apiRequest, onSuccess } = this.#request;
     try {
       const { upstream, response: received } = await tryUpstreams(this, this.#deps.retry);
       const response = decoded(received);
-      call.releaseBody();
-      requireRelayable(response, call);
+      apiRequest.releaseBody();
+      requireRelayable(response, apiRequest);
       await this.#sendDown(upstream, response.status < 300 ? await onSuccess(upstream, response) : response, res);
     } finally {
       this.place.release();
@@ -81,20 +81,20 @@ export class StoredCall implements RoutedCall {
 
   /** Sends the request to one upstream; resolves when the head of the answer is there. */
   async send(upstream: Upstream): Promise<OutboundResponse> {
-    const { call, method, path, template } = this.#request;
-    call.relayed.upstream = upstream.name;
+    const { apiRequest, method, path, template } = this.#request;
+    apiRequest.relayed.upstream = upstream.name;
     this.#span?.end();
-    const span = UpstreamSpan.start({ upstream, method, path: template, call });
+    const span = UpstreamSpan.start({ upstream, method, path: template, apiRequest });
     this.#span = span;
     const { deadline } = this;
-    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
     return sendTraced(
       { upstream, deadline, span },
       {
         method,
-        url: upstreamUrl(upstream, path, call.search),
+        url: upstreamUrl(upstream, path, apiRequest.search),
         headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
-        ...(call.rawBody.length > 0 && { data: call.rawBody }),
+        ...(apiRequest.rawBody.length > 0 && { data: apiRequest.rawBody }),
         signal: deadline,
         onSend: () => deadline.arm(upstream.timeouts.firstByte),
       },
@@ -102,11 +102,11 @@ export class StoredCall implements RoutedCall {
   }
 
   async #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<void> {
-    const { call } = this.#request;
+    const { apiRequest } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
     if (isMasked(upstream, response)) {
-      await sendMasked({ upstream, response, shownUpstream, res, call, deadline }, this.#deps.logger);
+      await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);
       return;
     }
     await sendResponse({
@@ -116,7 +116,7 @@ export class StoredCall implements RoutedCall {
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: new UsageMeter({ choices: 1 }),
-      asksForStream: call.query.stream === 'true',
+      asksForStream: apiRequest.query.stream === 'true',
       endsInDone: false,
       responseStream: 'resumed',
       dropsUsageChunk: false,

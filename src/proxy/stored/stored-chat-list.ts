@@ -12,13 +12,13 @@ import { fetchStored } from './fetch-stored.ts';
 import type { StoredRelayDependencies } from './stored-relay.ts';
 
 /** Answers the list of an account's stored chat completions. */
-export type StoredChatList = (call: ApiRequest, res: ServerResponse) => Promise<void>;
+export type StoredChatList = (apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
 
 const kind = 'chat_completion';
 const defaultLimit = 20;
 const longestPage = 100;
 /** How many are fetched at once. */
-const atOnce = 8;
+const concurrency = 8;
 /** Lists of one account under way at once: each may hold a whole page, and asks its upstreams for each object. */
 const listsAtOnce = 2;
 /** A page for which as many objects were looked at ends early: what upstreams keep no longer is not in it. */
@@ -28,7 +28,7 @@ const pageBytes = 16 * 1024 * 1024;
 /** What an upstream has stored a moment ago it may not know everywhere: what is gone is forgotten when it is so old. Milliseconds. */
 const forgetAfter = 10 * 60_000;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
-const readAtOnceBytes = pageBytes / atOnce;
+const concurrentReadLimit = pageBytes / concurrency;
 /** The largest object that is read. Bytes. */
 const objectLimit = 16 * 1024 * 1024;
 
@@ -71,7 +71,7 @@ interface Page {
 
 /** The request for a list, and what ends it. */
 interface ListCall {
-  readonly call: ApiRequest;
+  readonly apiRequest: ApiRequest;
   readonly deadline: CallDeadline;
 }
 
@@ -96,15 +96,15 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
   const turns = new AccountTurns(listsAtOnce);
 
   /** An object as its upstream keeps it; `null` where that keeps it no longer, `undefined` where there is no such upstream. */
-  async function read({ id, upstream: name }: StoredObject, limit: number, { call, deadline }: ListCall) {
+  async function read({ id, upstream: name }: StoredObject, limit: number, { apiRequest, deadline }: ListCall) {
     const upstream = upstreams.find((candidate) => candidate.name === name);
-    return upstream && fetchStored(deps, { call, deadline, upstream, path: `/chat/completions/${id}` }, limit);
+    return upstream && fetchStored(deps, { apiRequest, deadline, upstream, path: `/chat/completions/${id}` }, limit);
   }
 
   /** Adds objects to a page until it is full; returns the last that was looked at. */
   async function addTo(page: Pick<Page, 'found' | 'gone'>, objects: readonly StoredObject[], list: ListCall) {
-    const readable = objects.filter(({ model }) => model === null || mayCall(list.call.principal, model));
-    const bodies = await Promise.all(readable.map((object) => read(object, readAtOnceBytes, list)));
+    const readable = objects.filter(({ model }) => model === null || mayCall(list.apiRequest.principal, model));
+    const bodies = await Promise.all(readable.map((object) => read(object, concurrentReadLimit, list)));
     for (const [i, object] of readable.entries()) {
       const small = bodies[i];
       const body = small === 'too large' ? await read(object, objectLimit, list) : small;
@@ -121,7 +121,7 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     let looked = 0;
     let { after } = query;
     for (;;) {
-      const wanted = Math.min(atOnce, query.limit - page.found.length);
+      const wanted = Math.min(concurrency, query.limit - page.found.length);
       const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: wanted });
       const objects = listed.slice(0, wanted);
       const last = await addTo(page, objects, list);
@@ -143,12 +143,12 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     }
   }
 
-  async function answer(call: ApiRequest, query: StoredObjectQuery, res: ServerResponse): Promise<void> {
-    if (call.client.disconnected) return;
+  async function answer(apiRequest: ApiRequest, query: StoredObjectQuery, res: ServerResponse): Promise<void> {
+    if (apiRequest.client.disconnected) return;
     const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
-    const deadline = new CallDeadline(call.client, longest);
+    const deadline = new CallDeadline(apiRequest.client, longest);
     try {
-      const page = await pageOf(query, { call, deadline });
+      const page = await pageOf(query, { apiRequest, deadline });
       await forget(page.gone);
       const body = listOf(page);
       if (deadline.clientDisconnected) return;
@@ -164,8 +164,8 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     }
   }
 
-  return (call, res) => {
-    const query = queryOf(call);
-    return turns.run(query.userId, () => answer(call, query, res));
+  return (apiRequest, res) => {
+    const query = queryOf(apiRequest);
+    return turns.run(query.userId, () => answer(apiRequest, query, res));
   };
 }

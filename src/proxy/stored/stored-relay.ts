@@ -28,20 +28,24 @@ export interface StoredRelayDependencies extends StoredCallDependencies {
 }
 
 /** Relays one call about what an upstream keeps. */
-export type StoredRelay = (endpoint: StoredEndpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
+export type StoredRelay = (endpoint: StoredEndpoint, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
 
 /** Makes the function that serves these endpoints. It throws a GatewayError as long as it has sent nothing. */
 export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
   const { upstreams, storedObjects, backgroundResponses, logger } = deps;
 
   /** What is done when an upstream has answered 2xx. */
-  function onSuccessOf({ kind, effect }: StoredEndpoint, call: ApiRequest, id: string): StoredRequest['onSuccess'] {
-    const { userId } = call.principal;
+  function onSuccessOf(
+    { kind, effect }: StoredEndpoint,
+    apiRequest: ApiRequest,
+    id: string,
+  ): StoredRequest['onSuccess'] {
+    const { userId } = apiRequest.principal;
     if (effect === 'creates') {
       return ({ name: upstream }, response) =>
         ownedResponse(response, { kind, userId, upstream, model: null }, storedObjects);
     }
-    const metadata = effect === 'changesMetadata' ? metadataOf(call.rawBody, call.fields) : undefined;
+    const metadata = effect === 'changesMetadata' ? metadataOf(apiRequest.rawBody, apiRequest.fields) : undefined;
     return async (_upstream, response) => {
       try {
         if (effect === 'removes') await storedObjects.remove({ id, userId });
@@ -54,35 +58,36 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     };
   }
 
-  const itemsOf = ({ takesItems }: StoredEndpoint, call: ApiRequest) => (takesItems ? inputItems(call, 'items') : []);
+  const itemsOf = ({ takesItems }: StoredEndpoint, apiRequest: ApiRequest) =>
+    takesItems ? inputItems(apiRequest, 'items') : [];
 
   /** Notes the items that an answer shows as those of its account. */
   function noteItems(
     { showsItems }: StoredEndpoint,
-    call: ApiRequest,
+    apiRequest: ApiRequest,
     object: StoredObject,
   ): StoredRequest['onSuccess'] {
     return async (_upstream, response) => {
       if (showsItems === undefined) return response;
       if (showsItems !== 'item') return shownItems(response, showsItems, object, storedObjects);
-      await storedObjects.addItems([call.params.item_id as string], object);
+      await storedObjects.addItems([apiRequest.params.item_id as string], object);
       return response;
     };
   }
 
   /** The object that a call is about, and the upstreams that may answer: the one that keeps it, or any for a new one. */
-  async function routeOf(endpoint: StoredEndpoint, call: ApiRequest, param: string | undefined) {
+  async function routeOf(endpoint: StoredEndpoint, apiRequest: ApiRequest, param: string | undefined) {
     const { kind } = endpoint;
-    const { params, principal } = call;
+    const { params, principal } = apiRequest;
     if (param === undefined) {
       // no account would own what the upstream keeps
       storedObjects.require();
-      const keepers = await requireOwnItems(storedObjects, principal, await itemsOf(endpoint, call), upstreams);
+      const keepers = await requireOwnItems(storedObjects, principal, await itemsOf(endpoint, apiRequest), upstreams);
       return { object: undefined, order: selectUpstreams(keepers, undefined) };
     }
     const reference = { kind, id: params[param] as string, param };
     const { objects, keepers } = await requireOwned(storedObjects, principal, [reference], upstreams);
-    const items = await itemsOf(endpoint, call);
+    const items = await itemsOf(endpoint, apiRequest);
     return {
       object: objects[0] as StoredObject,
       order: await requireOwnItems(storedObjects, principal, items, keepers),
@@ -96,33 +101,33 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
   }
 
   /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
-  async function requireRoom({ method, path, effect }: StoredEndpoint, call: ApiRequest, res: ServerResponse) {
+  async function requireRoom({ method, path, effect }: StoredEndpoint, apiRequest: ApiRequest, res: ServerResponse) {
     if (method !== 'POST' || path.endsWith('/cancel') || effect === 'removes') return;
-    const { requestId, principal } = call;
+    const { requestId, principal } = apiRequest;
     const info = { requestId, principal, endpoint: path, model: undefined, stream: false };
     const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
     for (const admission of admissions) admission.dropped();
   }
 
-  return async function relayStored(endpoint, call, res) {
+  return async function relayStored(endpoint, apiRequest, res) {
     const param = idParameter(endpoint);
-    const { object, order } = await routeOf(endpoint, call, param);
-    await requireRoom(endpoint, call, res);
+    const { object, order } = await routeOf(endpoint, apiRequest, param);
+    await requireRoom(endpoint, apiRequest, res);
     await requireCounted(endpoint, object);
     const { method } = endpoint;
     const act =
       endpoint.showsEnd && isUncounted(object)
         ? countShownEnd(object, backgroundResponses)
-        : onSuccessOf(endpoint, call, object?.id ?? '');
+        : onSuccessOf(endpoint, apiRequest, object?.id ?? '');
     const onSuccess: StoredRequest['onSuccess'] = async (upstream, response) => {
       const answer = await act(upstream, response);
-      return object ? noteItems(endpoint, call, object)(upstream, answer) : answer;
+      return object ? noteItems(endpoint, apiRequest, object)(upstream, answer) : answer;
     };
     deps.retry.budget.earn();
-    const deadline = new CallDeadline(call.client, (order[0] as Upstream).timeouts.total);
-    const path = pathFor(endpoint, call.params);
-    const request = { call, method, path, template: endpoint.path, order, deadline, onSuccess };
+    const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total);
+    const path = pathFor(endpoint, apiRequest.params);
+    const request = { apiRequest, method, path, template: endpoint.path, order, deadline, onSuccess };
     try {
       await new StoredCall(deps, request).run(res);
     } catch (error) {
