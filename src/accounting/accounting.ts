@@ -95,7 +95,7 @@ function createCreditsAndPayments(deps: AccountingDeps) {
 }
 
 /** Joins the records of calls and their counting, which also charges for them. */
-function createMetering(
+function createUsageAccounting(
   { models, publish, transaction, options }: AccountingDeps,
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
@@ -167,7 +167,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     quotaOf: createQuotaOf(options.quotas, options.logger),
     thresholds: options.quotas.thresholds,
   };
-  const metering = createMetering(deps, quotas, credits);
+  const metering = createUsageAccounting(deps, quotas, credits);
   const budgets = createBudgets(deps, quotas);
   const { rates, exceeded } = models;
   const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });

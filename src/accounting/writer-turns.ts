@@ -35,10 +35,10 @@ export function createInTurn(): InTurn {
  */
 export type WriteAccount = <T>(userId: string, write: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
 
-const atOnce: InTurn = (_userId, work) => work();
+const withoutTurn: InTurn = (_userId, work) => work();
 
 /** @param inTurn @default all transactions run at once */
-export function createWriteAccount(transaction: RunInTransaction, inTurn = atOnce): WriteAccount {
+export function createWriteAccount(transaction: RunInTransaction, inTurn = withoutTurn): WriteAccount {
   return async function writeAccount(userId, write) {
     for (let left = maxRetries; ; left -= 1) {
       try {

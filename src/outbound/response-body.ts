@@ -47,7 +47,7 @@ export class ResponseBody {
     let open = true;
     for (const chunk of this.#waiting) open = sink.onChunk(chunk) && open;
     this.#waiting = [];
-    if (this.#outcome !== null) this.#tell(sink, this.#outcome);
+    if (this.#outcome !== null) this.#notify(sink, this.#outcome);
     else if (open) this.resume();
     else this.#controller.pause();
   }
@@ -99,10 +99,10 @@ export class ResponseBody {
   settle(outcome: 'end' | OutboundError): void {
     if (this.#outcome !== null) return;
     this.#outcome = outcome;
-    if (this.#sink) this.#tell(this.#sink, outcome);
+    if (this.#sink) this.#notify(this.#sink, outcome);
   }
 
-  #tell(sink: BodySink, outcome: 'end' | OutboundError): void {
+  #notify(sink: BodySink, outcome: 'end' | OutboundError): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
     if (outcome === 'end') sink.onEnd();

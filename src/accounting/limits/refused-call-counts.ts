@@ -17,7 +17,7 @@ export interface RefusedCallCount {
   readonly start: number;
   count: number;
   /** How much of the count is in the database. */
-  written: number;
+  writtenCount: number;
 }
 
 /** The refused calls that this process has counted, by key and window. */
@@ -37,7 +37,7 @@ export class RefusedCallCounts {
   }
 
   unwritten(): RefusedCallCount[] {
-    return [...this.#counts.values()].filter(({ count, written }) => count > written);
+    return [...this.#counts.values()].filter(({ count, writtenCount }) => count > writtenCount);
   }
 
   delete({ id }: RefusedCallCount): void {
@@ -46,11 +46,11 @@ export class RefusedCallCounts {
 
   /**
    * Moves what is not written to the next window that can still be open: this one was closed before its last counts were written.
-   * @param written how much of the count is in the database
+   * @param writtenCount how much of the count is in the database
    */
-  carryOver(closed: RefusedCallCount, written: number): void {
+  carryOver(closed: RefusedCallCount, writtenCount: number): void {
     this.delete(closed);
-    const missing = closed.count - written;
+    const missing = closed.count - writtenCount;
     const next = Math.max(this.#startOf(Date.now()), closed.start + this.#window);
     if (missing > 0) this.#addTo(next, closed.key, missing);
   }
@@ -59,7 +59,7 @@ export class RefusedCallCounts {
   forgetPast(): void {
     const oldest = Date.now() - 2 * this.#window;
     for (const entry of this.#counts.values()) {
-      if (entry.count <= entry.written && entry.start <= oldest) this.delete(entry);
+      if (entry.count <= entry.writtenCount && entry.start <= oldest) this.delete(entry);
     }
   }
 
@@ -71,6 +71,6 @@ export class RefusedCallCounts {
     const id = JSON.stringify([start, key.userId, key.apiKeyId]);
     const present = this.#counts.get(id);
     if (present) present.count += count;
-    else this.#counts.set(id, { id, key, start, count, written: 0 });
+    else this.#counts.set(id, { id, key, start, count, writtenCount: 0 });
   }
 }

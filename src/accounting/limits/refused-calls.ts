@@ -52,10 +52,10 @@ function createWriteCounts(deps: Omit<RefusedCallCounterDeps, 'flushInterval'>):
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be counted and were left out');
 
   async function write(part: readonly WrittenCount[]): Promise<(WrittenCount & { readonly isClosed: boolean })[]> {
-    const operations = part.map((written) => toOperation(written, owner, window));
+    const operations = part.map((entry) => toOperation(entry, owner, window));
     // a duplicate: that window is closed
     const closed = await exceeded.bulkWrite(operations, { ordered: false }).then(() => new Set<number>(), duplicatesIn);
-    return part.map((written, i) => ({ ...written, isClosed: closed.has(i) }));
+    return part.map((entry, i) => ({ ...entry, isClosed: closed.has(i) }));
   }
 
   return async function writeCounts(counts) {
@@ -67,7 +67,7 @@ function createWriteCounts(deps: Omit<RefusedCallCounterDeps, 'flushInterval'>):
       if (isClosed) {
         const stored = await exceeded.findById(entry.id).lean();
         counts.carryOver(entry, stored?.counts[owner] ?? 0);
-      } else entry.written = count;
+      } else entry.writtenCount = count;
     }
     for (const [{ entry }, error] of itemFailures(batch, outcomes)) {
       counts.delete(entry);

@@ -47,7 +47,7 @@ export interface UsageService {
 interface BacklogLog {
   failed(error: unknown): void;
   lost(): void;
-  written(): void;
+  recovered(): void;
 }
 
 function createBacklogLog(logger: Logger): BacklogLog {
@@ -63,7 +63,7 @@ function createBacklogLog(logger: Logger): BacklogLog {
       if (lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
       lost += 1;
     },
-    written() {
+    recovered() {
       if (failing || lost > 0) logger.warn('usage records are written again', { lost });
       failing = false;
       lost = 0;
@@ -89,7 +89,7 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     interval: flushInterval,
     limit: waitingLimit,
     onWritten,
-    onSuccess: backlog.written,
+    onSuccess: backlog.recovered,
     onLost(record) {
       backlog.lost();
       onLost(record);

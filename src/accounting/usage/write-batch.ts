@@ -103,8 +103,8 @@ function toRepeatable(id: string, entry: UsageWrite): Operation {
 export function createWriteOnce(usage: UsageModel): (record: UsageRecord) => Promise<ClosedDocument[]> {
   const collection = durableCollection(usage);
   return async function writeOnce(record) {
-    const written = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
-    return written.modifiedCount + written.upsertedCount > 0 ? [toClosedDocument(record)] : [];
+    const result = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
+    return result.modifiedCount + result.upsertedCount > 0 ? [toClosedDocument(record)] : [];
   };
 }
 

@@ -69,9 +69,9 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   const running = new Map<string, Promise<void>>();
 
   /** If the mark fails, another fan-out follows, which adds nothing. */
-  async function mark(written: readonly Promise<void>[], { _id, userId, targets }: StoredEvent): Promise<void> {
+  async function mark(writes: readonly Promise<void>[], { _id, userId, targets }: StoredEvent): Promise<void> {
     try {
-      await Promise.all(written);
+      await Promise.all(writes);
       await deps.outbox.markFannedOut({ _id, userId }, targets.length);
     } catch {
       // a sweep finds the event when its lease has lapsed

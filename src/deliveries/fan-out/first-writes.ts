@@ -25,8 +25,8 @@ export interface FirstWritesDeps extends ClaimsDeps, UnwrittenDeliveriesOptions 
 export interface FirstWrites {
   /** The same claims, which insert the outcome if the delivery is not stored yet. */
   readonly claims: Claims;
-  /** Claims a delivery that is not stored yet. `written` resolves when it is stored, and rejects if this process will not store it. */
-  begin(delivery: DeliveryDocument, lease: FanOutLease): { readonly claim: Claim; readonly written: Promise<void> };
+  /** Claims a delivery that is not stored yet. `whenStored` resolves when it is stored, and rejects if this process will not store it. */
+  begin(delivery: DeliveryDocument, lease: FanOutLease): { readonly claim: Claim; readonly whenStored: Promise<void> };
   /** Stores a delivery for any worker to claim. Resolves with whether it is new; does nothing if it is stored already. */
   store(delivery: DeliveryDocument): Promise<boolean>;
 }
@@ -85,7 +85,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
     },
     begin(delivery, { heldUntil, since }) {
       const claim = { delivery, token: randomUUID(), startedAt: timeSince(since), heldUntil };
-      return { claim, written: unwritten.add(claim) };
+      return { claim, whenStored: unwritten.add(claim) };
     },
     store: insert,
   };

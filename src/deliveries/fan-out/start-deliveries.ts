@@ -60,11 +60,11 @@ export function createStartDeliveries({ firstWrites, retryDelays, enqueue }: Sta
   ): Promise<void> | null {
     const mayAttempt = lease.isFirst && performance.now() < lease.heldUntil - sendMargin;
     if (!event.body || !mayAttempt || !maker.hasRoom(delivery)) return null;
-    const { claim, written } = firstWrites.begin(delivery, lease);
+    const { claim, whenStored } = firstWrites.begin(delivery, lease);
     // awaited by the fan-out, unless something else fails first
-    written.catch(() => {});
+    whenStored.catch(() => {});
     const receiver = receivers.get(delivery.webhookId);
-    if (maker.handOver({ claim, body: event.body, ...(receiver && { receiver }) })) return written;
+    if (maker.handOver({ claim, body: event.body, ...(receiver && { receiver }) })) return whenStored;
     firstWrites.claims.forget(claim);
     return null;
   }

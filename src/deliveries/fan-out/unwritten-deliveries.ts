@@ -48,12 +48,12 @@ export class UnwrittenDeliveries {
 
   /** Resolves when the delivery is stored; rejects if this process will not store it. */
   add(claim: Claim): Promise<void> {
-    const written = new Promise<void>((resolve, reject) => {
+    const whenStored = new Promise<void>((resolve, reject) => {
       const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
       this.#entries.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });
     });
     this.#looking.start();
-    return written;
+    return whenStored;
   }
 
   /** Resolves with whether this was the delivery's first write. If not, the claim's token decides. */

@@ -58,7 +58,7 @@ export function createDueJobs(
   let isHandedOut = false;
 
   /** Makes Agenda ask again when the job should run. Not awaited: for a late job, Agenda at once asks for what is being locked here. */
-  function tell({ _id, nextRunAt, priority }: Pick<JobParameters, '_id' | 'nextRunAt' | 'priority'>): void {
+  function notify({ _id, nextRunAt, priority }: Pick<JobParameters, '_id' | 'nextRunAt' | 'priority'>): void {
     void channel.publish({ jobId: _id ?? noJob, jobName, nextRunAt, priority, timestamp: new Date() });
   }
 
@@ -77,7 +77,7 @@ export function createDueJobs(
       .toArray();
     const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > before(lockedAt);
     const later = found.find(isLater);
-    if (later) tell(toParameters(later));
+    if (later) notify(toParameters(later));
     const due = found.filter((job) => !isLater(job));
     if (due.length === 0) return;
     const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
@@ -93,7 +93,7 @@ export function createDueJobs(
       while (ready[0]?.lockedAt && ready[0].lockedAt <= wanted.lockDeadline) ready.shift();
       if (isHandedOut) {
         isHandedOut = false;
-        tell({ nextRunAt: new Date(0), priority: 0 });
+        notify({ nextRunAt: new Date(0), priority: 0 });
         return undefined;
       }
       // the search that is under way may have started before this job was due

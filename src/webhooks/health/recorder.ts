@@ -72,10 +72,10 @@ export function createRecorder(deps: RecorderDeps): Recorder {
   function flush(): Promise<void> {
     if (timer) clearTimeout(timer);
     timer = null;
-    const written = writing.then(write);
-    writing = written;
+    const writingNow = writing.then(write);
+    writing = writingNow;
     // the next write does not wait for the reports
-    reporting = Promise.all([written, reporting]).then(([what]) => report(what));
+    reporting = Promise.all([writingNow, reporting]).then(([what]) => report(what));
     return reporting;
   }
 

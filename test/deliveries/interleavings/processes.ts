@@ -223,7 +223,7 @@ export function createProcesses(
         ...firstWrites,
         begin(...given) {
           const begun = firstWrites.begin(...given);
-          written.add(begun.written);
+          written.add(begun.whenStored);
           return begun;
         },
       },

@@ -88,7 +88,7 @@ function contentOf({ name, schema }: Property, { type = 'text/plain', filename, 
 }
 
 /** How values other than texts must be written, so that every reader takes them alike. */
-const written: Readonly<Record<string, RegExp>> = {
+const valueForms: Readonly<Record<string, RegExp>> = {
   integer: /^-?(?:0|[1-9]\d{0,8})$/,
   number: /^-?(?:0|[1-9]\d{0,8})(?:\.\d{1,9})?$/,
   boolean: /^(?:true|false)$/,
@@ -105,10 +105,10 @@ function fits(content: Buffer, { minLength = 0, maxLength }: { minLength?: numbe
 function checkText(spec: Spec, property: Property, part: FormPart, bytes: Buffer): void {
   const { name, schema } = property;
   const content = contentOf(property, part, bytes);
-  const pattern = written[String(schema.type)];
-  const isWritten = pattern === undefined || pattern.test(content.toString('latin1', 0, 32));
-  if (isWritten && fits(content, schema)) return;
-  refuse(isWritten ? 'invalid_value' : 'invalid_type', name, `must be ${describeSchema(spec, schema)}`);
+  const pattern = valueForms[String(schema.type)];
+  const hasValueForm = pattern === undefined || pattern.test(content.toString('latin1', 0, 32));
+  if (hasValueForm && fits(content, schema)) return;
+  refuse(hasValueForm ? 'invalid_value' : 'invalid_type', name, `must be ${describeSchema(spec, schema)}`);
 }
 
 /**
