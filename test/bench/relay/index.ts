@@ -8,14 +8,17 @@ import { BenchUpstream } from './upstream.ts';
 
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
- * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`.
+ * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
+ * with `-- --only=metrics` for what the metrics are of it, alone.
  */
 
 const quick = process.argv.includes('--quick');
+const onlyMetrics = process.argv.includes('--only=metrics');
 const rounds = quick ? 3 : 5;
 const seconds = quick ? 2 : 5;
 const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 type Name = (typeof names)[number];
+const startedNames = onlyMetrics ? (['gateway'] as const) : names;
 
 interface Server extends Target {
   readonly child: ChildProcess;
@@ -117,6 +120,16 @@ async function measureAccounting(servers: Record<Name, Server>): Promise<void> {
   }
 }
 
+/** What the metrics cost of a call: told again and again in the process of the gateway, beside what its calls cost in this turn. */
+async function measureMetrics(server: Server): Promise<void> {
+  const request = chatRequest(server, question);
+  const { result, cpu } = await costOf(server, () => saturate(server, request, 64, 1_500));
+  server.child.send('metrics');
+  const [metrics] = (await once(server.child, 'message')) as [{ cpu: number }];
+  note('relay_metrics_cpu_per_call', 'µs', metrics.cpu);
+  note('relay_metrics_share_of_call', '%', (100 * metrics.cpu) / (cpu / result.count));
+}
+
 async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
   for (const name of ['express', 'gateway'] as const) {
     const server = servers[name];
@@ -151,19 +164,23 @@ async function main(): Promise<void> {
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
   const direct = { port: upstream.port, key: 'none' };
-  const started = await Promise.all(names.map((name) => start(name, upstream, uri)));
-  const servers = Object.fromEntries(names.map((name, i) => [name, started[i]])) as Record<Name, Server>;
+  const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
+  const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
 
-  for (const name of names) await saturate(servers[name], chatRequest(servers[name], question), 64, 2_000);
+  for (const name of startedNames) await saturate(servers[name], chatRequest(servers[name], question), 64, 2_000);
   for (let round = 0; round < rounds; round += 1) {
+    await measureMetrics(servers.gateway);
+    if (onlyMetrics) continue;
     await measureRequests(servers, direct);
     await measureAccounting(servers);
     await measureLongPrompts(servers);
   }
-  // what is left to be counted would be counted on the same core
-  await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
-  for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, direct, upstream);
-  note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+  if (!onlyMetrics) {
+    // what is left to be counted would be counted on the same core
+    await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
+    for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, direct, upstream);
+    note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+  }
 
   await stop(servers.gateway);
   upstream.close();

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import express from 'express';
 import { Pool } from 'undici';
+import { metricsCost } from './metrics-cost.mjs';
 
 const [variant, upstreamPort] = process.argv.slice(2);
 const mongo = process.env.BENCH_MONGO;
@@ -119,6 +120,9 @@ process.on('message', async (message) => {
   if (message === 'usage') {
     const { user, system } = process.cpuUsage();
     process.send({ cpu: user + system, peak: process.resourceUsage().maxRSS * 1024 });
+  } else if (message === 'metrics') {
+    metricsCost(50_000);
+    process.send({ cpu: metricsCost(200_000) });
   } else {
     await started.close?.();
     process.exit(0);
