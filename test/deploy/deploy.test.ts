@@ -1,131 +1,166 @@
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { loadAll } from 'js-yaml';
-import { Registry } from 'prom-client';
+import { parseDuration } from '../../src/cli/config/duration.ts';
 import { variables } from '../../src/cli/config/environment.ts';
-import { addGauges } from '../../src/metrics/gauges.ts';
+import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
+import type { GatewayHealth } from '../../src/index.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
-
-import { documentText } from '../documentation/documents.ts';
 import { root } from '../package/tarball.ts';
+import { listen } from '../support/gateway.ts';
+import { composeServices, manifestsOf, read } from './files.ts';
 
-const read = (file: string) => readFileSync(path.join(root, 'deploy', file), 'utf8');
+const run = promisify(execFile);
 
-interface Alert {
-  readonly alert: string;
-  readonly expr: string;
-  readonly annotations: { readonly runbook: string };
+/** How long a process that stops needs beside its delay, as docs/operating.md has it. Milliseconds. */
+const toStop = 45_000;
+const inPackage = 'node_modules/express-model-gateway/dist/cli/main.js';
+
+/** What a line of the Dockerfile sets, by name. */
+const imageEnv = Object.fromEntries(
+  [...read('Dockerfile').matchAll(/^ENV (.*)$/gm)].flatMap(([, line = '']) =>
+    line.split(' ').map((pair) => pair.split('=') as [string, string]),
+  ),
+);
+
+/** What the systemd unit says, by name. */
+function unitValues(name: string): string[] {
+  return [...read('express-model-gateway.service').matchAll(/^(\w+)=(.*)$/gm)]
+    .filter(([, found]) => found === name)
+    .map(([, , value = '']) => value);
 }
 
-interface Dashboard {
-  readonly panels: readonly {
-    readonly id: number;
-    readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
-  }[];
-}
-
-interface Container {
-  readonly env: readonly { readonly name: string; readonly value: string }[];
-  readonly command?: readonly string[];
-}
-
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-  readonly spec: { readonly template?: { readonly spec: { readonly containers: readonly Container[] } } };
-}
+const unitEnv = Object.fromEntries(
+  unitValues('Environment').flatMap((line) => line.split(' ').map((pair) => pair.split('=') as [string, string])),
+);
 
 describe('The files in deploy/', () => {
-  const [rules] = loadAll(read('prometheus-rules.yaml')) as [{ groups: { rules: Alert[] }[] }];
-  const alerts = rules.groups.flatMap((group) => group.rules);
-  const manifests = loadAll(read('kubernetes/gateway.yaml')) as Manifest[];
-
-  interface Metric {
-    readonly name: string;
-    readonly type: string;
-    readonly labelNames: readonly string[];
-  }
-
-  function metrics(): readonly Metric[] {
-    const { registry } = createMetrics();
-    // the gauges are read at a scrape alone
-    addGauges(registry, () => expect.fail('nothing is scraped here'));
-    expect(registry).to.be.instanceOf(Registry);
-    return registry.getMetricsAsArray() as unknown as readonly Metric[];
-  }
-
-  const metricNames = () => metrics().map(({ name }) => name);
-
-  /** What Prometheus stores of each metric, with the metric's name. */
-  function seriesNames(): ReadonlyMap<string, string> {
-    const suffixes = (type: string) => (type === 'histogram' ? ['_bucket', '_sum', '_count'] : ['']);
-    return new Map(metrics().flatMap(({ name, type }) => suffixes(type).map((suffix) => [name + suffix, name])));
-  }
-
-  it('alert on metrics that the gateway has', () => {
-    const names = metricNames();
-    const used = alerts.flatMap(({ expr }) => expr.match(/gateway_\w+/g) ?? []);
-    expect(used).to.not.have.length(0);
-    for (const name of used) expect(names).to.include(name);
+  const deployments = manifestsOf('Deployment').map(({ metadata, spec }) => {
+    const pod = spec.template?.spec ?? expect.fail(`${metadata.name} has no pods`);
+    const [container] = pod.containers;
+    return { labels: spec.template?.metadata.labels, pod, container, env: container.env ?? [] };
   });
-
-  it('show every metric of the gateway in a dashboard, and no other', () => {
-    const dashboard = JSON.parse(read('grafana-dashboard.json')) as Dashboard;
-    const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
-    expect(expressions.length).to.be.above(20);
-    const series = seriesNames();
-    const used = expressions.flatMap((expr) => expr.match(/gateway_\w+/g) ?? expect.fail(`no metric in ${expr}`));
-    for (const name of used) expect([...series.keys()]).to.include(name);
-    expect(new Set(used.map((name) => series.get(name)))).to.have.all.keys(metricNames());
-    for (const expr of expressions) expect(expr.split('(').length, expr).to.equal(expr.split(')').length);
-    expect(new Set(dashboard.panels.map(({ id }) => id)).size).to.equal(dashboard.panels.length);
-  });
-
-  it('group and filter the dashboard by labels that the metrics have', () => {
-    const labels = new Map(metrics().map(({ name, labelNames }) => [name, labelNames]));
-    for (const { targets = [] } of (JSON.parse(read('grafana-dashboard.json')) as Dashboard).panels) {
-      for (const { expr, legendFormat } of targets) {
-        const [series = ''] = expr.match(/gateway_\w+/) ?? [];
-        const known = [...(labels.get(seriesNames().get(series) ?? '') ?? []), 'le', 'instance'];
-        const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(', '));
-        const filtered = [...expr.matchAll(/(\w+)=~?"/g)].map(([, label]) => label);
-        const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label);
-        expect(known, expr).to.include.members([...grouped, ...filtered, ...shown]);
-      }
-    }
-  });
-
-  it('have a section in docs/on-call.md for each alert, and no other section', () => {
-    const sections = [...documentText('docs/on-call.md').matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
-    expect(sections).to.have.members(alerts.map(({ alert }) => alert));
-    for (const { alert, annotations } of alerts) {
-      expect(annotations.runbook).to.equal(`docs/on-call.md#${alert.toLowerCase()}`);
-    }
-  });
+  const { gateway, migrate, initiate } = composeServices();
 
   it('set variables that the gateway reads, with valid values', () => {
-    const containers = manifests.flatMap(({ spec }) => spec.template?.spec.containers ?? []);
-    const set = containers.flatMap(({ env }) => env);
-    expect(set.map(({ value }) => value)).to.include.members(['api', 'worker']);
-    for (const { name, value } of set) {
+    const ofPods = deployments.flatMap(({ env }) => env.map(({ name, value }) => [name, value] as const));
+    expect(ofPods.map(([, value]) => value)).to.include.members(['api', 'worker']);
+    for (const [name, value] of [...ofPods, ...Object.entries(imageEnv), ...Object.entries(unitEnv)]) {
+      if (name === 'NODE_ENV') continue;
       expect(variables).to.have.property(name);
       expect(variables[name as keyof typeof variables].type.safeParse(value).success, `${name}=${value}`).to.equal(
         true,
       );
     }
-    const inImage = [...read('Dockerfile').matchAll(/^ENV (.*)$/gm)].flatMap(([, line = '']) => line.split(' '));
-    for (const name of inImage.map((pair) => pair.split('=')[0])) {
-      if (name !== 'NODE_ENV') expect(variables).to.have.property(name as string);
-    }
-    const [compose] = loadAll(read('compose.yaml')) as [{ services: { gateway: { environment: object } } }];
-    for (const name of Object.keys(compose.services.gateway.environment)) expect(variables).to.have.property(name);
+    for (const name of Object.keys(gateway.environment)) expect(variables).to.have.property(name);
   });
 
-  it('run the API and workers separately, each with a disruption budget', () => {
-    const named = (kind: string) =>
-      manifests.filter((manifest) => manifest.kind === kind).map(({ metadata }) => metadata.name);
+  it('run the API and workers separately, each with a disruption budget that lets nodes be drained', () => {
+    const named = (kind: string) => manifestsOf(kind).map(({ metadata }) => metadata.name);
     expect(named('Deployment')).to.deep.equal(['gateway-api', 'gateway-worker']);
     expect(named('PodDisruptionBudget')).to.deep.equal(['gateway-api', 'gateway-worker']);
+    for (const { spec } of manifestsOf('PodDisruptionBudget')) {
+      expect(spec).to.have.property('unhealthyPodEvictionPolicy', 'AlwaysAllow');
+    }
+  });
+
+  it('spread the pods of the API over machines and zones', () => {
+    const [api] = deployments;
+    const constraints = api?.pod.topologySpreadConstraints ?? [];
+    expect(constraints).to.have.length(2);
+    for (const { labelSelector } of constraints) expect(labelSelector.matchLabels).to.deep.equal(api?.labels);
+  });
+
+  it('build no index at a start, and have a migration before it', () => {
+    for (const { env } of deployments) expect(env).to.deep.include({ name: 'INDEXES', value: 'check' });
+    const [job] = manifestsOf('Job');
+    expect(job?.spec.template?.spec.containers[0].command).to.deep.equal(['node', inPackage, 'migrate']);
+    expect(gateway.environment).to.have.property('INDEXES', 'check');
+    expect(gateway.depends_on).to.deep.equal({ migrate: { condition: 'service_completed_successfully' } });
+    expect(migrate.command).to.deep.equal(['node', inPackage, 'migrate']);
+    expect(migrate.depends_on).to.deep.equal({ initiate: { condition: 'service_completed_successfully' } });
+    expect(Object.keys(initiate.depends_on)).to.deep.equal(['mongo1', 'mongo2', 'mongo3']);
+    expect(unitEnv).to.have.property('INDEXES', 'check');
+  });
+
+  it('give a process that stops the time that it needs', () => {
+    for (const { pod, container } of deployments) {
+      const [, seconds = '0'] = container.lifecycle?.preStop.exec.command ?? [];
+      const granted = (pod.terminationGracePeriodSeconds ?? 30) * 1_000;
+      expect(granted).to.be.at.least(toStop + Number(seconds) * 1_000);
+    }
+    const delayOf = ({ SHUTDOWN_DELAY = '0' }: Readonly<Record<string, string>>) => parseDuration(SHUTDOWN_DELAY) ?? 0;
+    expect(parseDuration(gateway.stop_grace_period)).to.be.at.least(toStop + delayOf(gateway.environment));
+    expect(Number(unitValues('TimeoutStopSec')[0]) * 1_000).to.be.at.least(toStop + delayOf(unitEnv));
+  });
+
+  describe('with the listener of METRICS_PORT', () => {
+    const checks = { database: 'failed', clock: 'unknown', worker: 'ok' } as unknown as GatewayHealth['checks'];
+    const { registry } = createMetrics();
+    const operations = () =>
+      listen(createOperationsListener({ health: async () => ({ ready: false, checks }), metrics: () => registry }));
+
+    it('probe paths and ports that it serves', async () => {
+      const { url, close } = await operations();
+      const statuses = deployments.map(async ({ container }) => {
+        const { readinessProbe, startupProbe, livenessProbe, ports } = container;
+        expect(ports).to.deep.include({ name: 'metrics', containerPort: Number(imageEnv.METRICS_PORT) });
+        const probes = [readinessProbe, startupProbe, livenessProbe].map((probe) => probe?.httpGet);
+        for (const probe of probes) expect(probe).to.have.property('port', 'metrics');
+        return Promise.all(probes.map(async (probe) => (await fetch(`${url}${probe?.path}`)).status));
+      });
+      // without a primary, the API keeps its requests and a worker has nothing to do
+      expect(await Promise.all(statuses)).to.deep.equal([
+        [200, 200, 200],
+        [503, 200, 200],
+      ]);
+      await close();
+    });
+
+    it('check the health of the image at its METRICS_HOST and METRICS_PORT', async () => {
+      const { port, close } = await operations();
+      const [, command = ''] = /^HEALTHCHECK [^\n]*\\\n {2}CMD (\[.*\])$/m.exec(read('Dockerfile')) ?? [];
+      const [, ...args] = JSON.parse(command) as string[];
+      const check = (env: Record<string, string>) =>
+        run(process.execPath, args, { env: { ...imageEnv, METRICS_PORT: `${port}`, ...env } }).then(
+          () => 'healthy',
+          ({ code }) => code,
+        );
+      expect(await check({})).to.equal('healthy');
+      expect(await check({ METRICS_HOST: '127.0.0.1' })).to.equal('healthy');
+      expect(await check({ METRICS_PORT: '1' })).to.equal(1);
+      await close();
+      expect(await check({})).to.equal(1);
+    });
+  });
+
+  it('install express and mongoose in the versions of the lock file', async () => {
+    const { packages } = JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8'));
+    const locked = ['express', 'mongoose'].map((name) => `${name}@${packages[`node_modules/${name}`].version}`);
+    expect(read('express-model-gateway.service')).to.include(
+      `--save-exact express-model-gateway ${locked.join(' ')}\n`,
+    );
+    const [, script = ''] = /\$\(node -p "(.*)"\)$/m.exec(read('Dockerfile')) ?? [];
+    const { stdout } = await run(process.execPath, ['-p', script], { cwd: root });
+    expect(stdout.trim()).to.equal(locked.join(' '));
+  });
+
+  it('have a unit that systemd takes, where there is one', async function () {
+    const isThere = await run('systemd-analyze', ['--version']).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) this.skip();
+    const folder = await mkdtemp(path.join(tmpdir(), 'emg-unit-'));
+    const unit = path.join(folder, 'express-model-gateway.service');
+    // it looks for what the unit starts, and Node may be elsewhere on this machine
+    await writeFile(unit, read('express-model-gateway.service').replace('/usr/bin/node ', `${process.execPath} `));
+    const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit]);
+    await rm(folder, { recursive: true });
+    expect(stderr).to.equal('');
   });
 });
