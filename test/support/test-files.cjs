@@ -25,6 +25,7 @@ const long = [
   'security/overdraft',
   'backup/file-copy',
   'backup/another-cluster',
+  'backup/mongodump',
   'upgrade/rolling-upgrade',
   'openapi/spectral',
   'deliveries/fan-out/event-first',
