@@ -4,7 +4,7 @@ import { root } from '../package/tarball.ts';
 import { keptFolder, run } from './generated-client.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const version = 'openapi-generator-cli==7.26.0';
+export const version = 'openapi-generator-cli==7.26.0';
 
 /** Programs for Java that are over before the slower compilers of the virtual machine would be worth their time. */
 export const shortLived = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Dfile.encoding=UTF-8'];

@@ -10,7 +10,21 @@ import { codeBlocks, documents, documentText } from './documents.ts';
 const run = promisify(execFile);
 
 /** How a block is tried: compiled, run or parsed by the tests in this folder and in test/package, or shown only. */
-const languages = ['ts', 'js', 'sh', 'json', 'yaml', 'python', 'go', 'java', 'php', 'rust', 'console', 'text'];
+const languages = [
+  'ts',
+  'js',
+  'sh',
+  'json',
+  'yaml',
+  'python',
+  'go',
+  'java',
+  'php',
+  'rust',
+  'console',
+  'mongosh',
+  'text',
+];
 
 /** What a link of Markdown leads to, where it leads to a file or a heading. */
 interface Link {

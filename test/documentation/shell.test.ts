@@ -16,10 +16,14 @@ const started: readonly CodeBlock[] = [readmeStart, readmeListen, prepaidStart];
 /** Blocks that are not run, and why. */
 const notRun: ReadonlyMap<CodeBlock, string> = new Map([
   [blockWith('README.md', 'sh', 'npm ci && npm test'), 'it starts what README.md starts again below, and every test'],
+  [blockWith('README.md', 'sh', 'docker run'), 'it needs a docker daemon; documents.test.ts checks its syntax'],
 ]);
 
-/** What the commands of this document generate, `test/clients` generates and runs, in the places that they need. */
+/** `test/clients` runs the generators of this document's commands; client-commands.test.ts compares the two. */
 const ofClients = 'docs/clients.md';
+
+/** The database that docs/operating.md names. */
+const databaseOfOperating = 'mongodb://db1,db2,db3/gateway';
 
 const runnable = codeBlocks.filter(
   ({ language, document }) => (language === 'sh' || language === 'console') && document !== ofClients,
@@ -30,6 +34,7 @@ const toRun = runnable.filter((block) => !started.includes(block) && !notRun.has
 interface Scene {
   readonly port: number;
   readonly receiverPort: number;
+  readonly mongoUri: string;
   readonly env: Readonly<Record<string, string>>;
   readonly gateway: Shell;
   receiver?: Shell;
@@ -42,27 +47,30 @@ describe('the commands in the documentation', function () {
 
   async function startScene(start: CodeBlock): Promise<Scene> {
     const [port, receiverPort] = [await freePort(), await freePort()];
+    const mongoUri = freshUri();
+    const ofGateway = { MONGODB_URI: mongoUri, SECRET_KEYS: `k1:${Buffer.alloc(32, 1).toString('base64')}` };
     const gateway = new Shell(start.code, folder, {
+      ...ofGateway,
       PORT: String(port),
-      MONGODB_URI: freshUri(),
-      SECRET_KEYS: `k1:${Buffer.alloc(32, 1).toString('base64')}`,
       RETRY_DELAYS: '10ms,10ms,10ms',
     });
     const [, key = ''] = await gateway.until(/^API key: (emg_\S+)$/m);
     const env = {
+      ...ofGateway,
       EXPRESS_MODEL_GATEWAY_BASE_URL: `http://127.0.0.1:${port}`,
       EXPRESS_MODEL_GATEWAY_API_KEY: key,
       WEBHOOK_SECRET: 'a-long-enough-secret',
     };
-    const scene = { port, receiverPort, env, gateway };
+    const scene = { port, receiverPort, mongoUri, env, gateway };
     scenes.set(start.document, scene);
     return scene;
   }
 
   /** Starts a script with the addresses and the key of a scene in the place of those that its document shows. */
-  function startShell({ port, receiverPort, env }: Scene, code: string): Shell {
+  function startShell({ port, receiverPort, mongoUri, env }: Scene, code: string): Shell {
     const script = code
       .replaceAll('emg_…', env.EXPRESS_MODEL_GATEWAY_API_KEY ?? '')
+      .replaceAll(databaseOfOperating, `'${mongoUri}'`)
       .replaceAll('127.0.0.1:3000', `127.0.0.1:${port}`)
       .replaceAll('https://gateway.example/llm', `http://127.0.0.1:${port}`)
       .replaceAll('127.0.0.1:9000', `127.0.0.1:${receiverPort}`)

@@ -92,7 +92,7 @@ export function shardingSection(): string {
       ['collection', 'shard key', 'why'],
       shardedCollections.map(({ name, key, why }) => [code(name), code(shown(key)), why]),
     ),
-    `\`\`\`text\nuse gateway\n${commands.join('\n')}\n\`\`\``,
+    `\`\`\`mongosh\nuse gateway\n${commands.join('\n')}\n\`\`\``,
     'Not sharded:',
     markdownTable(
       ['collection', 'why'],

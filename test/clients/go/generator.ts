@@ -7,7 +7,8 @@ import { root } from '../../package/tarball.ts';
 import { type ClientGenerator, keptFolder, run } from '../generated-client.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const generator = 'github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2';
+/** The generator with its version, as Go names it. */
+export const generator = 'github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2';
 const env = { GOTOOLCHAIN: 'local' };
 
 /** The generator, built once. */

@@ -36,15 +36,23 @@ async function compiled(folder: string, name: string): Promise<readonly [string,
   return ['java', ...shortLived, '-cp', `${await libraries(folder)}/*:classes`, name];
 }
 
+const packages = ['--invoker-package', 'gateway', '--api-package', 'gateway.api', '--model-package', 'gateway.model'];
+const properties = 'containerDefaultToNull=true,disallowAdditionalPropertiesIfNotPresent=false';
+export const javaOptions = [
+  '-g',
+  'java',
+  '--library',
+  'okhttp-gson',
+  ...packages,
+  `--additional-properties=${properties}`,
+];
+
 /** A client for Java, by openapi-generator. */
 export const javaClient: ClientGenerator = {
   name: 'openapi-generator for Java',
   runtimes: [java],
   async generate(folder) {
-    const names = ['--invoker-package', 'gateway', '--api-package', 'gateway.api', '--model-package', 'gateway.model'];
-    const properties = 'containerDefaultToNull=true,disallowAdditionalPropertiesIfNotPresent=false';
-    const options = ['-g', 'java', '--library', 'okhttp-gson', ...names, `--additional-properties=${properties}`];
-    const printed = await generateWithOpenapiGenerator(folder, options);
+    const printed = await generateWithOpenapiGenerator(folder, javaOptions);
     const source = 'client/src/main/java/gateway';
     const files = await readdir(join(folder, source), { recursive: true });
     const sources = files.filter((file) => file.endsWith('.java')).map((file) => join(source, file));

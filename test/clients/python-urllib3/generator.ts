@@ -14,12 +14,14 @@ async function env(): Promise<NodeJS.ProcessEnv> {
   return { ...packages, PYTHONPATH: `${packages.PYTHONPATH}:client` };
 }
 
+export const urllib3Options = ['-g', 'python', '--package-name', 'gateway'];
+
 /** A client for Python, by openapi-generator. */
 export const urllib3Client: ClientGenerator = {
   name: 'openapi-generator for Python',
   runtimes: [java, python],
   async generate(folder) {
-    const printed = await generateWithOpenapiGenerator(folder, ['-g', 'python', '--package-name', 'gateway']);
+    const printed = await generateWithOpenapiGenerator(folder, urllib3Options);
     await cp(join(here, 'drive.py'), join(folder, 'drive.py'));
     return printed;
   },

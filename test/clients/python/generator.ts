@@ -35,13 +35,15 @@ export async function pythonPackages(): Promise<NodeJS.ProcessEnv> {
   return { PYTHONPATH: folder, PYTHONDONTWRITEBYTECODE: '1' };
 }
 
+export const pythonOptions = ['--meta', 'none'] as const;
+
 /** A client for Python, by openapi-python-client. */
 export const pythonClient: ClientGenerator = {
   name: 'openapi-python-client',
   runtimes: [python],
   async generate(folder) {
     await writeFile(join(folder, 'config.yaml'), 'post_hooks: []\n');
-    const program = ['python3', '-m', 'openapi_python_client', 'generate', '--meta', 'none'] as const;
+    const program = ['python3', '-m', 'openapi_python_client', 'generate', ...pythonOptions] as const;
     const options = ['--path', join(root, 'openapi.yaml'), '--config', 'config.yaml', '--fail-on-warning'];
     const { stdout, stderr } = await run([...program, ...options], { cwd: folder, env: await pythonPackages() });
     await cp(join(here, 'drive.py'), join(folder, 'drive.py'));

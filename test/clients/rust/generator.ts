@@ -34,6 +34,8 @@ async function build(folder: string): Promise<void> {
   await compile(target);
 }
 
+export const rustOptions = ['-g', 'rust', '--library', 'reqwest', `--additional-properties=${properties}`];
+
 /** A client for Rust, by openapi-generator. */
 export const rustClient: ClientGenerator = {
   name: 'openapi-generator for Rust',
@@ -42,8 +44,7 @@ export const rustClient: ClientGenerator = {
     // for the generator, a schema with anyOf has no values at all
     const document = await readFile(join(root, 'openapi.yaml'), 'utf8');
     await writeFile(join(folder, 'rust.yaml'), document.replaceAll('anyOf:', 'oneOf:'));
-    const options = ['-g', 'rust', '--library', 'reqwest', `--additional-properties=${properties}`];
-    const printed = await generateWithOpenapiGenerator(folder, options, join(folder, 'rust.yaml'));
+    const printed = await generateWithOpenapiGenerator(folder, rustOptions, join(folder, 'rust.yaml'));
     await mkdir(join(folder, 'src'));
     for (const file of ['Cargo.toml', 'Cargo.lock']) await cp(join(here, file), join(folder, file));
     await cp(join(here, 'main.rs'), join(folder, 'src/main.rs'));

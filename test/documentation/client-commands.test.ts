@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect } from 'chai';
+import { generator as goGenerator } from '../clients/go/generator.ts';
+import { javaOptions } from '../clients/java/generator.ts';
+import { version as openapiGenerator } from '../clients/openapi-generator.ts';
+import { pythonOptions } from '../clients/python/generator.ts';
+import { urllib3Options } from '../clients/python-urllib3/generator.ts';
+import { rustOptions } from '../clients/rust/generator.ts';
+import { root } from '../package/tarball.ts';
+import { type CodeBlock, codeBlocks } from './documents.ts';
+import { blockWith } from './programs.ts';
+
+const page = 'docs/clients.md';
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
+const { devDependencies } = JSON.parse(read('package.json'));
+
+/** The command of a block that begins so, as its words; its places in files are left out. */
+function wordsOf({ code }: CodeBlock, command: string): string[] {
+  const line = code
+    .replaceAll('\\\n', '')
+    .split('\n')
+    .find((one) => one.startsWith(`${command} `));
+  const words = (line ?? '').slice(command.length).trim().split(/\s+/);
+  return words.filter((word, i) => {
+    const isPlace = ['-i', '-o', '--path'].includes(word) || ['-i', '-o', '--path'].includes(words[i - 1] ?? '');
+    return word !== '' && !isPlace;
+  });
+}
+
+describe('The commands of docs/clients.md', () => {
+  const shells = codeBlocks.filter(({ document, language }) => document === page && language === 'sh');
+
+  for (const [name, text, options] of [
+    ['Java', '-g java', javaOptions],
+    ['Python, by openapi-generator', '-g python', urllib3Options],
+    // Cargo.lock of the tests needs a version that no release changes
+    ['Rust', '-g rust', rustOptions.map((option) => option.replace('packageVersion=0.0.0,', ''))],
+  ] as const) {
+    it(`have the options that test/clients generates with, for ${name}`, () => {
+      expect(wordsOf(blockWith(page, 'sh', text), 'openapi-generator-cli generate')).to.have.members(options);
+    });
+  }
+
+  it('have the options that test/clients generates with, for Python by openapi-python-client', () => {
+    const block = blockWith(page, 'sh', 'openapi-python-client generate');
+    expect(wordsOf(block, 'openapi-python-client generate')).to.have.members([...pythonOptions]);
+  });
+
+  it('have the configuration that test/clients generates with, for Go', () => {
+    const { code } = blockWith(page, 'yaml', 'package: gateway');
+    expect(code).to.equal(read('test/clients/go/config.yaml'));
+    expect(blockWith(page, 'sh', 'go run').code).to.include(`go run ${goGenerator} -config config.yaml openapi.yaml`);
+  });
+
+  it('change the document for Rust as test/clients changes it', () => {
+    expect(blockWith(page, 'sh', '-g rust').code).to.include("sed 's/anyOf:/oneOf:/' openapi.yaml > rust.yaml");
+    expect(read('test/clients/rust/generator.ts')).to.include("replaceAll('anyOf:', 'oneOf:')");
+  });
+
+  it('name the versions that are tested', () => {
+    const named = shells.flatMap(({ code }) => code.match(/\S+(?:==|@v?\d)\S*/g) ?? []);
+    const python = read('test/clients/python/requirements.txt').match(/^openapi-python-client==\S+/m)?.[0];
+    const heyApi = `@hey-api/openapi-ts@${devDependencies['@hey-api/openapi-ts']}`;
+    expect(new Set(named)).to.deep.equal(new Set([openapiGenerator, python, heyApi, goGenerator]));
+  });
+});
