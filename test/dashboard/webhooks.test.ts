@@ -103,6 +103,11 @@ describe('webhooks in the dashboard', function () {
     });
     expect(await page.content()).to.not.include('a-secret');
 
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).last().click();
+    const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'Tells accounting' }) });
+    await row.getByText('http://127.0.0.1:9/hook').waitFor();
+    await row.getByRole('link', { name: 'Tells accounting' }).click();
+
     await page.getByRole('button', { name: 'Edit' }).click();
     const edit = page.getByRole('dialog', { name: 'Edit the webhook' });
     await edit.getByLabel('Filters').fill('');

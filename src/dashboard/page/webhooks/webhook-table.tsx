@@ -54,25 +54,40 @@ function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSumma
   );
 }
 
+/** The URL, with what matters most of it set off. */
+function Url({ url }: { url: string }) {
+  const { scheme, host, rest } = splitUrl(url);
+  return (
+    <>
+      <span class="muted">{scheme}</span>
+      {host}
+      <span class="muted">{rest}</span>
+    </>
+  );
+}
+
 /** A row fetches its health once it becomes visible. */
 function Row({ webhook }: { webhook: WebhookSummary }) {
   const [row, seen] = useSeen<HTMLTableRowElement>();
-  const { scheme, host, rest } = splitUrl(webhook.url);
+  const { id, url, description } = webhook;
   return (
     <tr ref={row}>
       <td>{seen && <WebhookStatusBadge webhook={webhook} />}</td>
       <td class="cell-main">
-        <a class="row-link url" href={href(['webhooks', webhook.id])}>
-          <span class="muted">{scheme}</span>
-          {host}
-          <span class="muted">{rest}</span>
+        <a class={description ? 'row-link' : 'row-link url'} href={href(['webhooks', id])}>
+          {description || <Url url={url} />}
         </a>
-        <code class="under">{webhook.id}</code>
+        {description && (
+          <span class="under url">
+            <Url url={url} />
+          </span>
+        )}
+        <code class="under">{id}</code>
       </td>
       <td>
         <span title={webhook.events.join(', ')}>{counted(webhook.events.length, 'event type')}</span>
       </td>
-      <td class="cell-wide">{seen && <Health id={webhook.id} />}</td>
+      <td class="cell-wide">{seen && <Health id={id} />}</td>
     </tr>
   );
 }
@@ -84,7 +99,7 @@ export function WebhookTable({ webhooks }: { webhooks: readonly WebhookSummary[]
       <thead>
         <tr>
           <th scope="col">State</th>
-          <th scope="col">URL</th>
+          <th scope="col">Webhook</th>
           <th scope="col">Subscribed to</th>
           <th scope="col">Last 7 days</th>
         </tr>
