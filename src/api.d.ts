@@ -2918,7 +2918,10 @@ export interface components {
             input_tokens: number;
             /** @description Those of the input that the provider had in its cache. */
             cached_input_tokens: number;
+            /** @description Tokens of output, reasoning included. */
             output_tokens: number;
+            /** @description Those of the output that were reasoning, as far as the provider says so. */
+            reasoning_tokens: number;
             images: number;
             /** @description Seconds of audio that was transcribed or translated, where the provider counts no tokens for it. */
             seconds: number;

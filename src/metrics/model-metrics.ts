@@ -37,7 +37,7 @@ function createMeters(registers: Registry[]) {
     }),
     tokens: new Counter({
       name: 'gateway_model_tokens_total',
-      help: 'Tokens of model calls that were answered; input includes cached input',
+      help: 'Tokens of model calls that were answered; input includes cached input, output includes reasoning',
       labelNames: ['upstream', 'kind'],
       registers,
     }),
@@ -48,11 +48,13 @@ function createMeters(registers: Registry[]) {
 export function modelMetrics(registers: Registry[]): ModelObserver {
   const { responses, failures, firstByte, durations, tokens } = createMeters(registers);
 
-  function count({ upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens }: UsageRecord): void {
+  function count(record: UsageRecord): void {
+    const { upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens, reasoningTokens } = record;
     durations.observe({ upstream, ending }, durationMs / 1_000);
     if (inputTokens > 0) tokens.inc({ upstream, kind: 'input' }, inputTokens);
     if (cachedInputTokens > 0) tokens.inc({ upstream, kind: 'cached_input' }, cachedInputTokens);
     if (outputTokens > 0) tokens.inc({ upstream, kind: 'output' }, outputTokens);
+    if (reasoningTokens > 0) tokens.inc({ upstream, kind: 'reasoning' }, reasoningTokens);
   }
 
   return {

@@ -11,7 +11,12 @@ const answer = {
   created: 1,
   model: 'm',
   choices: [{ index: 0, message: { role: 'assistant', content: 'yes' }, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+  usage: {
+    prompt_tokens: 3,
+    completion_tokens: 4,
+    completion_tokens_details: { reasoning_tokens: 2 },
+    total_tokens: 7,
+  },
 };
 
 describe('the account pages of the dashboard', function () {
@@ -139,7 +144,7 @@ describe('the account pages of the dashboard', function () {
     await page.getByRole('region', { name: 'Credits' }).getByText('493').waitFor();
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'm', exact: true }) });
     await row.waitFor();
-    const used = ['Requests 1', 'Tokens in 3', 'Tokens out 4', 'Images 0', 'Credits 7'];
+    const used = ['Requests 1', 'Tokens in 3', 'Tokens out 4', 'Reasoning 2', 'Images 0', 'Credits 7'];
     expect(await row.getByRole('cell').allTextContents()).to.deep.equal(used);
     const chart = (name: string) => page.getByRole('img', { name: new RegExp(`^${name}`) });
     await chart('Requests by day and model').waitFor();

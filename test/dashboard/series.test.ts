@@ -1,7 +1,15 @@
 import { expect } from 'chai';
 import { daysBetween, seriesOf } from '../../src/dashboard/page/usage/series.ts';
 
-const none = { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, images: 0, seconds: 0, characters: 0 };
+const none = {
+  input_tokens: 0,
+  cached_input_tokens: 0,
+  output_tokens: 0,
+  reasoning_tokens: 0,
+  images: 0,
+  seconds: 0,
+  characters: 0,
+};
 const line = (day: string, model: string | null, requests: number, credits?: number) => ({
   ...{ ...none, day, model, requests, input_tokens: 10 * requests },
   ...(credits !== undefined && { credits }),

@@ -70,7 +70,7 @@ type Entry = AccountLedger['entries'][number];
 
 describe('the ledger of an account of the fault suite', () => {
   const added = { entryId: 'top_up:1', userId: 'usr_rich', amount: 1_000_000, sentAt: 0, confirmedAt: 1 };
-  const sums = { requests: 1, ...used, cachedInputTokens: 0, images: 0, seconds: 0, characters: 0 };
+  const sums = { requests: 1, ...used, cachedInputTokens: 0, reasoningTokens: 0, images: 0, seconds: 0, characters: 0 };
   const ledger: AccountLedger = {
     userId: 'usr_rich',
     balance: 1_000_000 - costOf(used),

@@ -50,6 +50,7 @@ describe('a host’s own code', () => {
         inputTokens: 3,
         cachedInputTokens: 0,
         outputTokens: 2,
+        reasoningTokens: 0,
         images: 0,
         seconds: 0,
         characters: 0,

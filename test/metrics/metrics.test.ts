@@ -19,7 +19,13 @@ import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstre
 
 const answer = json(200, {
   choices: [],
-  usage: { prompt_tokens: 30, prompt_tokens_details: { cached_tokens: 10 }, completion_tokens: 7, total_tokens: 37 },
+  usage: {
+    prompt_tokens: 30,
+    prompt_tokens_details: { cached_tokens: 10 },
+    completion_tokens: 7,
+    completion_tokens_details: { reasoning_tokens: 5 },
+    total_tokens: 37,
+  },
 });
 const chat = { model: 'canary-model', messages: [{ role: 'user', content: 'Hi' }] };
 const low = {
@@ -82,6 +88,7 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_upstream_first_byte_seconds_count{upstream="one",status="2xx"}')).to.equal(2);
     expect(values.get('gateway_model_call_duration_seconds_count{upstream="one",ending="complete"}')).to.equal(2);
     expect(values.get('gateway_model_tokens_total{upstream="one",kind="cached_input"}')).to.equal(10);
+    expect(values.get('gateway_model_tokens_total{upstream="one",kind="reasoning"}')).to.equal(5);
     expect(values.get('gateway_model_tokens_total{upstream="one",kind="input"}')).to.be.at.least(30);
     expect(values.get('gateway_upstream_calls{upstream="one"}')).to.equal(0);
     expect(values.get('gateway_upstream_calls_waiting{upstream="one"}')).to.equal(0);

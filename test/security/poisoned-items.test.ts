@@ -229,6 +229,7 @@ describe('An item that the database cannot take does not block the others:', fun
       inputTokens: 10,
       cachedInputTokens: 0,
       outputTokens: 5,
+      reasoningTokens: 0,
       images: 0,
       seconds: 0,
       characters: 0,

@@ -20,7 +20,9 @@ export interface UsageSums {
   /** Includes cached ones. */
   inputTokens: number;
   cachedInputTokens: number;
+  /** Includes reasoning. */
   outputTokens: number;
+  reasoningTokens: number;
   images: number;
   seconds: number;
   characters: number;
@@ -76,6 +78,7 @@ const amounts = {
   outputTokens: { type: Number, required: true },
   images: { type: Number, required: true },
   // absent in what earlier versions have stored
+  reasoningTokens: { type: Number, default: 0 },
   seconds: { type: Number, default: 0 },
   characters: { type: Number, default: 0 },
 } as const;

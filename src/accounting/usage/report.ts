@@ -83,6 +83,7 @@ export function createReport(model: CounterModel): ReportUsage {
             inputTokens: { $sum: '$inputTokens' },
             cachedInputTokens: { $sum: '$cachedInputTokens' },
             outputTokens: { $sum: '$outputTokens' },
+            reasoningTokens: { $sum: '$reasoningTokens' },
             images: { $sum: '$images' },
             seconds: { $sum: '$seconds' },
             characters: { $sum: '$characters' },

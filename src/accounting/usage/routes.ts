@@ -14,6 +14,7 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     input_tokens: sums.inputTokens,
     cached_input_tokens: sums.cachedInputTokens,
     output_tokens: sums.outputTokens,
+    reasoning_tokens: sums.reasoningTokens,
     images: sums.images,
     seconds: sums.seconds,
     characters: sums.characters,

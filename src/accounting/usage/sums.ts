@@ -9,6 +9,7 @@ export const countedFields = [
   'inputTokens',
   'cachedInputTokens',
   'outputTokens',
+  'reasoningTokens',
   'images',
   'seconds',
   'characters',
@@ -62,7 +63,16 @@ export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string
 
 /** Sums of nothing. Pure. */
 export function noUsage(): UsageSums {
-  return { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, seconds: 0, characters: 0 };
+  return {
+    requests: 0,
+    inputTokens: 0,
+    cachedInputTokens: 0,
+    outputTokens: 0,
+    reasoningTokens: 0,
+    images: 0,
+    seconds: 0,
+    characters: 0,
+  };
 }
 
 interface Group<Key> extends Addition<Key> {
@@ -102,7 +112,8 @@ function grouped<Key extends { _id: string }>(
       sums.cachedInputTokens += record.cachedInputTokens;
       sums.outputTokens += record.outputTokens;
       sums.images += record.images;
-      // a record of an earlier version has neither
+      // a record of an earlier version has none of these
+      sums.reasoningTokens += record.reasoningTokens ?? 0;
       sums.seconds += record.seconds ?? 0;
       sums.characters += record.characters ?? 0;
       groupRecords.push(record);

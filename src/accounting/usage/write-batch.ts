@@ -25,7 +25,14 @@ export type ClosedDocument = ReturnType<typeof toClosedDocument>;
 export type WriteUsage = (batch: Batch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
 
 function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
-  const unknown = { cachedInputTokens: 0, outputTokens: 0, images: 0, durationMs: 0, firstByteMs: 0 };
+  const unknown = {
+    cachedInputTokens: 0,
+    outputTokens: 0,
+    reasoningTokens: 0,
+    images: 0,
+    durationMs: 0,
+    firstByteMs: 0,
+  };
   return { _id, ...usage, ...unknown, estimated: true, ending: null };
 }
 
@@ -36,6 +43,7 @@ function endOf(record: UsageRecord) {
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
     outputTokens: record.outputTokens,
+    reasoningTokens: record.reasoningTokens,
     images: record.images,
     seconds: record.seconds,
     characters: record.characters,
@@ -60,6 +68,7 @@ function toClosedDocument(record: UsageRecord) {
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
     outputTokens: record.outputTokens,
+    reasoningTokens: record.reasoningTokens,
     images: record.images,
     seconds: record.seconds,
     characters: record.characters,

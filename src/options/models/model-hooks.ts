@@ -40,7 +40,10 @@ export interface UsageRecord {
   readonly inputTokens: number;
   /** Those of the input that the provider had in its cache, by its own word. */
   readonly cachedInputTokens: number;
+  /** Reasoning included. */
   readonly outputTokens: number;
+  /** Those of the output that were reasoning, by the provider's own word. */
+  readonly reasoningTokens: number;
   readonly images: number;
   /** Of audio that was transcribed or translated; 0 where the upstream counts tokens. */
   readonly seconds: number;

@@ -39,13 +39,21 @@ function estimateOutput(meter: Measured, { output, ending, endpoint }: MeteredCa
 /** The amounts of a record. */
 export type Used = Pick<
   UsageRecord,
-  'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'seconds' | 'characters' | 'estimated'
+  | 'inputTokens'
+  | 'cachedInputTokens'
+  | 'outputTokens'
+  | 'reasoningTokens'
+  | 'images'
+  | 'seconds'
+  | 'characters'
+  | 'estimated'
 >;
 
 const nothing: Used = Object.freeze({
   inputTokens: 0,
   cachedInputTokens: 0,
   outputTokens: 0,
+  reasoningTokens: 0,
   images: 0,
   seconds: 0,
   characters: 0,

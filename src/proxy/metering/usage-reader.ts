@@ -7,7 +7,10 @@ export interface ReportedUsage {
   readonly inputTokens: number;
   /** The input tokens that the provider read from its cache. */
   readonly cachedInputTokens: number;
+  /** Reasoning included. */
   readonly outputTokens: number;
+  /** The output tokens that were reasoning; absent where there were none. */
+  readonly reasoningTokens?: number;
   /** Of audio, where it counts seconds and no tokens. */
   readonly seconds?: number;
 }
@@ -26,6 +29,11 @@ function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly st
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A count among the details of a usage; 0 where there is none. */
+function detailIn(details: unknown, name: string): number {
+  return (isObject(details) && countIn(details, name)) || 0;
 }
 
 /** More seconds than any recording of one call has: 11 days. */
@@ -52,9 +60,14 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   if (inputTokens === undefined || reportedOutput === undefined) return undefined;
   const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
   if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
-  const details = usage.prompt_tokens_details ?? usage.input_tokens_details;
-  const cached = (isObject(details) && countIn(details, 'cached_tokens')) || 0;
-  return { inputTokens, cachedInputTokens: Math.min(inputTokens, cached), outputTokens };
+  const cached = detailIn(usage.prompt_tokens_details ?? usage.input_tokens_details, 'cached_tokens');
+  const reasoning = detailIn(usage.completion_tokens_details ?? usage.output_tokens_details, 'reasoning_tokens');
+  return {
+    inputTokens,
+    cachedInputTokens: Math.min(inputTokens, cached),
+    outputTokens,
+    ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
+  };
 }
 
 /** The most that is held of an incomplete usage object. Bytes. */

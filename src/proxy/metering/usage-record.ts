@@ -60,6 +60,7 @@ export function closedRecord(open: OpenUsage, used: Used, end: CallEnd): UsageRe
     inputTokens: used.inputTokens,
     cachedInputTokens: used.cachedInputTokens,
     outputTokens: used.outputTokens,
+    reasoningTokens: used.reasoningTokens,
     images: used.images,
     seconds: used.seconds,
     characters: used.characters,

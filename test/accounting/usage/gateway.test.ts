@@ -14,7 +14,12 @@ describe('an OpenAI client that uses up its quota', () => {
 
   before(async () => {
     account = await startAccount(
-      { prompt_tokens: 15, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 4 } },
+      {
+        prompt_tokens: 15,
+        completion_tokens: 5,
+        prompt_tokens_details: { cached_tokens: 4 },
+        completion_tokens_details: { reasoning_tokens: 2 },
+      },
       { quotas: { perUser: (userId) => (userId === 'usr_1' ? { unit: 'tokens', monthly: 200 } : undefined) } },
     );
     ({ live, client } = account);
@@ -49,6 +54,7 @@ describe('an OpenAI client that uses up its quota', () => {
       input_tokens: requests * 15,
       cached_input_tokens: requests * 4,
       output_tokens: requests * 5,
+      reasoning_tokens: requests * 2,
       images: 0,
       seconds: 0,
       characters: 0,

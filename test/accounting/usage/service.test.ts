@@ -56,6 +56,7 @@ describe('usage records', () => {
     ...opened,
     cachedInputTokens: 4,
     outputTokens: 5,
+    reasoningTokens: 3,
     images: 0,
     estimated: false,
     ending: 'complete',

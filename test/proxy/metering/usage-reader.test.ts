@@ -13,6 +13,17 @@ function used(inputTokens: number, outputTokens: number, cachedInputTokens = 0) 
 }
 
 describe('the usage reader', () => {
+  it('reads the output tokens that were reasoning, which are never more than all of them', () => {
+    const chat =
+      '{"usage":{"prompt_tokens":9,"completion_tokens":8,"completion_tokens_details":{"reasoning_tokens":6}}}';
+    const response = '{"usage":{"input_tokens":9,"output_tokens":8,"output_tokens_details":{"reasoning_tokens":6}}}';
+    for (const text of [chat, response]) expect(read(text)).to.deep.equal({ ...used(9, 8), reasoningTokens: 6 });
+    expect(read(chat.replace('6', '60'))).to.deep.equal({ ...used(9, 8), reasoningTokens: 8 });
+    for (const wrong of ['0', '-1', '1.5', '"6"', 'null']) {
+      expect(read(chat.replace('6', wrong)), wrong).to.deep.equal(used(9, 8));
+    }
+  });
+
   const completion =
     '{"choices":[{"message":{"content":"\\"usage\\":{\\"prompt_tokens\\":999}"}}],"usage" : {"prompt_tokens":3,"completion_tokens":5,"details":{"s":"}"}},"x":1}';
 

@@ -39,7 +39,7 @@ describe('responses', () => {
     expect(setup.one.last.path).to.equal('/v1/responses?include=a&include=b');
   });
 
-  it('are metered by the usage of their upstream, with the cached tokens', async () => {
+  it('are metered by the usage of their upstream, with the cached tokens and those of reasoning', async () => {
     records.length = 0;
     const answer = await create('resp_metered');
     expect(answer.output_text).to.equal('Hi');
@@ -50,6 +50,7 @@ describe('responses', () => {
       inputTokens: 30,
       cachedInputTokens: 10,
       outputTokens: 20,
+      reasoningTokens: 15,
       estimated: false,
       ending: 'complete',
     });

@@ -19,7 +19,7 @@ const dimensions: Readonly<Record<string, Column<Line>>> = {
 };
 
 function number(
-  name: 'requests' | 'input_tokens' | 'output_tokens' | 'images' | 'seconds' | 'characters',
+  name: 'requests' | 'input_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images' | 'seconds' | 'characters',
 ): Column<Line> {
   return {
     header: name.replace('_', ' ').toUpperCase(),
@@ -28,7 +28,9 @@ function number(
   };
 }
 
-const numbers = [number('requests'), number('input_tokens'), number('output_tokens'), number('images')];
+const tokens = [number('requests'), number('input_tokens'), number('output_tokens')];
+const reasoning = number('reasoning_tokens');
+const images = number('images');
 /** Shown where something has a price. */
 const credits: Column<Line> = {
   header: 'CREDITS',
@@ -60,11 +62,13 @@ export function usageCommand(terminal: Terminal): Command {
       apiAction(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
         const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
         const report = await dataOf(api.GET('/v1/usage', { params: { query } }));
+        const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
         const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
         const hasCost = report.data.some((line) => line.credits !== undefined);
         const columns = [
           ...by.flatMap((name) => dimensions[name] ?? []),
-          ...[...numbers, ...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
+          ...[...tokens, ...(hasReasoning ? [reasoning] : []), images],
+          ...[...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
         ];
         show(report, ({ data, from, to }, paint) =>
           data.length > 0 ? tableLines(columns, data, paint) : [`Nothing was used from ${from} to ${to}.`],

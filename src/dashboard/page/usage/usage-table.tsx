@@ -12,7 +12,13 @@ const columns: readonly Column<UsageLine>[] = [
   numbers('Requests', ({ requests }) => requests),
   numbers('Tokens in', ({ input_tokens }) => input_tokens),
   numbers('Tokens out', ({ output_tokens }) => output_tokens),
-  numbers('Images', ({ images }) => images),
+];
+
+const imageColumns: readonly Column<UsageLine>[] = [numbers('Images', ({ images }) => images)];
+
+/** Shown where there is any: a part of the tokens out. */
+const reasoningColumns: readonly Column<UsageLine>[] = [
+  numbers('Reasoning', ({ reasoning_tokens }) => reasoning_tokens),
 ];
 
 /** Shown where there is audio that is not counted in tokens. */
@@ -32,6 +38,7 @@ interface Props {
 
 /** What each model or key used in all. */
 export function UsageTable({ lines, by, nameOf }: Props) {
+  const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
   const hasCost = lines.some(({ credits }) => credits !== undefined);
   const name: Column<UsageLine> = {
@@ -40,7 +47,15 @@ export function UsageTable({ lines, by, nameOf }: Props) {
     class: 'cell-main',
     cell: (line) => <code>{nameOf(groupOf(line, by))}</code>,
   };
-  const all = [name, ...columns, ...(hasAudio ? audioColumns : []), ...(hasCost ? costColumns : [])];
+  const reasoning = hasReasoning ? reasoningColumns : [];
+  const all = [
+    name,
+    ...columns,
+    ...reasoning,
+    ...imageColumns,
+    ...(hasAudio ? audioColumns : []),
+    ...(hasCost ? costColumns : []),
+  ];
   return <Table kind="usage" columns={all} rows={lines} keyOf={(line) => groupOf(line, by)} />;
 }
 
