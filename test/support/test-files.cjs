@@ -87,6 +87,7 @@ const long = [
   'gateway/hosts',
   'cli/server/role',
   'cli/server/first-key',
+  'deploy/promtool',
   'cli/server/processes',
   'keys/stale-primary',
   'webhooks/stale-primary',
