@@ -15,7 +15,7 @@ import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { settled } from '../events/harness.ts';
-import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { silentLogger } from '../support/logger.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { eventually, until } from '../support/until.ts';

@@ -1,5 +1,5 @@
 import type { EventDocument } from '../../src/events/model.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster } from './cluster/cluster.ts';
 import type { Abandoned } from './load.ts';
 
 /** What became of the publications that nobody tried again. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MongoNode } from '../../src/cli/mongo/node.ts';
+import type { MemberClocks } from './cluster/member-clocks.ts';
 import { type Fault, repeat, type Scene } from './faults.ts';
-import type { MemberClocks } from './member-clocks.ts';
 
 /** How far the clock of a member is set. What was put off by it waits as long when it is right again. Seconds. */
 const memberStep = 20;

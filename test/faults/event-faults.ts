@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventDocument } from '../../src/events/model.ts';
 import { firstId } from '../../src/ids.ts';
 import { until } from '../support/until.ts';
-import type { CrashPoint } from './crash-points.ts';
 import { type Fault, repeat, type Scene } from './faults.ts';
+import type { CrashPoint } from './workers/crash-points.ts';
 
 /** How long a fault may take to come about, on a busy machine. Milliseconds. */
 const happensWithin = 60_000;

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Cluster } from './cluster.ts';
-import { crashPoints } from './crash-points.ts';
-import type { Disturbances } from './disturbances.ts';
-import type { MemberClocks } from './member-clocks.ts';
+import type { Cluster } from './cluster/cluster.ts';
+import type { MemberClocks } from './cluster/member-clocks.ts';
 import type { Random } from './random.ts';
-import type { Workers } from './workers.ts';
+import type { Disturbances } from './verdict/disturbances.ts';
+import { crashPoints } from './workers/crash-points.ts';
+import type { Workers } from './workers/workers.ts';
 
 /** Where faults happen. */
 export interface Scene {

@@ -2,23 +2,23 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { createFollowUp } from './abandoned.ts';
 import { clockAndDnsFaults } from './clock-and-dns-faults.ts';
-import { startCluster } from './cluster.ts';
-import { compileWorker } from './compile.ts';
-import { createDisturbances } from './disturbances.ts';
+import { startCluster } from './cluster/cluster.ts';
+import { createMemberClocks } from './cluster/member-clocks.ts';
 import { atOnce, eventFaults } from './event-faults.ts';
 import { faults } from './faults.ts';
-import { add, emptyTally, isClean, summary, type Tally } from './ledger.ts';
-import { createMemberClocks } from './member-clocks.ts';
-import { startModelUpstream } from './model-upstream.ts';
-import { createMoney } from './money.ts';
+import { startModelUpstream } from './money/model-upstream.ts';
+import { createMoney } from './money/money.ts';
 import { networkFaults } from './network-faults.ts';
 import { createRandom } from './random.ts';
 import { manners, startReceivers } from './receivers.ts';
 import { runRow } from './row.ts';
 import { createSoak } from './soak.ts';
-import { describeStalls, type Row, table, writeRows } from './stalls.ts';
+import { add, emptyTally, isClean, summary, type Tally } from './verdict/deliveries.ts';
+import { createDisturbances } from './verdict/disturbances.ts';
+import { describeStalls, type Row, table, writeRows } from './verdict/stalls.ts';
 import { registerWebhooks } from './webhooks.ts';
-import { startWorkers } from './workers.ts';
+import { compileWorker } from './workers/compile.ts';
+import { startWorkers } from './workers/workers.ts';
 
 const { values } = parseArgs({
   options: {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Workers } from './workers.ts';
+import type { Workers } from './workers/workers.ts';
 
 /** A publication that was refused, or not answered, and never tried again. */
 export interface Abandoned {

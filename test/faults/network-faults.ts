@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { NetworkFault, Route } from './cluster/network.ts';
+import type { Command } from './cluster/wire.ts';
 import { type Fault, inDatabase, type Scene } from './faults.ts';
-import type { NetworkFault, Route } from './network.ts';
-import type { Command } from './wire.ts';
 
 /** Milliseconds that a fault lasts, drawn anew each time. */
 type Duration = (scene: Scene) => number;

@@ -1,4 +1,4 @@
-import type { Disturbances } from './disturbances.ts';
+import type { Disturbances } from './verdict/disturbances.ts';
 
 /** What came of the parallel load of a row. */
 export interface ParallelLoadVerdict {

@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
 import type { FollowUp } from './abandoned.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster } from './cluster/cluster.ts';
 import type { Fault, Scene } from './faults.ts';
-import { verify } from './ledger.ts';
 import { startLoad } from './load.ts';
 import type { ParallelLoad } from './parallel-load.ts';
 import type { Receivers } from './receivers.ts';
-import { longestFirstArrival, type Row } from './stalls.ts';
+import { verify } from './verdict/deliveries.ts';
+import { longestFirstArrival, type Row } from './verdict/stalls.ts';
 
 /** How long nothing may arrive before what is left is counted as stuck, and how long is waited in all. Milliseconds. */
 const quietFor = 60_000;

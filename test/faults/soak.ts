@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, LoadedScene } from './faults.ts';
-import { canTellGrowth, growth, handlesOf, type Reading, timersOf } from './flatness.ts';
-import type { Tally } from './ledger.ts';
-import type { Workers } from './workers.ts';
+import type { Tally } from './verdict/deliveries.ts';
+import { canTellGrowth, growth, handlesOf, type Reading, timersOf } from './verdict/flatness.ts';
+import type { Workers } from './workers/workers.ts';
 
 /** How often something goes wrong. Milliseconds. */
 const faultEvery = 20_000;

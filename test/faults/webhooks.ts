@@ -1,5 +1,5 @@
 import { createModelGateway } from '../../src/index.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster } from './cluster/cluster.ts';
 import { manners, type Receivers } from './receivers.ts';
 
 /** Registers one webhook for each of these receivers. @param names @default all */

@@ -1,6 +1,6 @@
 import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
-import { memberUri } from '../faults/cluster.ts';
+import { memberUri } from '../faults/cluster/cluster.ts';
 import { createSmallDisk } from './small-disk.ts';
 
 /** A replica set of three members on a disk that can be filled. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import type { ModelGateway } from '../../src/index.ts';
-import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { createGateway } from '../support/gateway.ts';
 import { type IsolatedPrimary, isolatePrimary } from '../support/isolated-primary.ts';
 import { listen } from '../support/listen.ts';

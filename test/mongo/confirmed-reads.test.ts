@@ -7,7 +7,7 @@ import {
   findOneConfirmed,
 } from '../../src/mongo/confirmed-reads.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
-import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { makeStale } from '../support/stale-primary.ts';

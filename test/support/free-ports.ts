@@ -1,21 +1,13 @@
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
-
-async function listenAt(port: number): Promise<Server> {
-  const server = createServer().listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  return server;
-}
-
-const portOf = (server: Server) => (server.address() as { port: number }).port;
+import { listenOn } from './listen.ts';
 
 /** The first of so many free ports on loopback, one after the other. */
 export async function freePorts(count: number): Promise<number> {
   for (;;) {
-    const servers = [await listenAt(0)];
-    const first = portOf(servers[0] as Server);
+    const servers = Array.from({ length: count }, () => createServer());
     try {
-      while (servers.length < count) servers.push(await listenAt(first + servers.length));
+      const first = await listenOn(servers[0] as Server);
+      for (const [i, server] of servers.slice(1).entries()) await listenOn(server, first + 1 + i);
       return first;
     } catch {
       // one of them is taken, so others are tried

@@ -1,5 +1,5 @@
 import mongoose from 'mongoose';
-import { type Cluster, memberUri } from '../faults/cluster.ts';
+import { type Cluster, memberUri } from '../faults/cluster/cluster.ts';
 
 /** A primary whose writes reach no other member, while it goes on as primary. */
 export interface IsolatedPrimary {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose, { type Connection } from 'mongoose';
-import { type Cluster, memberUri } from '../faults/cluster.ts';
+import { type Cluster, memberUri } from '../faults/cluster/cluster.ts';
 
 /**
  * A primary that does not know that another one has replaced it. It finds that out after its election timeout; whoever is

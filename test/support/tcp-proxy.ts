@@ -1,5 +1,5 @@
-import type { Direction } from '../faults/link.ts';
-import { createNetwork, type NetworkFault, type Route } from '../faults/network.ts';
+import type { Direction } from '../faults/cluster/link.ts';
+import { createNetwork, type NetworkFault, type Route } from '../faults/cluster/network.ts';
 
 export type { Direction };
 

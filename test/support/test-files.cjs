@@ -52,7 +52,7 @@ const long = [
   'mongo/prepare-database',
   'documentation/receivers',
   'events/store/replaced-primary',
-  'faults/cluster',
+  'faults/cluster/cluster',
   'cli/commands/reseal',
   'cli/server/restarted-process',
   'cli/server/closing',

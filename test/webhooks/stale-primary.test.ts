@@ -4,7 +4,7 @@ import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { keyIdsExcept } from '../../src/webhooks/secrets/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
-import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { valid, webhookService, webhookServiceOf } from './support.ts';
 

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
-import { type Cluster, startCluster } from '../../faults/cluster.ts';
+import { type Cluster, startCluster } from '../../faults/cluster/cluster.ts';
 import { openScene, overdraft } from './scene.ts';
 
 describe('an account that spends through two processes while the primary of the database steps down', function () {

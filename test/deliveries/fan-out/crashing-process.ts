@@ -1,6 +1,6 @@
 import mongoose from 'mongoose';
 import { createModelGateway } from '../../../src/index.ts';
-import { armCrash } from '../../faults/crash-points.ts';
+import { armCrash } from '../../faults/workers/crash-points.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 /** A process with a gateway and its workers that publishes events and may die at a point: PROCESS_CONFIG says which. */

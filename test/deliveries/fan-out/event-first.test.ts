@@ -9,7 +9,7 @@ import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
 import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
 import type { ModelGateway } from '../../../src/index.ts';
-import type { CrashPoint } from '../../faults/crash-points.ts';
+import type { CrashPoint } from '../../faults/workers/crash-points.ts';
 import { createAuthority } from '../../support/certificates.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';

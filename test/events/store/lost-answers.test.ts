@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
-import { type Cluster, startCluster } from '../../faults/cluster.ts';
+import { type Cluster, startCluster } from '../../faults/cluster/cluster.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { payment } from '../harness.ts';

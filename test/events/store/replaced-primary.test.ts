@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
-import { type Cluster, startCluster } from '../../faults/cluster.ts';
+import { type Cluster, startCluster } from '../../faults/cluster/cluster.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { makeStale } from '../../support/stale-primary.ts';
 import { payment } from '../harness.ts';

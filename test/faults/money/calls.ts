@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Account, maxTokens } from './money-options.ts';
-import type { Random } from './random.ts';
-import type { WorkerAddress } from './workers.ts';
+import type { Random } from '../random.ts';
+import type { WorkerAddress } from '../workers/workers.ts';
+import { type Account, maxTokens } from './options.ts';
 
 /** A model call as its client saw it; times are milliseconds since 1970 by the suite's own clock. */
 export interface SeenCall {

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Reading } from './flatness.ts';
+import type { Reading } from '../verdict/flatness.ts';
 
 /** What a worker says when it is asked what it holds. */
 export interface ReadingMessage {

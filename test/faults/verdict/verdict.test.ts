@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { AttemptRecord, DeliveryDocument } from '../../src/deliveries/model.ts';
-import type { Arrival } from './receivers.ts';
+import type { AttemptRecord, DeliveryDocument } from '../../../src/deliveries/model.ts';
+import type { Arrival } from '../receivers.ts';
 import { disagreements, isLost, isStuck, unseen } from './verdict.ts';
 
 const arrival = (at: number, status = 200): Arrival => ({

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
-import type { Tally } from './ledger.ts';
-import type { Arrival } from './receivers.ts';
+import type { Arrival } from '../receivers.ts';
+import type { Tally } from './deliveries.ts';
 
 /** The longest waits of a row. Milliseconds. */
 export interface Stalls {

@@ -1,11 +1,11 @@
-import type { LedgerDocument } from '../../src/accounting/credits/model.ts';
-import type { PeriodDocument, UsageDocument, UsageSums } from '../../src/accounting/usage/model.ts';
+import type { LedgerDocument } from '../../../src/accounting/credits/model.ts';
+import type { PeriodDocument, UsageDocument, UsageSums } from '../../../src/accounting/usage/model.ts';
+import type { Disturbance } from '../verdict/disturbances.ts';
+import type { WorkerEnd } from '../workers/workers.ts';
 import type { SeenCall } from './calls.ts';
-import type { Disturbance } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
 import type { UpstreamAnswer } from './model-upstream.ts';
-import { costOf } from './money-options.ts';
-import type { WorkerEnd } from './workers.ts';
+import { costOf } from './options.ts';
 
 type Times = { readonly from: number; readonly to: number };
 type StoredCall = Pick<

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../src/accounting/credits/model.ts';
+import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
 import {
   createCounterModel,
   createPeriodModel,
   createUsageModel,
   type UsageDocument,
-} from '../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../src/accounting/usage/service.ts';
-import type { EventDocument } from '../../src/events/model.ts';
-import { silentLogger } from '../support/logger.ts';
-import type { AccountLedger } from './money-ledger.ts';
+} from '../../../src/accounting/usage/model.ts';
+import { createUsageService } from '../../../src/accounting/usage/service.ts';
+import type { EventDocument } from '../../../src/events/model.ts';
+import { silentLogger } from '../../support/logger.ts';
+import type { AccountLedger } from './ledger.ts';
 
 const prefix = 'gateway_';
 

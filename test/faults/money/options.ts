@@ -1,4 +1,4 @@
-import type { ModelGatewayOptions } from '../../src/index.ts';
+import type { ModelGatewayOptions } from '../../../src/index.ts';
 
 /** Who makes model calls: one that never runs out, one that does again and again, and one that may make few calls a minute. */
 export const accounts = { rich: 'usr_rich', poor: 'usr_poor', limited: 'usr_limited' } as const;

@@ -1,10 +1,13 @@
-import { createModelGateway, scopes } from '../../src/index.ts';
+import { createModelGateway, scopes } from '../../../src/index.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { DisturbancesSoFar, ParallelLoad, ParallelLoadVerdict } from '../parallel-load.ts';
+import type { Random } from '../random.ts';
+import type { Workers } from '../workers/workers.ts';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
 import { type SeenCall, startCalls } from './calls.ts';
-import type { Cluster } from './cluster.ts';
 import { type AddedCredits, startFunding } from './funding.ts';
+import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './ledger.ts';
 import type { ModelUpstream } from './model-upstream.ts';
-import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
 import {
   accounts,
   allowanceInMicro,
@@ -14,11 +17,8 @@ import {
   moneyOptions,
   requestsPerMinute,
   thresholds,
-} from './money-options.ts';
-import { openRecords } from './money-records.ts';
-import type { DisturbancesSoFar, ParallelLoad, ParallelLoadVerdict } from './parallel-load.ts';
-import type { Random } from './random.ts';
-import type { Workers } from './workers.ts';
+} from './options.ts';
+import { openRecords } from './records.ts';
 
 /** What accounts other than `poor` begin with. Credits. */
 const plenty = 1_000_000;

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { SeenCall } from './calls.ts';
-import { type AccountLedger, ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
-import { costOf } from './money-options.ts';
+import { type AccountLedger, ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './ledger.ts';
+import { costOf } from './options.ts';
 
 const call: SeenCall = {
   id: 'call-1',

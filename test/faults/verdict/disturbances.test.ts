@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import type { Arrival } from '../receivers.ts';
 import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
-import type { Arrival } from './receivers.ts';
 
 const arrival = (at: number, answeredAt = at + 5): Arrival => ({
   webhook: 'good',

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Arrival } from './receivers.ts';
+import type { Arrival } from '../receivers.ts';
 import { longestFirstArrival } from './stalls.ts';
 
 const arrival = (eventId: string, webhook: string, at: number): Arrival => ({

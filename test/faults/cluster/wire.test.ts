@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { BSON, type Document, MongoClient } from 'mongodb';
-import { listenOn } from '../support/listen.ts';
+import { listenOn } from '../../support/listen.ts';
 import { commandOf, createMessageReader, isWhole, openerOf } from './wire.ts';
 
 /** An OP_MSG without checksum. */

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http';
 import express from 'express';
 import mongoose from 'mongoose';
-import type { ModelGateway } from '../../src/index.ts';
-import { listenOn } from '../support/listen.ts';
-import { silentLogger } from '../support/logger.ts';
+import type { ModelGateway } from '../../../src/index.ts';
+import { listenOn } from '../../support/listen.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { moneyOptions } from '../money/options.ts';
 import { armCrash } from './crash-points.ts';
-import { moneyOptions } from './money-options.ts';
 import type { Control } from './workers.ts';
 
 /** What a worker process is told, as JSON in PROCESS_CONFIG. */
@@ -45,7 +45,7 @@ export interface DisarmedMessage {
 const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
 const { createModelGateway, GatewayError, hardenServer } = (await import(
   config.entry
-)) as typeof import('../../src/index.ts');
+)) as typeof import('../../../src/index.ts');
 const gateway: ModelGateway = await createModelGateway({
   mongo: config.uri,
   secretKeys: [config.secretKey],

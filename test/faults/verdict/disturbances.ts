@@ -1,4 +1,4 @@
-import type { Arrival } from './receivers.ts';
+import type { Arrival } from '../receivers.ts';
 
 /** When something was broken. Milliseconds since 1970. */
 export interface Disturbance {

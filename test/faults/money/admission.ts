@@ -1,8 +1,8 @@
+import type { Disturbance, Skew, Stop } from '../verdict/disturbances.ts';
+import type { WorkerEnd } from '../workers/workers.ts';
 import type { SeenCall } from './calls.ts';
-import type { Disturbance, Skew, Stop } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
-import { wasBroken } from './money-ledger.ts';
-import type { WorkerEnd } from './workers.ts';
+import { wasBroken } from './ledger.ts';
 
 /** Who was let through and who was refused, held against what each could afford. */
 export interface AdmissionEvidence {

@@ -2,8 +2,8 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { BSON } from 'mongodb';
-import { listenOn } from '../support/listen.ts';
-import { until } from '../support/until.ts';
+import { listenOn } from '../../support/listen.ts';
+import { until } from '../../support/until.ts';
 import { createNetwork, type Network } from './network.ts';
 
 /** A command as clients send it, a document after 21 bytes of header. */

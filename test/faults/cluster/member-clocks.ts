@@ -5,12 +5,12 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
-import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts';
+import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
+import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
 
 const run = promisify(execFile);
 const library = 'libfaketimeMT.so.1';
-const downloads = fileURLToPath(new URL('../../node_modules/.cache/faults/libfaketime', import.meta.url));
+const downloads = fileURLToPath(new URL('../../../node_modules/.cache/faults/libfaketime', import.meta.url));
 /** How often the library looks what time it is to tell, and a little more. Milliseconds. */
 const noticedWithin = 1_300;
 

@@ -1,5 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { listenOn } from '../support/listen.ts';
+import { listenOn } from '../../support/listen.ts';
 import { type Direction, Link, type Treatment } from './link.ts';
 import { type Command, commandOf, createMessageReader, isWhole, openerOf } from './wire.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { events, json, ScriptedUpstream } from '../support/upstream.ts';
-import { maxTokens } from './money-options.ts';
-import type { Random } from './random.ts';
+import { events, json, ScriptedUpstream } from '../../support/upstream.ts';
+import type { Random } from '../random.ts';
+import { maxTokens } from './options.ts';
 
 /** What the upstream says that a call has used. */
 export interface UpstreamAnswer {

@@ -1,6 +1,6 @@
-import type { AttemptRecord, DeliveryDocument } from '../../src/deliveries/model.ts';
+import type { AttemptRecord, DeliveryDocument } from '../../../src/deliveries/model.ts';
+import type { Arrival } from '../receivers.ts';
 import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
-import type { Arrival } from './receivers.ts';
 
 /** By how much the clocks of receiver and database may differ on one machine, scheduling included. Milliseconds. */
 export const clockTolerance = 50;

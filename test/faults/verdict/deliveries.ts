@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { DeliveryDocument } from '../../src/deliveries/model.ts';
-import type { EventDocument } from '../../src/events/model.ts';
+import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import type { EventDocument } from '../../../src/events/model.ts';
+import type { Arrival } from '../receivers.ts';
 import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
-import type { Arrival } from './receivers.ts';
 import { clockTolerance, disagreements, isLost, isStuck } from './verdict.ts';
 
 /** What the figures of the last line are made of. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WorkerAddress } from './workers.ts';
+import type { WorkerAddress } from '../workers/workers.ts';
 
 /** Credits that were added to an account; times are milliseconds since 1970 by the suite's own clock. */
 export interface AddedCredits {
