@@ -1,0 +1,22 @@
+import { createFormCheck } from '../../../../src/http/body/form/check-form.ts';
+import { readForm } from '../../../../src/http/body/form/form.ts';
+import type { Route } from '../../../../src/http/route.ts';
+import { loadSpec } from '../../../../src/openapi/spec.ts';
+import { readMultipartBody } from '../../../../src/proxy/request/multipart-body.ts';
+import type { SentForm } from './judges.ts';
+
+const spec = loadSpec();
+const route = { description: spec.paths['/v1/images/edits']?.post } as Route;
+const check = createFormCheck(spec, [route]);
+
+/** What the gateway acts on in the form of an image edit. @throws GatewayError when it refuses the form */
+export async function readAsGateway({
+  type,
+  body,
+}: SentForm): Promise<{ model: string | undefined; stream: boolean; n: string | undefined }> {
+  const form = await readForm(body, type);
+  check(route, form);
+  const { model, stream } = readMultipartBody(form);
+  const n = form.parts.find(({ name }) => name === 'n');
+  return { model, stream, n: n && body.toString('utf8', n.start, n.end) };
+}

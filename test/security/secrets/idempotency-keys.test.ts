@@ -1,0 +1,104 @@
+import { expect } from 'chai';
+import express from 'express';
+import { withAccountsIdempotencyKey } from '../../../src/proxy/headers.ts';
+import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
+import { createGateway, newSecretKey } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
+import { callerKey, type ModelServer, startModelServer, strangerKey } from '../../support/model-server.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
+
+const chat = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] });
+
+async function send(url: string, headers: Record<string, string>): Promise<unknown> {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: chat };
+  return (await fetch(`${url}/chat/completions`, init)).json();
+}
+
+/** Answers as a provider does that keeps the answer to each key. */
+function keepingProvider(): Script {
+  const answers = new Map<string, number>();
+  return (res, request) => {
+    const key = String(request.headers['idempotency-key']);
+    const number = answers.get(key) ?? answers.size + 1;
+    answers.set(key, number);
+    return json(200, { number })(res, request);
+  };
+}
+
+describe('an Idempotency-Key', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    server = await startModelServer({
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, forwardHeaders: ['Idempotency-Key'] }],
+    });
+  });
+  after(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  it('never gives an account the answer of another account', async () => {
+    upstream.script = keepingProvider();
+    const as = (key: string, idempotencyKey: string) =>
+      send(server.baseUrl, { authorization: `Bearer ${key}`, 'idempotency-key': idempotencyKey });
+    expect(await as(callerKey, 'order-1')).to.deep.equal({ number: 1 });
+    expect(await as(strangerKey, 'order-1')).to.deep.equal({ number: 2 });
+    // nor does one who has seen what went up
+    expect(await as(strangerKey, String(upstream.requests[0]?.headers['idempotency-key']))).to.deep.equal({
+      number: 3,
+    });
+    expect(await as(callerKey, 'order-1')).to.deep.equal({ number: 1 });
+    expect(await as(callerKey, 'order-2')).to.deep.equal({ number: 4 });
+  });
+
+  it('is sent as a different value for every account and key, whatever their characters', () => {
+    const secret = Buffer.alloc(32, 7);
+    const pairs = [
+      ['a', 'b'],
+      ['a,b', ''],
+      ['', 'a,b'],
+      ['a","b', ''],
+      ['a', 'b","'],
+      ['A', 'b'],
+    ] as const;
+    const sent = pairs.map(([userId, key]) => withAccountsIdempotencyKey({ 'idempotency-key': key }, userId, secret));
+    expect(new Set(sent.map((headers) => headers['idempotency-key'])).size).to.equal(pairs.length);
+    expect(withAccountsIdempotencyKey({ accept: 'a' }, 'a', secret)).to.deep.equal({ accept: 'a' });
+  });
+
+  it('is sent as the same value by every process until the oldest of secretKeys is removed', async () => {
+    const [k9, k10] = [newSecretKey('k9'), newSecretKey('k10')];
+    const database = await freshDatabase();
+    upstream.script = json(200, {});
+    const sentWith = async (...secretKeys: string[]) => {
+      const gateway = await createGateway({
+        mongo: database.connection,
+        secretKeys,
+        authenticate: () => ({ userId: 'usr_1' }),
+        upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      });
+      const { url, close } = await listen(express().use(gateway.router));
+      await send(`${url}/v1`, { 'idempotency-key': 'order-1' });
+      await close();
+      await gateway.close();
+      return upstream.last.headers['idempotency-key'];
+    };
+    const first = await sentWith(k9);
+    expect(await sentWith(k9)).to.equal(first);
+    expect(await sentWith(k9, k10)).to.equal(first);
+    expect(await sentWith(k10, k9)).to.equal(first);
+    expect(await sentWith(k10)).not.to.equal(first);
+    await database.drop();
+  });
+
+  it('is hashed with a key that is derived from the secret key and differs from it', () => {
+    const key = newSecretKey();
+    const derived = createSealer([key]).derive('a');
+    expect(derived).to.have.lengthOf(32);
+    expect(derived.toString('base64')).not.to.equal(key.slice(3));
+    expect(derived.equals(createSealer([key]).derive('b'))).to.equal(false);
+  });
+});
