@@ -10,6 +10,7 @@ export const sealingKey = randomBytes(32).toString('base64');
 export const oldSealingKey = randomBytes(32).toString('base64');
 export const strangersToken = `canary-stranger-${random()}`;
 export const hostToken = `canary-host-${random()}`;
+export const databasePassword = `canary-database-${random()}`;
 export const inModelCall = `canary-call-${random()}`;
 export const inWebhookUrl = `canary-url-${random()}`;
 export const credentialsInPublish = `canary-payload-secret-${random()}`;

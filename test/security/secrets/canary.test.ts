@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import {
   credentialsInPublish,
+  databasePassword,
   hostToken,
   inModelCall,
   inWebhookUrl,
@@ -43,6 +44,10 @@ describe('secrets, while the whole product runs and fails', function () {
       'database gateway_deliveries',
       'database gateway_keys',
       'database gateway_jobs',
+      'operator',
+      'probes',
+      'metrics',
+      'doctor',
     ]);
   });
 
@@ -53,11 +58,19 @@ describe('secrets, while the whole product runs and fails', function () {
     }
   });
 
+  it('are searched for in what doctor says of an upstream that refuses the key, and of a database that it cannot reach', () => {
+    const lines = scanner.records.filter(({ where }) => where === 'doctor').map(({ text }) => text);
+    for (const part of ['answers 401', 'connect_refused', 'the database cannot be reached', 'SECRET_KEYS']) {
+      expect(lines.some((line) => line.includes(part))).to.equal(true, part);
+    }
+  });
+
   const canaries: readonly [name: string, value: () => string, allowed?: RegExp][] = [
     ["a webhook's secret", () => secret],
     ['a secret that was rotated in', () => rotated],
     ['the key that seals', () => sealingKey],
     ['the key that sealed before', () => oldSealingKey],
+    ["the database's password", () => databasePassword],
     ["the upstream's key", () => upstreamKey, /^upstream$/],
     ['an API key', () => run.apiKey, /^creation of the key$/],
     ["an API key's secret part", () => run.apiKey.slice(-43), /^creation of the key$/],
@@ -65,7 +78,7 @@ describe('secrets, while the whole product runs and fails', function () {
     ["a host's own credential", () => hostToken],
     ['what a refused event held', () => credentialsInPublish],
     ['the query and the prompt of a model call', () => inModelCall, /^upstream$/],
-    ["the query of a webhook's URL", () => inWebhookUrl, /^(response|database gateway_webhooks)$/],
+    ["the query of a webhook's URL", () => inWebhookUrl, /^(response|operator|database gateway_webhooks)$/],
   ];
   for (const [name, value, allowed] of canaries) {
     it(`do not appear in plain text where they do not belong: ${name}`, () => {

@@ -22,6 +22,7 @@ import {
   upstreamKey,
 } from './canaries.ts';
 import { type LeakScanner, scanOutput } from './leak-scanner.ts';
+import { showOperatorViews } from './operator-views.ts';
 
 const event = {
   type: 'credits.low',
@@ -239,6 +240,9 @@ export async function runEverything(scanner: LeakScanner) {
   }
   scanner.saw('resealing', await gateway.webhooks.reseal());
   scanner.saw('webhook', await gateway.webhooks.get('usr_2', first));
+  upstream.script = json(401, { error: { message: `Incorrect API key provided: ${upstreamKey}` } });
+  const ids = ['usr_1', id, apiKey.slice(0, 30)];
+  await showOperatorViews(scanner, { gateway, url, mongoUri, upstreamUrl: upstream.baseUrl, ids });
   await wrongStarts(mongoUri);
   await hostThatFails(mongoUri);
   await dump();
