@@ -36,6 +36,8 @@ def as_hinted(hint, value):
             return choice(value)
         if isinstance(value, str) and issubclass(choice, datetime.datetime):
             return datetime.datetime.fromisoformat(value)
+        if isinstance(value, str) and issubclass(choice, datetime.date):
+            return datetime.date.fromisoformat(value)
     return value
 
 
