@@ -1605,11 +1605,11 @@ export interface components {
         ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
-         *     A code never changes its meaning; there may be new ones.
+         *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
          * @example timeout
          * @example http_500
          */
-        DeliveryErrorCode: components["schemas"]["KnownDeliveryErrorCode"] | components["schemas"]["DeliveryStatusCode"];
+        DeliveryErrorCode: string;
         /**
          * @description Why an attempt failed, where it was not for the status of an answer.
          * @enum {string}
@@ -1617,10 +1617,11 @@ export interface components {
         KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
         /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. */
         DeliveryStatusCode: string;
-        /** @description An error of a model call, the gateway's own or the provider's. */
-        ModelError: components["schemas"]["Error"] | components["schemas"]["ProviderError"];
-        /** @description An error of the provider, relayed as it came. Its fields are the provider's; most send these. */
-        ProviderError: {
+        /**
+         * @description An error of a model call. The gateway's own fits `Error`. One of the provider is relayed as it came: its fields are the
+         *     provider's; most send these.
+         */
+        ModelError: {
             error?: {
                 message?: string;
                 type?: string | null;
@@ -2162,10 +2163,10 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description A type of event: one of those that every gateway has, or one that the operator has added.
+         * @description A type of event: one of `KnownEventType`, which every gateway has, or one that the operator has added.
          *     More may be added while webhooks are in beta.
          */
-        EventType: components["schemas"]["KnownEventType"] | string;
+        EventType: string;
         /**
          * @description A type of event that every gateway has.
          * @enum {string}
@@ -3680,7 +3681,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description The event was handled. Any 2xx status counts; the body is a convention and is not read. */

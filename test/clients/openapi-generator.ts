@@ -29,13 +29,9 @@ function tools(): Promise<string> {
 }
 
 /** Generates a client into the folder `client` of a folder; resolves to what openapi-generator has printed about the document. */
-export async function generateWithOpenapiGenerator(
-  folder: string,
-  options: readonly string[],
-  document = join(root, 'openapi.yaml'),
-): Promise<string> {
+export async function generateWithOpenapiGenerator(folder: string, options: readonly string[]): Promise<string> {
   const jar = join(await tools(), 'openapi_generator_cli/openapi-generator.jar');
-  const places = ['-i', document, '-o', 'client'];
+  const places = ['-i', join(root, 'openapi.yaml'), '-o', 'client'];
   // neither tests nor documentation
   const parts = 'apis,models,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false';
   const { stdout, stderr } = await run(

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { blockWith } from '../../documentation/programs.ts';
 import { cargo, java } from '../../documentation/runtimes.ts';
-import { root } from '../../package/tarball.ts';
 import { type ClientGenerator, keptFolder, run } from '../generated-client.ts';
 import { generateWithOpenapiGenerator } from '../openapi-generator.ts';
 import { callsOf, functionsIn } from './calls.ts';
@@ -41,10 +40,7 @@ export const rustClient: ClientGenerator = {
   name: 'openapi-generator for Rust',
   runtimes: [java, cargo],
   async generate(folder) {
-    // for the generator, a schema with anyOf has no values at all
-    const document = await readFile(join(root, 'openapi.yaml'), 'utf8');
-    await writeFile(join(folder, 'rust.yaml'), document.replaceAll('anyOf:', 'oneOf:'));
-    const printed = await generateWithOpenapiGenerator(folder, rustOptions, join(folder, 'rust.yaml'));
+    const printed = await generateWithOpenapiGenerator(folder, rustOptions);
     await mkdir(join(folder, 'src'));
     for (const file of ['Cargo.toml', 'Cargo.lock']) await cp(join(here, file), join(folder, file));
     await cp(join(here, 'main.rs'), join(folder, 'src/main.rs'));
