@@ -2394,7 +2394,7 @@ export interface components {
         };
         EventPublish: {
             /** @description One of the types of event. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description The account whose webhooks get the event. */
             user_id: string;
             data: components["schemas"]["EventData"];
@@ -2402,7 +2402,7 @@ export interface components {
         /** @description An event just published. */
         PublishedEvent: {
             id: components["schemas"]["EventId"];
-            type: string;
+            type: components["schemas"]["EventType"];
             created: components["schemas"]["Timestamp"];
             user_id: components["schemas"]["UserId"];
             data: components["schemas"]["EventData"];
@@ -2412,7 +2412,7 @@ export interface components {
         /** @description An event of your account. */
         PastEvent: {
             id: components["schemas"]["EventId"];
-            type: string;
+            type: components["schemas"]["EventType"];
             created: components["schemas"]["Timestamp"];
             data: components["schemas"]["EventData"];
             /** @description Whether it was a test event. */
@@ -2436,7 +2436,7 @@ export interface components {
         };
         EventTypeDescription: {
             /** @description What a webhook subscribes to. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description When it is sent. */
             description: string;
             /** @description The JSON schema of `data`. */
@@ -2639,7 +2639,7 @@ export interface components {
             /** @description The webhook it goes to. */
             webhook_id: string;
             /** @description The type of the event. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description Whether it is a test event. */
             test: boolean;
             state: components["schemas"]["DeliveryState"];
@@ -2717,7 +2717,7 @@ export interface components {
         };
         WebhookTestRequest: {
             /** @description A type that the webhook is subscribed to. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description What is sent in place of the type's example; it must fit the type's schema. */
             data?: components["schemas"]["EventData"];
         };
@@ -5902,7 +5902,7 @@ export interface operations {
                  * @description Only deliveries of events of this type.
                  * @example credits.low
                  */
-                type?: string;
+                type?: components["schemas"]["EventType"];
                 /**
                  * @description Only deliveries in this state.
                  * @example failed
@@ -6511,7 +6511,7 @@ export interface operations {
                  * @description Only events of this type.
                  * @example usage.threshold
                  */
-                type?: string;
+                type?: components["schemas"]["EventType"];
                 /**
                  * @description Only events in this state.
                  * @example failed

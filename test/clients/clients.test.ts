@@ -9,7 +9,7 @@ import { operations } from '../support/spec.ts';
 import { type ClientGenerator, type Outcome, type Plan, run } from './generated-client.ts';
 import { goClient } from './go/generator.ts';
 import { javaClient } from './java/generator.ts';
-import { type Answer, matches, recordAnswers, startForClients } from './live.ts';
+import { type Answer, customType, matches, recordAnswers, startForClients } from './live.ts';
 import { planCalls } from './plan.ts';
 import { pythonClient, pythonPackages } from './python/generator.ts';
 import { urllib3Client } from './python-urllib3/generator.ts';
@@ -24,6 +24,13 @@ function fieldsOf(value: unknown, path = ''): string[] {
     item === null ? [] : [`${path}.${key}`, ...fieldsOf(item, `${path}.${key}`)],
   );
 }
+
+/** What answers with the type of an event, or with several. */
+const readsEventType = [
+  ...['createWebhook', 'listWebhooks', 'retrieveWebhook', 'updateWebhook', 'testWebhook'],
+  ...['listDeliveries', 'retrieveDelivery', 'resendDelivery'],
+  ...['publishEvent', 'listEvents', 'retrieveEvent', 'listEventTypes'],
+];
 
 /** What has come of a call, and what the gateway has answered to it, if it got there. */
 interface Call extends Outcome {
@@ -89,6 +96,15 @@ for (const generator of [typescriptClient, pythonClient, urllib3Client, goClient
       const { stdout } = await run(await generator.example(folder), { cwd: folder, env });
       expect(failed).to.not.have.length(0);
       for (const { id } of failed) expect(stdout).to.include(id);
+    });
+
+    it('reads a type of event that the operator has added wherever one is answered', () => {
+      for (const operationId of readsEventType) {
+        const answered = made.filter((call) => call.operationId === operationId);
+        const ofCustomType = answered.filter(({ answer }) => JSON.stringify(answer?.body).includes(`"${customType}"`));
+        expect(ofCustomType, operationId).to.not.have.length(0);
+        for (const { parsed } of ofCustomType) expect(JSON.stringify(parsed)).to.include(`"${customType}"`);
+      }
     });
 
     for (const { operation } of operations) {

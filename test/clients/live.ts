@@ -37,6 +37,17 @@ const provider: Script = (res, request) => {
   else return json(example ? 200 : 404, value ?? {})(res, request);
 };
 
+/** A type of event that no client has heard of when it is generated. */
+export const customType = 'order.shipped';
+export const customData = { order_id: 'ord_17' };
+const eventTypes = {
+  [customType]: {
+    description: 'An order has left the warehouse.',
+    schema: { type: 'object', required: ['order_id'], properties: { order_id: { type: 'string' } } },
+    example: customData,
+  },
+};
+
 /** A gateway that has everything openapi.yaml describes, in front of a provider that knows its examples. */
 export async function startForClients(): Promise<LiveGateway> {
   const upstream = await ScriptedUpstream.start();
@@ -44,6 +55,7 @@ export async function startForClients(): Promise<LiveGateway> {
   const live = await startGateway({
     upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
     credits: { prices: { '*': {} }, lowThreshold: 5 },
+    eventTypes,
   });
   return {
     ...live,

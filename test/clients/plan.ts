@@ -1,6 +1,7 @@
 import type { SpecMediaType, SpecSchema } from '../../src/openapi/spec.ts';
 import type { LiveGateway } from '../support/gateway.ts';
 import { operations, resolved, spec } from '../support/spec.ts';
+import { customData, customType } from './live.ts';
 
 /** One call that a generated client makes, with values that fit openapi.yaml. */
 export interface PlannedCall {
@@ -24,13 +25,16 @@ interface Parameter {
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
 }
 
-const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.completed', 'credits.low'] };
+const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.completed', customType] };
+const event = { type: customType, user_id: 'usr_1', data: customData };
 
 /** Bodies of operations whose example does not fit a gateway on this machine. */
 const bodies: Readonly<Record<string, unknown>> = {
   createWebhook: webhook,
   // what is kept can be retrieved later
   createChatCompletion: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }], store: true },
+  publishEvent: event,
+  testWebhook: { type: customType },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
 };
 
@@ -43,13 +47,8 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
   };
   const newWebhook = () => made('/v1/webhooks', webhook);
   const newKey = (path: string) => made(path, { name: 'a key', scopes: ['models'] });
-  const newDelivery = async () => made(`/v1/webhooks/${await newWebhook()}/test`, { type: 'payment.completed' });
-  const newEvent = () =>
-    made('/v1/events', {
-      type: 'credits.depleted',
-      user_id: 'usr_1',
-      data: { user_id: 'usr_1', credits_remaining: 0 },
-    });
+  const newDelivery = async () => made(`/v1/webhooks/${await newWebhook()}/test`, { type: customType });
+  const newEvent = () => made('/v1/events', event);
   const makers: Readonly<Record<string, () => Promise<Record<string, string>>>> = {
     '/v1/responses/{response_id}': async () => ({
       response_id: await made('/v1/responses', { model: 'gpt-5-mini', input: 'Hi' }),

@@ -12,13 +12,13 @@ function toWebhook(type: string, { schema, example, description = '' }: EventTyp
 
 function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
   const webhooks = Object.entries(types).map(([type, options]) => [type, toWebhook(type, options)] as const);
-  const { KnownEventType } = spec.components.schemas;
+  const { KnownEventType, EventTypes } = spec.components.schemas;
   const names = [...((KnownEventType?.enum as string[] | undefined) ?? []), ...Object.keys(types)];
-  const EventType = { type: 'string', enum: names };
+  const subscribable = { ...EventTypes, items: { type: 'string', enum: names } };
   return {
     ...spec,
     webhooks: { ...spec.webhooks, ...Object.fromEntries(webhooks) },
-    components: { ...spec.components, schemas: { ...spec.components.schemas, EventType } },
+    components: { ...spec.components, schemas: { ...spec.components.schemas, EventTypes: subscribable } },
   };
 }
 
@@ -52,8 +52,8 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
 }
 
 /**
- * Adds the host's event types to openapi.yaml, so that every part that reads the types from it knows them. What clients see as
- * any text, `EventType`, becomes one of the types that there are.
+ * Adds the host's event types to openapi.yaml, so that every part that reads the types from it knows them. A webhook
+ * subscribes to any text in `EventTypes` as clients see it; here, to one of the types that there are.
  * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
  */
 export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
