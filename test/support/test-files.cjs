@@ -123,7 +123,7 @@ const first = [
   'http/request/target',
 ];
 
-/** Those that take minutes to install: `npm run test:frameworks`. */
+/** Those whose Python packages take minutes to install: `npm run test:frameworks`, which the gate runs after the long tests. */
 const frameworks = ['frameworks/python/frameworks', 'frameworks/python/openai-operations'];
 
 const fileOf = (name) => `test/${name}.test.ts`;
