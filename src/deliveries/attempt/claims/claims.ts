@@ -74,7 +74,8 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
         claim,
         name: reason,
         set: { state: 'canceled', reason, ...unheld, ...ended },
-        isMade: (found) => found.state === 'canceled' && found.reason === reason,
+        // nothing tells it from the cancellation by another worker, which counts it
+        isMade: () => false,
       });
     },
     async release(claim, wait) {

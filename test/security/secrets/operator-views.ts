@@ -1,7 +1,7 @@
-import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
-import type { ModelGateway } from '../../src/index.ts';
-import { command } from '../cli/recorded-terminal.ts';
-import { listen } from '../support/listen.ts';
+import { createOperationsListener } from '../../../src/cli/server/operations-listener.ts';
+import type { ModelGateway } from '../../../src/index.ts';
+import { command } from '../../cli/recorded-terminal.ts';
+import { listen } from '../../support/listen.ts';
 import { databasePassword, oldSealingKey, sealingKey, upstreamKey } from './canaries.ts';
 import type { LeakScanner } from './leak-scanner.ts';
 
