@@ -60,6 +60,7 @@ describe('A periodic task', () => {
     const runs: { outcome: string; took: number }[] = [];
     create({ onRun: (outcome, took) => void runs.push({ outcome, took }) }).start();
     await script.begun(1);
+    // measures time: the run takes as long
     await sleep(20);
     run(0).end();
     await script.begun(2);

@@ -82,7 +82,7 @@ function isWithin({ cpuMs, heldMs, grownBytes }: Cost, plainBytes: number): bool
 }
 
 /** Holds against the bounds what the cheapest of a few tries cost. */
-async function withinBars<Measured extends Cost>(
+async function withinBounds<Measured extends Cost>(
   edge: MeasuredEdge,
   run: () => Promise<Measured>,
   plainBytes: number,
@@ -102,7 +102,7 @@ async function withinBars<Measured extends Cost>(
 /** Sends a request and holds what it cost against the bounds. @param plainBytes of its body, decompressed */
 export async function sendWithinBounds(edge: MeasuredEdge, path: string, sent: Sent, plainBytes = sent.body.length) {
   const describe = ({ status }: Outcome) => `${sent.body.length} bytes, answered ${status}`;
-  return withinBars(edge, () => edge.send(path, sent), plainBytes, describe);
+  return withinBounds(edge, () => edge.send(path, sent), plainBytes, describe);
 }
 
 /** Runs what sends requests, and holds what all of them cost together against the bounds of one. @param bytes of all of them */
@@ -111,7 +111,7 @@ export async function runWithinBounds<Result>(
   work: () => Promise<Result>,
   bytes: number,
 ): Promise<Result> {
-  const { result } = await withinBars(
+  const { result } = await withinBounds(
     edge,
     () => edge.measure(work),
     bytes,
