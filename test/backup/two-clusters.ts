@@ -7,7 +7,7 @@ import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.t
 import { startGuardian } from '../../src/cli/mongo/guardian.ts';
 import { type MongoNode, startNode } from '../../src/cli/mongo/node.ts';
 import { bringUpReplicaSet, replicaSetUri } from '../../src/cli/mongo/replica-set.ts';
-import { memoryFolder } from '../support/memory-folder.ts';
+import { memoryFolder } from '../support/database/memory-folder.ts';
 
 const replSet = 'gateway';
 const size = 3;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { findChromium } from '../support/chromium.ts';
+import { findChromium } from '../support/processes/chromium.ts';
 
 let launched: Promise<Browser> | undefined;
 

@@ -17,7 +17,7 @@ import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
-import { buildIndexes } from '../support/indexes.ts';
+import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
 import { eventually } from '../support/until.ts';
 

@@ -16,8 +16,8 @@ import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
+import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';
 import { silentLogger } from '../support/logger.ts';
-import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { eventually, until } from '../support/until.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
 import {

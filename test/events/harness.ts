@@ -5,7 +5,7 @@ import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import { buildIndexes } from '../support/indexes.ts';
+import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
 
 export const payment = {

@@ -1,7 +1,7 @@
 import dns from 'node:dns';
 import dnsPromises from 'node:dns/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { startNameServer } from '../support/name-server.ts';
+import { startNameServer } from '../support/servers/name-server.ts';
 
 /** The names that only the tests' own name server knows. */
 const ours = /\.game-day\.example$/;

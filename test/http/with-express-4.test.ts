@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { WireClient } from '../gateway/in-front/exchange.ts';
+import { WireClient } from '../gateway/mounting/in-front/exchange.ts';
 import { goodKey } from './fake-edge.ts';
 
 const table: [method: string, path: string, status: number, holds: string, body?: string][] = [

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { forkCompiled } from '../support/compiled-script.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { forkCompiled } from '../support/processes/compiled-script.ts';
 
 const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
 const count = 5;

@@ -4,7 +4,7 @@ import { createKeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyService } from '../../src/keys/service.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
-import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
+import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';
 
 const userId = 'usr_1';
 

@@ -9,8 +9,8 @@ import {
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { watchedDatabase } from '../support/commands.ts';
+import { makeStale } from '../support/database/stale-primary.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { makeStale } from '../support/stale-primary.ts';
 
 interface Thing {
   _id: string;

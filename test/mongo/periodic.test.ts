@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createPeriodic, type Periodic, type PeriodicOptions } from '../../src/mongo/periodic.ts';
-import { forkCompiled } from '../support/compiled-script.ts';
+import { forkCompiled } from '../support/processes/compiled-script.ts';
 import { until } from '../support/until.ts';
 
 /** A task whose runs a test ends as it likes. */

@@ -8,7 +8,7 @@ import { findIndexes, indexesOfModel } from '../../src/mongo/schema/indexes.ts';
 import { primaryOf } from '../../src/mongo/schema/prepare-schema.ts';
 import { retryUntilAvailable } from '../../src/mongo/schema/retry-until-available.ts';
 import { RecordedTerminal } from '../cli/recorded-terminal.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../support/database/breakable-database.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
 

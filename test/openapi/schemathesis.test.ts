@@ -9,7 +9,7 @@ import { startForClients } from '../clients/live.ts';
 import { python, skipWithout } from '../documentation/runtimes.ts';
 import { root } from '../package/tarball.ts';
 import type { LiveGateway } from '../support/gateway.ts';
-import { installedPackages } from '../support/python.ts';
+import { installedPackages } from '../support/processes/python.ts';
 
 const here = fileURLToPath(new URL('schemathesis/', import.meta.url));
 

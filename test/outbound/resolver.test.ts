@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { classify } from '../../src/outbound/classify.ts';
 import { createResolver, type ResolverOptions } from '../../src/outbound/resolver.ts';
-import { silence, startNameServer } from '../support/name-server.ts';
+import { silence, startNameServer } from '../support/servers/name-server.ts';
 
 describe('The resolver', () => {
   let names: Awaited<ReturnType<typeof startNameServer>>;

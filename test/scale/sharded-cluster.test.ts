@@ -9,7 +9,7 @@ import mongoose from 'mongoose';
 import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
 import { freePort } from '../../src/cli/mongo/port.ts';
 import { createModels } from '../../src/gateway/collections.ts';
-import { memoryFolder } from '../support/memory-folder.ts';
+import { memoryFolder } from '../support/database/memory-folder.ts';
 import { until } from '../support/until.ts';
 import { shardedCollections } from './shard-keys.ts';
 

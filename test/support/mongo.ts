@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose, { type Connection } from 'mongoose';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
-import { memoryFolder } from './memory-folder.ts';
+import { memoryFolder } from './database/memory-folder.ts';
 
 /**
  * The server that the tests of a process use: one replica set, started once; each suite gets a database of its own. Where mocha

@@ -5,7 +5,7 @@ import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { keyIdsExcept } from '../../src/webhooks/secrets/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
-import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
+import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';
 import { valid, webhookService, webhookServiceOf } from './support.ts';
 
 describe('A webhook that a replaced primary does not know, or knows as inactive', function () {

@@ -2,7 +2,7 @@ import { createAccountModel, createLedgerModel } from '../../../src/accounting/c
 import { type CreditService, createCreditService } from '../../../src/accounting/credits/service.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
 import { startEvents } from '../../events/harness.ts';
-import { buildIndexes } from '../../support/indexes.ts';
+import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { forkCompiled } from '../../support/compiled-script.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import type { GatewayProcessConfig } from './gateway-process.ts';
 
 /** A gateway in an operating system's process of its own. */

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createUsageModel } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { events, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 
 const processScript = fileURLToPath(new URL('./relaying-process.ts', import.meta.url));

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { until } from '../../support/until.ts';
 import { openLedger } from './ledger.ts';
 

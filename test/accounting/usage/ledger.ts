@@ -18,7 +18,7 @@ import { newId } from '../../../src/ids.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
-import { buildIndexes } from '../../support/indexes.ts';
+import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
 import { newSecretKey } from '../../support/gateway.ts';
+import { forkConfigured } from '../../support/processes/configured-process.ts';
 import { mongodUsage, type Usage } from './usage.ts';
 
 const secret = 'the-secret-of-the-bench';

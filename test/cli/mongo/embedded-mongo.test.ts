@@ -12,8 +12,8 @@ import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder
 import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { startMongod } from '../../../src/cli/mongo/mongod.ts';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { listenOn } from '../../support/listen.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { until } from '../../support/until.ts';
 import { useEmbeddedMongo, withClient } from './embedded-scene.ts';
 

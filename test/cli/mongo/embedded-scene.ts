@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MongoClient } from 'mongodb';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { memoryFolder } from '../../support/memory-folder.ts';
+import { memoryFolder } from '../../support/database/memory-folder.ts';
 
 /** A data folder for each test of a suite, and the embedded databases that run on it until the test is over. */
 export function useEmbeddedMongo() {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
 import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { CommandProcess } from '../command.ts';

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
-import { freePorts } from '../../support/free-ports.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { freePorts } from '../../support/servers/free-ports.ts';
 import { until } from '../../support/until.ts';
 import { CommandProcess, run } from '../command.ts';
 

@@ -1,9 +1,9 @@
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { freePorts } from '../../support/free-ports.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { freePorts } from '../../support/servers/free-ports.ts';
 import { CommandProcess } from '../command.ts';
 
 const kills = 3;

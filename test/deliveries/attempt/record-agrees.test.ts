@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { ModelGateway } from '../../../src/index.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { listenOn } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { until } from '../../support/until.ts';
 
 const script = fileURLToPath(new URL('../worker/worker-process.ts', import.meta.url));

@@ -3,7 +3,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { startTcpProxy } from '../../support/servers/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 

@@ -10,10 +10,10 @@ import { createEventModel, type EventDocument } from '../../../src/events/model.
 import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import type { CrashPoint } from '../../faults/workers/crash-points.ts';
-import { createAuthority } from '../../support/certificates.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
+import { createAuthority } from '../../support/servers/certificates.ts';
 import { eventually } from '../../support/until.ts';
 import { low } from '../over-http.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { jobIndexes } from '../../../src/deliveries/jobs/indexes.ts';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
-import { buildIndexes } from '../../support/indexes.ts';
+import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';

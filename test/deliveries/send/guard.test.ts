@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { createAuthority } from '../../support/certificates.ts';
 import { forbiddenHosts } from '../../support/forbidden-hosts.ts';
-import { type Answer, silence, startNameServer } from '../../support/name-server.ts';
-import { startRawReceiver } from '../../support/raw-receiver.ts';
+import { createAuthority } from '../../support/servers/certificates.ts';
+import { type Answer, silence, startNameServer } from '../../support/servers/name-server.ts';
+import { startRawReceiver } from '../../support/servers/raw-receiver.ts';
 import { type DeliveryPath, openDeliveryPath, type PathChoices } from './delivery-path.ts';
 
 describe('The guard of deliveries', () => {

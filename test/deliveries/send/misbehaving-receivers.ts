@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
-import type { Certificate } from '../../support/certificates.ts';
-import { after, closingAfter, endlessly, type Play, resettingAfter } from '../../support/raw-receiver.ts';
+import type { Certificate } from '../../support/servers/certificates.ts';
+import { after, closingAfter, endlessly, type Play, resettingAfter } from '../../support/servers/raw-receiver.ts';
 
 /** A receiver that misbehaves, and the code its attempt is recorded under (`delivered` where it is none). */
 export interface Misbehaviour {

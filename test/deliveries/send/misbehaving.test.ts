@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createAuthority, selfSigned } from '../../support/certificates.ts';
-import { heldMemory } from '../../support/held-memory.ts';
-import { startNameServer } from '../../support/name-server.ts';
-import { startRawReceiver } from '../../support/raw-receiver.ts';
+import { heldMemory } from '../../support/processes/held-memory.ts';
+import { createAuthority, selfSigned } from '../../support/servers/certificates.ts';
+import { startNameServer } from '../../support/servers/name-server.ts';
+import { startRawReceiver } from '../../support/servers/raw-receiver.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
 import { type Certificates, type Misbehaviour, misbehaviours } from './misbehaving-receivers.ts';
 

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { ModelGateway } from '../../../src/index.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 const path = fileURLToPath(new URL('./worker-process.ts', import.meta.url));

@@ -6,7 +6,7 @@ import { createWatch } from '../../../src/deliveries/worker/watch.ts';
 import { createModels } from '../../../src/gateway/collections.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 describe('A change stream of deliveries', function () {

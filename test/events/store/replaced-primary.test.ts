@@ -4,8 +4,8 @@ import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { type Cluster, startCluster } from '../../faults/cluster/cluster.ts';
+import { makeStale } from '../../support/database/stale-primary.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
-import { makeStale } from '../../support/stale-primary.ts';
 import { payment } from '../harness.ts';
 
 describe('A webhook that was registered before an event was published', () => {

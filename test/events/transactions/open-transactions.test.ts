@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
-import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { startEvents, type TestEvents } from '../harness.ts';
 
 const script = fileURLToPath(new URL('./transaction-process.ts', import.meta.url));

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import type { MongoNode } from '../../../src/cli/mongo/node.ts';
-import { memoryFolder } from '../../support/memory-folder.ts';
+import { memoryFolder } from '../../support/database/memory-folder.ts';
 import { createNetwork } from './network.ts';
 
 /** `appName` of the suite's own connections, which no fault of the network meets. */

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { compiledScript } from '../../support/compiled-script.ts';
+import { compiledScript } from '../../support/processes/compiled-script.ts';
 
 const compiled = (name: string) => compiledScript(fileURLToPath(new URL(name, import.meta.url)));
 

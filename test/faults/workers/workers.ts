@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkConfigured } from '../../support/processes/configured-process.ts';
 import type { Reading } from '../verdict/flatness.ts';
 import type { CompiledWorker } from './compile.ts';
 import type { Crash } from './crash-points.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../clients/generated-client.ts';
-import { installedPackages } from '../../support/python.ts';
+import { installedPackages } from '../../support/processes/python.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 

@@ -4,7 +4,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { createDatabaseAccess } from '../../../src/mongo/connection/availability.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { isUnavailable } from '../../../src/mongo/unavailable.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
 import { loopbackOptions } from '../../support/gateway.ts';
 
 describe('A connection of the gateway’s own', function () {

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { compiledScript } from '../../support/compiled-script.ts';
 import { callerKey } from '../../support/model-server.ts';
+import { compiledScript } from '../../support/processes/compiled-script.ts';
 import { until } from '../../support/until.ts';
 import { ScriptedUpstream, stall } from '../../support/upstream.ts';
 

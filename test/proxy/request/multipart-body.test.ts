@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { readForm } from '../../../src/http/body/form/form.ts';
 import { bodyFor } from '../../../src/proxy/request/model-body.ts';
 import { readMultipartBody } from '../../../src/proxy/request/multipart-body.ts';
-import { collectGarbage } from '../../support/held-memory.ts';
+import { collectGarbage } from '../../support/processes/held-memory.ts';
 
 const type = 'multipart/form-data; boundary=xYz';
 const part = (disposition: string, value: string, more = '') =>

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { compiledScript } from '../../support/compiled-script.ts';
+import { compiledScript } from '../../support/processes/compiled-script.ts';
 
 /** What a process has used between two questions. */
 export interface Measures {

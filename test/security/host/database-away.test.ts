@@ -6,7 +6,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { newId } from '../../../src/ids.ts';
 import { type ModelGateway, scopes } from '../../../src/index.ts';
 import { startReceiver } from '../../deliveries/receiver.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { eventually, until } from '../../support/until.ts';

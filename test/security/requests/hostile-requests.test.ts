@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
-import { heldMemory } from '../../support/held-memory.ts';
+import { heldMemory } from '../../support/processes/held-memory.ts';
 import { json, ScriptedUpstream, stall } from '../../support/upstream.ts';
 import { type MeasuredEdge, runWithinBounds, startMeasuredEdge } from '../bodies/bounds.ts';
 

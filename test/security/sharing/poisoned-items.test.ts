@@ -34,7 +34,7 @@ import { createRecorder } from '../../../src/webhooks/health/recorder.ts';
 import { createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createSubscriberLookup } from '../../../src/webhooks/subscriber-lookup.ts';
 import { pendingDelivery } from '../../deliveries/attempt/pending-delivery.ts';
-import { buildIndexes } from '../../support/indexes.ts';
+import { buildIndexes } from '../../support/database/indexes.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 /** More than a document, and a message of the protocol, may hold. */

@@ -1,0 +1,81 @@
+import { expect } from 'chai';
+import express from 'express';
+import mongoose, { type Connection } from 'mongoose';
+import type { ModelGateway } from '../../../src/index.ts';
+import { createGateway } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { json, ScriptedUpstream } from '../../support/upstream.ts';
+
+/** So rarely that nothing this process does beside its calls comes in between. Milliseconds. */
+const rarely = 10_000;
+
+describe('a model call of a known account', () => {
+  let connection: Connection;
+  let upstream: ScriptedUpstream;
+  let gateway: ModelGateway;
+  let server: Awaited<ReturnType<typeof listen>>;
+  let log: string[];
+
+  before(async () => {
+    log = [];
+    connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
+    connection.getClient().on('commandStarted', ({ commandName }) => log.push(commandName));
+    upstream = await ScriptedUpstream.start();
+    const answer = json(200, { usage: { prompt_tokens: 1, completion_tokens: 1 } });
+    upstream.script = (...exchange) => {
+      log.push('upstream');
+      return answer(...exchange);
+    };
+    gateway = await createGateway({
+      mongo: connection,
+      // known without the database, as a key is that was just used
+      authenticate: () => ({ userId: 'usr_1', keyId: 'key_of_host' }),
+      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
+      limits: {
+        perKey: { requestsPerMinute: 1_000 },
+        perUser: { tokensPerMinute: 1e6 },
+        shared: true,
+        syncInterval: rarely,
+      },
+      quotas: { perUser: { unit: 'credits', daily: 1_000 } },
+      credits: { prices: { '*': { input: 1, output: 1 } }, initialBalance: 100, renewInterval: rarely },
+    });
+    server = await listen(express().use(gateway.router));
+  });
+
+  after(async () => {
+    await server?.close();
+    await gateway?.close();
+    await connection?.dropDatabase();
+    await connection?.close();
+    await upstream?.close();
+  });
+
+  /** Waits until what came of a call has been written. */
+  async function quiet(): Promise<void> {
+    for (let before = -1; log.length > before; ) {
+      before = log.length;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  }
+
+  it('sends no database command before its upstream is called, with limits, quotas and credits on', async () => {
+    const call = async () => {
+      const response = await fetch(`${server.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] }),
+      });
+      expect(response.headers.get('x-ratelimit-remaining-requests')).to.match(/^99\d$/);
+      await response.arrayBuffer();
+    };
+    await call();
+    await quiet();
+    log.length = 0;
+    await call();
+    await quiet();
+    expect(log[0]).to.equal('upstream');
+    expect(log).to.include('insert');
+  });
+});

@@ -1,0 +1,40 @@
+import { events, json, reset, type Script } from '../../../support/upstream.ts';
+
+/** What is answered, so that its answers differ in nothing from one time to the next. */
+const completion = {
+  id: 'chatcmpl-1',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hé, "you"' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+};
+const pieces = ['Hé', ', you'].map((content) => ({
+  id: 'chatcmpl-1',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, delta: { content }, finish_reason: null }],
+}));
+const model = (id: string) => ({ id, object: 'model', created: 1, owned_by: 'us' });
+const failure = { error: { message: 'Out of order', type: 'server_error', param: null, code: null } };
+
+function answerOf(path: string): unknown {
+  if (path.endsWith('/embeddings'))
+    return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
+  if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
+  if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
+  if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
+  if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
+  if (path.includes('/models/')) return model(decodeURIComponent(path.slice(path.indexOf('/models/') + 8)));
+  return completion;
+}
+
+/** An upstream that answers the same request the same way; the models `broken` and `dying` fail before and after the first byte. */
+export const steady: Script = (res, request) => {
+  const text = request.body.toString('latin1');
+  if (text.includes('"broken"')) return json(500, failure)(res, request);
+  if (text.includes('"dying"')) return reset(`data: ${JSON.stringify(pieces[0])}\n\n`)(res, request);
+  if (text.includes('"stream":true')) return events(pieces)(res, request);
+  return json(200, answerOf(request.path), { 'x-of-upstream': 'yes', 'openai-processing-ms': '5' })(res, request);
+};

@@ -1,0 +1,185 @@
+import { expect } from 'chai';
+import OpenAI, { toFile } from 'openai';
+import { responseOf } from '../../proxy/stored/support.ts';
+import { type LiveGateway, startGateway } from '../../support/gateway.ts';
+import { type Listening, listen } from '../../support/listen.ts';
+import { hasDocumentedPath, isDocumented } from '../../support/spec.ts';
+import { json, ScriptedUpstream } from '../../support/upstream.ts';
+import { type ClientOperation, clientOperations } from './openai-operations.ts';
+
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+const text = { choices: [{ index: 0, finish_reason: 'stop', logprobs: null, text: 'Hello' }] };
+const chat = { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', ...text };
+const response = responseOf('resp_1');
+const conversation = { id: 'conv_1', object: 'conversation', created_at: 1, metadata: {} };
+const item = { id: 'msg_1', type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Hi' }] };
+const list = { object: 'list', data: [item], has_more: false };
+const image = { created: 1, data: [{ b64_json: 'AAAA' }] };
+const model = { id: 'm', object: 'model', created: 1, owned_by: 'vendor' };
+const speech = Buffer.from([0xff, 0xf3, 0x00, 0x80]);
+const file = () => toFile(Buffer.from('bytes of a file'), 'a.png', { type: 'image/png' });
+
+/** A call of the official client, and what the upstream answers: what the client is to return. */
+type Served = [call: (client: OpenAI) => PromiseLike<unknown>, answer: object];
+
+function servedResponses(name: 'responses' | 'beta.responses'): Record<string, Served> {
+  // the beta resource has the methods of the other, with types of its own
+  const of = (client: OpenAI) => (name === 'responses' ? client : client.beta).responses as OpenAI['responses'];
+  const rows: Record<string, Served> = {
+    create: [(client) => of(client).create({ model: 'm', input: 'Hi' }), response],
+    retrieve: [(client) => of(client).retrieve('resp_1'), response],
+    cancel: [(client) => of(client).cancel('resp_1'), { ...response, status: 'cancelled' }],
+    compact: [(client) => of(client).compact({ model: 'm', input: 'Hi' }), { ...response, id: 'resp_2' }],
+    'inputItems.list': [(client) => of(client).inputItems.list('resp_1'), list],
+    'inputTokens.count': [
+      (client) => of(client).inputTokens.count({ model: 'm', input: 'Hi' }),
+      { object: 'response.input_tokens', input_tokens: 3 },
+    ],
+    delete: [
+      (client) => of(client).delete('resp_1') as PromiseLike<unknown>,
+      { id: 'resp_1', object: 'response', deleted: true },
+    ],
+  };
+  return Object.fromEntries(Object.entries(rows).map(([method, row]) => [`${name}.${method}`, row]));
+}
+
+/** A call for each operation that is served, in an order in which each finds what it needs. */
+const served: Readonly<Record<string, Served>> = {
+  'chat.completions.create': [
+    (client) => client.chat.completions.create({ model: 'm', messages, store: true }) as PromiseLike<unknown>,
+    chat,
+  ],
+  'chat.completions.retrieve': [(client) => client.chat.completions.retrieve('chatcmpl-1'), chat],
+  'chat.completions.update': [(client) => client.chat.completions.update('chatcmpl-1', { metadata: null }), chat],
+  'chat.completions.list': [(client) => client.chat.completions.list(), chat],
+  'chat.completions.messages.list': [(client) => client.chat.completions.messages.list('chatcmpl-1'), list],
+  'chat.completions.delete': [
+    (client) => client.chat.completions.delete('chatcmpl-1'),
+    { id: 'chatcmpl-1', object: 'chat.completion.deleted', deleted: true },
+  ],
+  'completions.create': [(client) => client.completions.create({ model: 'm', prompt: 'Hi' }), text],
+  'embeddings.create': [
+    (client) => client.embeddings.create({ model: 'm', input: 'Hi', encoding_format: 'float' }),
+    { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.25, -0.5] }] },
+  ],
+  'images.generate': [(client) => client.images.generate({ model: 'm', prompt: 'A harbour' }), image],
+  'images.edit': [async (client) => client.images.edit({ model: 'm', prompt: 'At night', image: await file() }), image],
+  'images.createVariation': [
+    async (client) => client.images.createVariation({ model: 'm', image: await file() }),
+    image,
+  ],
+  'audio.speech.create': [
+    async (client) => {
+      const answer = await client.audio.speech.create({ model: 'm', input: 'Hi', voice: 'alloy' });
+      return Buffer.from(await answer.arrayBuffer());
+    },
+    speech,
+  ],
+  'audio.transcriptions.create': [
+    async (client) => client.audio.transcriptions.create({ model: 'm', file: await file() }),
+    { text: 'Hello' },
+  ],
+  'audio.translations.create': [
+    async (client) => client.audio.translations.create({ model: 'm', file: await file() }),
+    { text: 'Hello' },
+  ],
+  'moderations.create': [
+    (client) => client.moderations.create({ model: 'm', input: 'Hi' }),
+    { id: 'modr-1', model: 'm', results: [{ flagged: false }] },
+  ],
+  'models.list': [(client) => client.models.list(), { object: 'list', data: [model] }],
+  'models.retrieve': [(client) => client.models.retrieve('m'), model],
+  ...servedResponses('responses'),
+  ...servedResponses('beta.responses'),
+  'conversations.create': [(client) => client.conversations.create({}), conversation],
+  'conversations.retrieve': [(client) => client.conversations.retrieve('conv_1'), conversation],
+  'conversations.update': [(client) => client.conversations.update('conv_1', { metadata: {} }), conversation],
+  'conversations.items.create': [
+    (client) =>
+      client.conversations.items.create('conv_1', { items: [{ type: 'message', role: 'user', content: 'Hi' }] }),
+    list,
+  ],
+  'conversations.items.list': [(client) => client.conversations.items.list('conv_1'), list],
+  'conversations.items.retrieve': [
+    (client) => client.conversations.items.retrieve('msg_1', { conversation_id: 'conv_1' }),
+    item,
+  ],
+  'conversations.items.delete': [
+    (client) => client.conversations.items.delete('msg_1', { conversation_id: 'conv_1' }),
+    conversation,
+  ],
+  'conversations.delete': [
+    (client) => client.conversations.delete('conv_1'),
+    { id: 'conv_1', object: 'conversation.deleted', deleted: true },
+  ],
+};
+
+describe("the operations of OpenAI's client", () => {
+  let upstream: ScriptedUpstream;
+  let live: LiveGateway;
+  let alone: Listening;
+  let client: OpenAI;
+  let operations: readonly ClientOperation[];
+
+  before(async () => {
+    operations = await clientOperations();
+    upstream = await ScriptedUpstream.start();
+    live = await startGateway({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
+    alone = await listen(live.gateway.router);
+    client = new OpenAI({ baseURL: `${alone.url}/v1`, apiKey: live.key, adminAPIKey: live.key, maxRetries: 0 });
+  });
+  after(async () => {
+    await alone?.close();
+    await live?.close();
+    await upstream?.close();
+  });
+
+  it('are more than 250, and each that openapi.yaml has is called below', () => {
+    expect(operations.length).to.be.above(250);
+    const inOpenApi = operations.filter(({ request }) => isDocumented(request)).map(({ name }) => name);
+    expect(Object.keys(served)).to.have.members(inOpenApi);
+  });
+
+  for (const [name, [call, answer]] of Object.entries(served)) {
+    it(`are served: ${name}`, async () => {
+      upstream.script = Buffer.isBuffer(answer)
+        ? json(200, answer, { 'content-type': 'audio/mpeg' })
+        : json(200, answer);
+      const returned = await call(client);
+      if (Buffer.isBuffer(answer)) expect(returned).to.deep.equal(answer);
+      else if (name === 'chat.completions.list') expect(returned).to.have.property('data').that.deep.equals([answer]);
+      else if ('data' in answer) expect(returned).to.have.property('data').that.deep.equals(answer.data);
+      else expect(returned).to.deep.include(answer);
+    });
+  }
+
+  it('are refused with 405, or with 404 and their name, where openapi.yaml does not have them', async () => {
+    for (const { name, request, call } of operations.filter((operation) => !(operation.name in served))) {
+      const thrown = await Promise.resolve(call(client)).catch((error: unknown) => error);
+      expect(thrown, name).to.be.instanceOf(OpenAI.APIError);
+      const { status, code, message } = thrown as InstanceType<typeof OpenAI.APIError>;
+      if (hasDocumentedPath(request)) expect([status, code], name).to.deep.equal([405, 'method_not_allowed']);
+      else {
+        expect([status, code], name).to.deep.equal([404, 'endpoint_not_served']);
+        expect(message, name).to.include(`This gateway does not serve ${request}; the model endpoints are /v1/`);
+      }
+    }
+  });
+
+  it('are refused with a list of the model endpoints that are served', async () => {
+    const { message } = await client.fineTuning.jobs.list().then(
+      () => expect.fail('the call should have failed'),
+      (error: Error) => error,
+    );
+    for (const path of ['/v1/chat/completions', '/v1/audio/speech', '/v1/models', '/v1/models/{model}']) {
+      expect(message.split(/[ ,]+/)).to.include(path);
+    }
+    expect(message).not.to.include('/v1/webhooks');
+  });
+
+  it('are left to the host where the gateway is mounted and does not serve them', async () => {
+    const answer = await fetch(`${live.url}/v1/fine_tuning/jobs`);
+    expect(answer.status).to.equal(404);
+    expect(await answer.text()).to.match(/Cannot GET \/v1\/fine_tuning\/jobs/);
+  });
+});

@@ -1,0 +1,51 @@
+import { expect } from 'chai';
+import { operationTable, type RouterParts } from '../../../src/gateway/operation-table.ts';
+import type { OperationTable } from '../../../src/http/operation.ts';
+import { loadSpec, specMethods } from '../../../src/openapi/spec.ts';
+import { createProxy } from '../../../src/proxy/proxy.ts';
+import { loopbackOptions } from '../../support/gateway.ts';
+
+describe('the table of operations', () => {
+  it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
+    const { operations: models } = createProxy({
+      upstreams: [],
+      logger: loopbackOptions.logger,
+      idempotencySecret: Buffer.alloc(32),
+    });
+    const table = operationTable({
+      models,
+      webhooks: {},
+      deliveries: {},
+      recoveries: {},
+      health: {},
+      keys: {},
+      events: {},
+      payments: {},
+      admin: {},
+      processes: {},
+    } as unknown as RouterParts);
+    const described = Object.values(loadSpec().paths).flatMap((path) =>
+      specMethods.flatMap((method) => path[method]?.operationId ?? []),
+    );
+    expect(Object.keys(table).sort()).to.deep.equal(described.sort());
+  });
+
+  it('does not compile with a handler that contradicts openapi.yaml', () => {
+    const contradictions: Partial<OperationTable> = {
+      // @ts-expect-error the webhooks of a list are an array
+      listWebhooks: { handle: async () => ({ status: 200, body: { data: 1, has_more: false } }) },
+      // @ts-expect-error a new webhook is answered with 201
+      createWebhook: { handle: async () => ({ status: 200, body: { id: '', url: '', events: [], active: true } }) },
+      // @ts-expect-error the operation has no path parameter of this name
+      retrieveCredits: { handle: async ({ params: { user_id } }) => user_id },
+    };
+    // @ts-expect-error openapi.yaml has no such operation
+    const unknown: Partial<OperationTable> = { retrieveWeather: { handle: async () => ({ status: 200, body: {} }) } };
+    expect({ ...contradictions, ...unknown }).to.have.keys(
+      'listWebhooks',
+      'createWebhook',
+      'retrieveCredits',
+      'retrieveWeather',
+    );
+  });
+});

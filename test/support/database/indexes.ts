@@ -1,0 +1,15 @@
+import type { Connection, Model } from 'mongoose';
+import { buildIndexesOf, type CollectionIndexes, indexesOfModel } from '../../../src/mongo/schema/indexes.ts';
+import { primaryOf } from '../../../src/mongo/schema/prepare-schema.ts';
+
+/** Makes collections with their indexes, as a gateway does when it starts. */
+export async function buildIndexes(
+  connection: Connection,
+  // biome-ignore lint/suspicious/noExplicitAny: models of any document
+  ...collections: readonly (Model<any> | CollectionIndexes)[]
+): Promise<void> {
+  const needed = collections.map((model) =>
+    'indexes' in model ? (model as CollectionIndexes) : indexesOfModel(model),
+  );
+  await Promise.all(needed.map((one) => buildIndexesOf(primaryOf(connection), one)));
+}
