@@ -76,6 +76,21 @@ describe('The schema of a database', () => {
     expect((await migrate()).stdout).to.include('Indexes: nothing is missing\nSchema version: 1 (');
   });
 
+  it('is created once when two run migrate at the same time, and both succeed', async () => {
+    const fresh = await freshDatabase();
+    const env = { MONGODB_URI: fresh.uri, COLLECTION_PREFIX: prefix };
+    const outcomes = await Promise.all([0, 1].map(() => command(['migrate', '--json'], { env })));
+    for (const { code, stderr, json } of outcomes) {
+      expect({ code, stderr, to: json.to }).to.deep.equal({ code: 0, stderr: '', to: 1 });
+    }
+    const expected = (await command(['migrate', '--dry-run', '--json'], { env })).json;
+    expect(expected).to.deep.equal({ dry_run: true, missing: [], from: 1, to: 1 });
+    const records = await fresh.connection.collection(`${prefix}schema`).find().toArray();
+    expect(records).to.have.length(1);
+    expect(records[0]).to.include({ version: 1, compatibleFrom: 1, packageVersion: readVersion() });
+    await fresh.drop();
+  });
+
   it('is accepted after migrate by a gateway that only checks it', async () => {
     expect((await start('check')).checks).to.include({ database: 'ok', indexes: 'ok' });
   });
