@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createRetention } from '../../src/deliveries/retention.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
+import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import {
   type DeliveryServices,
@@ -30,8 +31,10 @@ describe('Retention', () => {
     await database.drop();
   });
 
+  const outbox = () => createOutbox(gateway.events, createDatabaseClock(database.connection));
+
   /** The pass over events, as if they were all older than the retention. */
-  const passLater = () => createRetention(gateway.deliveries, createOutbox(gateway.events), -60_000)();
+  const passLater = () => createRetention(gateway.deliveries, outbox(), -60_000)();
 
   it('lets a delivery expire the configured days after it has ended', async () => {
     webhooks.add(receiver.url);
@@ -69,7 +72,7 @@ describe('Retention', () => {
 
   it('keeps a young event, and with it its idempotency key', async () => {
     const { id } = await gateway.publish(payment);
-    await createRetention(gateway.deliveries, createOutbox(gateway.events), 60_000)();
+    await createRetention(gateway.deliveries, outbox(), 60_000)();
 
     expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
   });

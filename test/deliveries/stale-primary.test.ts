@@ -83,13 +83,14 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
       if (message === putOff) postponed.add((fields as { deliveryId: string }).deliveryId);
     };
     const events = createEventModel(outdated.events ?? connection, 'gateway_');
+    const clock = createDatabaseClock(connection);
     const service = createDeliveryService({
       connection,
       sendRates: createSendRateModel(connection, 'gateway_'),
       deliveries: createDeliveryModel(connection, 'gateway_'),
       events,
-      outbox: createOutbox(events),
-      clock: createDatabaseClock(connection),
+      outbox: createOutbox(events, clock),
+      clock,
       settleSubscribers: settled,
       forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
       clients: { allowHttp: true, allowAddress: () => true },
@@ -157,7 +158,7 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
     const since = new Date(Date.now() - 600_000);
     const until = new Date(Date.now() + 600_000);
     const wanted = { userId, webhookId, states: ['failed', 'canceled', 'skipped'] as const, since, until };
-    const outbox = createOutbox(createEventModel(connection, 'gateway_'));
+    const outbox = createOutbox(createEventModel(connection, 'gateway_'), createDatabaseClock(connection));
     const expireEvents = createRetention(createDeliveryModel(stale.connection, 'gateway_'), outbox, -600_000);
     const errors = await Promise.all([
       rejection(find.deliveries(wanted, null, 50)),

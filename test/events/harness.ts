@@ -4,6 +4,7 @@ import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
+import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -30,7 +31,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
   const owners = createOwnerModel(connection, 'gateway_');
   const service = createEventService({
     connection,
-    outbox: createOutbox(events),
+    outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),

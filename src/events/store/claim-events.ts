@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createDatabaseClock, type DatabaseClock, fromNow, readMoment } from '../../mongo/clock.ts';
+import { type DatabaseClock, fromNow, readMoment } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
@@ -39,10 +39,7 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   };
 }
 
-export function createClaimEvents(
-  events: EventModel,
-  clock: DatabaseClock = createDatabaseClock(events.db),
-): ClaimEvents {
+export function createClaimEvents(events: EventModel, clock: DatabaseClock): ClaimEvents {
   const collection = durableCollection(events);
   const { updateEach } = bareWrites(events);
 

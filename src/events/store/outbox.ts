@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../../ids.ts';
 import { type Batcher, createBatcher } from '../../mongo/batcher.ts';
-import { createDatabaseClock, type DatabaseClock } from '../../mongo/clock.ts';
+import type { DatabaseClock } from '../../mongo/clock.ts';
 import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../../mongo/with-timeout.ts';
@@ -120,7 +120,7 @@ function unfinishedPipeline(limit: number) {
 }
 
 /** The outbox in the collection of events. Calls at the same moment share one operation. */
-export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
+export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   const collection = durableCollection(events);
   const insertEvent = createInsertEvent(bareWrites(events), clock);
   const bodies = createBodies(collection);

@@ -15,6 +15,7 @@ import { createEventModel, createOwnerModel } from '../../../src/events/model.ts
 import { createEventService } from '../../../src/events/service.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { newId } from '../../../src/ids.ts';
+import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
@@ -35,7 +36,7 @@ export async function openLedger(connection: Connection) {
   const logger = silentLogger;
   const service = createEventService({
     connection,
-    outbox: createOutbox(events),
+    outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: [], skipped: [] }),

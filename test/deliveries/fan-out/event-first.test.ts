@@ -9,6 +9,7 @@ import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
 import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
 import type { ModelGateway } from '../../../src/index.ts';
+import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import type { CrashPoint } from '../../faults/workers/crash-points.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -184,7 +185,8 @@ describe('An event whose first attempts are made before its deliveries are store
     await Promise.all(Array.from({ length: 50 }, () => other.publish(low)));
     const keys = (await events().find().toArray()).map(({ _id, userId }) => ({ _id, userId }));
     const model = createEventModel(database.connection, 'gateway_');
-    const [one, two] = [createClaimEvents(model), createClaimEvents(model)];
+    const claim = () => createClaimEvents(model, createDatabaseClock(database.connection));
+    const [one, two] = [claim(), claim()];
     const [first, second] = await Promise.all([one(keys, 1_000), two(keys, 1_000)]);
     const taken = [...first, ...second].map(({ event }) => event._id);
 

@@ -5,6 +5,7 @@ import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts
 import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
 import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
+import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -154,13 +155,13 @@ describe('The sweep of unfinished fan-outs', () => {
       fanOutLeases: 0,
     }));
     await events.collection.insertMany(large as never[]);
-    const outbox = createOutbox(events);
+    const outbox = createOutbox(events, createDatabaseClock(events.db));
     const lease = 60_000;
     const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: silentLogger });
     const held: string[] = [];
     const sweep = createFanOutSweep({
       outbox,
-      take: createClaimEvents(events),
+      take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease,
       settleSubscribers: settled,
       async fanOut(event) {
@@ -202,8 +203,8 @@ describe('The sweep of unfinished fan-outs', () => {
     await events.collection.insertMany(waiting as never[]);
     let begun = 0;
     const sweep = createFanOutSweep({
-      outbox: createOutbox(events),
-      take: createClaimEvents(events),
+      outbox: createOutbox(events, createDatabaseClock(events.db)),
+      take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease: 60_000,
       settleSubscribers: settled,
       async fanOut() {
@@ -226,8 +227,8 @@ describe('The sweep of unfinished fan-outs', () => {
 
   it('reads a page as a range of an index, however many events are pending', async () => {
     const { events } = gateway;
-    const outbox = createOutbox(events);
-    const take = createClaimEvents(events);
+    const outbox = createOutbox(events, createDatabaseClock(events.db));
+    const take = createClaimEvents(events, createDatabaseClock(events.db));
     const pending = Array.from({ length: 2_000 }, (_, i) => ({
       _id: `evt_${String(i).padStart(4, '0')}`,
       userId: 'usr_1',

@@ -28,6 +28,7 @@ import type { NewEvent, StoredEvent } from '../../../src/events/store/stored-eve
 import { newId } from '../../../src/ids.ts';
 import { createLastUsed } from '../../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
+import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { createHealthModel, createTallyModel } from '../../../src/webhooks/health/model.ts';
 import { createRecorder } from '../../../src/webhooks/health/recorder.ts';
@@ -91,7 +92,7 @@ describe('An item that the database cannot take does not block the others:', fun
     it('an event', async () => {
       const events = createEventModel(connection, 'gateway_');
       await events.createIndexes();
-      const outbox = createOutbox(events);
+      const outbox = createOutbox(events, createDatabaseClock(connection));
       const group = [event(), event({ contentHash: huge }), event()];
       expect(await statuses(group.map((one) => outbox.store(one, 0)))).to.deep.equal(poisonedOne);
       expect(await events.countDocuments()).to.equal(2);
@@ -100,7 +101,7 @@ describe('An item that the database cannot take does not block the others:', fun
     it('a body that is read, and an event that is marked as fanned out', async () => {
       const events = createEventModel(connection, 'bodies_');
       await events.createIndexes();
-      const outbox = createOutbox(events);
+      const outbox = createOutbox(events, createDatabaseClock(connection));
       const [one, other] = [event(), event()];
       await Promise.all([outbox.store(one, 0), outbox.store(other, 0)]);
       const keys = [one._id, operator, other._id].map((_id) => ({ _id, userId: one.userId }));
