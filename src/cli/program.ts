@@ -30,7 +30,8 @@ function inGroup(heading: string, ...commands: readonly Command[]): readonly Com
 
 const afterHelp = `
 Every command has its own --help with examples. start --help lists the environment variables.
-Exit codes: 0 for success, 1 if the gateway refused or a delivery failed, 2 if the command was typed wrongly.`;
+Exit codes: 0 for success, 1 if the gateway refused or a delivery failed, 2 if the command was typed wrongly.
+doctor has exit codes of its own.`;
 
 /** A command and all below it. */
 function everyCommand(command: Command): Command[] {

@@ -6,7 +6,7 @@ import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { command } from './recorded-terminal.ts';
+import { command, RecordedTerminal } from './recorded-terminal.ts';
 
 const old = (seconds: number) => new Date(Date.now() - seconds * 1_000);
 
@@ -55,6 +55,22 @@ describe('express-model-gateway doctor', () => {
       status: 'ok',
       message: 'within a second of the database',
     });
+  });
+
+  it('ends with 3 where it was typed wrongly or ended unexpectedly, which is neither a warning nor a failed check', async () => {
+    const typo = await command(['doctor', '--jsn'], { env });
+    expect(typo.code).to.equal(3);
+    expect(typo.stderr).to.include("unknown option '--jsn'");
+
+    class ClosedTerminal extends RecordedTerminal {
+      override readonly print = (): never => {
+        throw new Error('nobody reads this any more');
+      };
+    }
+    const terminal = new ClosedTerminal({ env });
+    expect(await terminal.run('doctor')).to.equal(3);
+    expect(terminal.stderr).to.equal('nobody reads this any more\n');
+    expect((await command(['doctor', '--help'])).stdout).to.match(/^Exit codes: .* 2 if a check failed,\n3 if /m);
   });
 
   it('names a missing index, a differing one and a foreign one, with a remedy', async () => {

@@ -10,7 +10,8 @@ Checks the versions, the replica set, the indexes, the clocks, the sealing keys,
 what is due. It changes nothing, and asks each upstream for its models once. MONGODB_URI alone is enough; the checks of what is
 not set are skipped. Without MONGODB_URI, it takes the embedded database found through DATA_DIR while its gateway runs.
 
-Exit codes: 0 if everything is ok, 1 if there are only warnings, 2 if a check failed.
+Exit codes: 0 if everything is ok, 1 if there are only warnings, 2 if a check failed,
+3 if the command was typed wrongly or ended unexpectedly, so that nothing is known.
 
 Examples:
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway doctor

@@ -1,5 +1,8 @@
-/** The exit code: 1 where it was refused or failed, 2 where the command was typed wrongly. `doctor`: 1 for warnings, 2 for a failed check. */
-export type FailureCode = 1 | 2;
+/**
+ * The exit code: 1 where it was refused or failed, 2 where the command was typed wrongly. `doctor`: 1 for warnings, 2 for a failed
+ * check, 3 where it was typed wrongly or could not check.
+ */
+export type FailureCode = 1 | 2 | 3;
 
 /** Ends a command with a message for its user, and an exit code. */
 export class CommandFailure extends Error {
