@@ -1,7 +1,7 @@
 import { CopyButton } from './inputs/copy.tsx';
 
 /** JSON with line breaks; anything else as it is. */
-function laidOut(text: string): string {
+function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
@@ -28,7 +28,7 @@ export function Code({ title, text, empty = 'Nothing' }: Props) {
         <p class="muted code-empty">{empty}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-        <pre tabIndex={0}>{laidOut(text)}</pre>
+        <pre tabIndex={0}>{prettyJson(text)}</pre>
       )}
     </section>
   );

@@ -4,7 +4,7 @@ import { Empty, Loaded } from '../elements/states.tsx';
 import { Table } from '../elements/table.tsx';
 import { useApi, useSession } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
-import { foundAddress, kindOf } from './found.ts';
+import { resultAddress, typeName } from './search-result.ts';
 
 /** What has an id, whosever it is; opened at once where it is only one thing. */
 export function FindView({ id }: { id: string }) {
@@ -12,7 +12,7 @@ export function FindView({ id }: { id: string }) {
   const session = useSession();
   const query = useQuery((signal) => api.searchIds(id, { signal }), { key: id });
   const [found, ...others] = query.data?.data ?? [];
-  const only = found && others.length === 0 ? foundAddress(found, session) : undefined;
+  const only = found && others.length === 0 ? resultAddress(found, session) : undefined;
   useEffect(() => {
     // going back leads to where the search began
     if (only) window.location.replace(only);
@@ -35,8 +35,8 @@ export function FindView({ id }: { id: string }) {
                     scopes: true,
                     class: 'cell-main',
                     cell: (row) => (
-                      <a class="row-link" href={foundAddress(row, session)}>
-                        {kindOf(row.type) ?? row.type}
+                      <a class="row-link" href={resultAddress(row, session)}>
+                        {typeName(row.type) ?? row.type}
                       </a>
                     ),
                   },

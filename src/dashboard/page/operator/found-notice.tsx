@@ -1,11 +1,11 @@
 import { Time } from '../elements/time.tsx';
 import type { Route } from '../routing/route.ts';
-import { kindOf } from './found.ts';
+import { typeName } from './search-result.ts';
 
 /** What a search by id found in this account. */
 export function FoundNotice({ route: { query } }: { route: Route }) {
   const { found = '', id, at = '' } = query;
-  const kind = kindOf(found);
+  const kind = typeName(found);
   if (!kind || !id) return null;
   return (
     <div class="notice">

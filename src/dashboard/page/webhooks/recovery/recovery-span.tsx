@@ -9,7 +9,7 @@ const spans = [
 ] as const;
 
 /** A choice of the last so many hours, or of two moments in the reader's zone. */
-export interface Span {
+export interface TimeSpan {
   /** 0 where `from` and `until` say it. */
   readonly hours: number;
   /** As the browser writes local times; `''` where none is given. */
@@ -20,20 +20,20 @@ export interface Span {
 const toIso = (local: string) => new Date(local).toISOString();
 
 /** What the API is asked for. A custom span has at least its start. */
-export function toPeriod({ hours, from, until }: Span, now = Date.now()): { since: string; until?: string } {
+export function toPeriod({ hours, from, until }: TimeSpan, now = Date.now()): { since: string; until?: string } {
   if (hours > 0) return { since: new Date(now - hours * 3_600_000).toISOString() };
   return { since: toIso(from), ...(until && { until: toIso(until) }) };
 }
 
 /** The span of a form, the last day at first. */
-export function useSpan(): [span: Span, change: (change: Partial<Span>) => void] {
-  const [span, setSpan] = useState<Span>({ hours: 24, from: '', until: '' });
+export function useSpan(): [span: TimeSpan, change: (change: Partial<TimeSpan>) => void] {
+  const [span, setSpan] = useState<TimeSpan>({ hours: 24, from: '', until: '' });
   return [span, (change) => setSpan({ ...span, ...change })];
 }
 
 interface Props {
-  readonly span: Span;
-  readonly onChange: (change: Partial<Span>) => void;
+  readonly span: TimeSpan;
+  readonly onChange: (change: Partial<TimeSpan>) => void;
 }
 
 export function SpanFields({ span, onChange }: Props) {

@@ -16,12 +16,12 @@ const kinds: Readonly<Record<SearchResult['type'], string>> = {
 };
 
 /** What a type of found things is called; `undefined` for a text that is no such type. */
-export function kindOf(type: string): string | undefined {
+export function typeName(type: string): string | undefined {
   return Object.hasOwn(kinds, type) ? kinds[type as SearchResult['type']] : undefined;
 }
 
 /** Where something is shown: in its own view if it belongs to this session's account, else with its account. */
-export function foundAddress(found: SearchResult, { user_id, scopes }: Session): string {
+export function resultAddress(found: SearchResult, { user_id, scopes }: Session): string {
   const { type, id, created_at } = found;
   if (type === 'account') return href(['accounts', id]);
   const own = found.user_id === user_id ? addressOf(id) : undefined;
