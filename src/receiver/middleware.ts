@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RawBody } from '../deliveries/send/signature.ts';
 import type { WebhookEvent } from './event.ts';
 import { rawBodyOf } from './raw-body.ts';
-import { Refusal } from './refusal.ts';
+import { ReceiverError } from './receiver-error.ts';
 import { checkStandardWebhook } from './standard-webhook.ts';
 import { verifySignature } from './verify.ts';
 
@@ -60,7 +60,7 @@ function parse<Event>(rawBody: RawBody): Event {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new Refusal(400, 'the body is not JSON', { cause });
+    throw new ReceiverError(400, 'the body is not JSON', { cause });
   }
 }
 
@@ -93,7 +93,7 @@ export function webhookReceiver<
   async function verifiedEvent(req: Request): Promise<Event> {
     const rawBody = await rawBodyOf(req, maxBytes);
     if (!verifySignature(rawBody, req.headers, secrets)) {
-      throw new Refusal(401, 'the signature is invalid');
+      throw new ReceiverError(401, 'the signature is invalid');
     }
     checkStandardWebhook(req.headers, rawBody, { secrets, tolerance, required, now: Date.now() });
     return parse(rawBody);
@@ -104,7 +104,7 @@ export function webhookReceiver<
       await onEvent(await verifiedEvent(req), req);
       send(res, 200, { received: true });
     } catch (error) {
-      const { status, message } = error instanceof Refusal ? error : new Refusal(500, 'the handler failed');
+      const { status, message } = error instanceof ReceiverError ? error : new ReceiverError(500, 'the handler failed');
       if (status >= 500) onError(error, req);
       send(res, status, { error: message });
     }

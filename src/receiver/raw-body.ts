@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import getRawBody from 'raw-body';
 import type { RawBody } from '../deliveries/send/signature.ts';
-import { Refusal } from './refusal.ts';
+import { ReceiverError } from './receiver-error.ts';
 
 /** Where the gateway's `keepRawBody` leaves the bytes; registered, so that it is the same in every copy of the package. */
 const kept = Symbol.for('express-model-gateway.rawBody');
@@ -29,19 +29,19 @@ async function read(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   } catch (cause) {
     const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
     throw tooLarge
-      ? new Refusal(413, `the body is larger than ${maxBytes} bytes`, { cause })
-      : new Refusal(400, 'the body did not arrive whole', { cause });
+      ? new ReceiverError(413, `the body is larger than ${maxBytes} bytes`, { cause })
+      : new ReceiverError(400, 'the body did not arrive whole', { cause });
   }
 }
 
 /**
  * The body exactly as it came: what a parser before us kept of it, or else read from the request.
- * @throws Refusal 500 when another parser has read it and kept nothing, 413 when it is longer than `maxBytes`
+ * @throws ReceiverError 500 when another parser has read it and kept nothing, 413 when it is longer than `maxBytes`
  */
 export async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBody> {
   const received = req as Received;
   const found = [received[kept], received.rawBody, received.body].find(isRaw);
   if (found !== undefined) return found;
-  if (req.readableDidRead) throw new Refusal(500, bodyIsGone);
+  if (req.readableDidRead) throw new ReceiverError(500, bodyIsGone);
   return read(req, maxBytes);
 }

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type RawBody, standardWebhookSignature } from '../deliveries/send/signature.ts';
-import { Refusal } from './refusal.ts';
+import { ReceiverError } from './receiver-error.ts';
 import { sameSignature } from './verify.ts';
 
 /** What the Standard Webhooks headers of a delivery are checked against. */
@@ -18,7 +18,7 @@ const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
 
 /**
  * Checks `webhook-signature` and the timestamp that it signs. A delivery that has one of the headers must have all three.
- * @throws Refusal 401
+ * @throws ReceiverError 401
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (1.0.0, Verifying webhook authenticity)
  */
 export function checkStandardWebhook(
@@ -28,18 +28,18 @@ export function checkStandardWebhook(
 ): void {
   const missing = names.filter((name) => !headers[name]);
   if (missing.length === names.length && !rules.required) return;
-  if (missing.length > 0) throw new Refusal(401, `the delivery has no ${missing.join(', ')}`);
+  if (missing.length > 0) throw new ReceiverError(401, `the delivery has no ${missing.join(', ')}`);
   const [id, timestamp, signatures] = names.map((name) => String(headers[name])) as [string, string, string];
-  if (!/^\d{1,15}$/.test(timestamp)) throw new Refusal(401, 'webhook-timestamp is not a number of seconds');
+  if (!/^\d{1,15}$/.test(timestamp)) throw new ReceiverError(401, 'webhook-timestamp is not a number of seconds');
   const given = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
   const expected = rules.secrets.map((secret) => standardWebhookSignature(id, timestamp, rawBody, secret));
   if (!expected.some((signature) => given.some((received) => sameSignature(received, signature)))) {
-    throw new Refusal(401, 'the signature in webhook-signature is invalid');
+    throw new ReceiverError(401, 'the signature in webhook-signature is invalid');
   }
   // judged last: before its signature is verified a timestamp means nothing
   const age = rules.now / 1_000 - Number(timestamp);
   if (Math.abs(age) > rules.tolerance) {
     const where = age > 0 ? 'in the past' : 'in the future';
-    throw new Refusal(401, `webhook-timestamp is more than ${rules.tolerance} seconds ${where}`);
+    throw new ReceiverError(401, `webhook-timestamp is more than ${rules.tolerance} seconds ${where}`);
   }
 }
