@@ -47,15 +47,15 @@ const arrows = {
   'proxy/ownership': `${base} http/operation.ts http/principal.ts http/body/json outbound proxy/request proxy/routing
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
-    proxy/endpoint.ts proxy/held-bytes.ts`,
+    proxy/endpoint.ts proxy/byte-buffer.ts`,
   'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts proxy/observer.ts`,
+    proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
   'proxy/stored': `${base} tracing fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-    proxy/held-bytes.ts`,
+    proxy/byte-buffer.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
 
@@ -85,16 +85,16 @@ const arrows = {
   'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/rate-limit
     webhooks/health/recorded-attempt.ts
     deliveries/model.ts`,
-  'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
+  'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/pending-work.ts`,
   'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
   'deliveries/fan-out': `${base} tracing mongo events events/store deliveries/attempt deliveries/model.ts`,
   'deliveries/worker': `${base} mongo events events/store
     deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
   'deliveries/lists': `${domain} events events/store deliveries/send deliveries/attempt
-    deliveries/fan-out deliveries/background.ts deliveries/model.ts`,
+    deliveries/fan-out deliveries/pending-work.ts deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
     deliveries/send deliveries/rate-limit deliveries/attempt deliveries/fan-out
-    deliveries/lists deliveries/background.ts deliveries/model.ts`,
+    deliveries/lists deliveries/pending-work.ts deliveries/model.ts`,
   'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
   deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/lists
     deliveries/fan-out deliveries/worker deliveries/redeliver`,

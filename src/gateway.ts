@@ -1,4 +1,4 @@
-import { hostDeliveries } from './deliveries/lists/host-deliveries.ts';
+import { deliveriesForHosts } from './deliveries/lists/deliveries-for-hosts.ts';
 import { createClose } from './gateway/close.ts';
 import { everyIndex } from './gateway/collections.ts';
 import { createGaugeReadings } from './gateway/gauge-readings.ts';
@@ -96,7 +96,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     ...(budgets && { budgets: withDatabase(access, { get: budgets.get, set: budgets.set }) }),
     limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
-    deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),
+    deliveries: withDatabase(access, { ...deliveriesForHosts(deliveries.history) }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
     admin: withDatabase(access, { ...admin, ...processes }),
     async start() {

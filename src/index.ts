@@ -7,7 +7,7 @@ export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './admin
 export type { SearchResult, SearchResultType } from './admin/search.ts';
 export type { Budget, BudgetUsage } from './budgets.ts';
 export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
-export type { Delivery } from './deliveries/lists/host-deliveries.ts';
+export type { Delivery } from './deliveries/lists/deliveries-for-hosts.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
 export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';

@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { AccountTurns } from '../fairness/account-turns.ts';
-import { longestWait } from '../mongo/connection/availability.ts';
+import { longestDatabaseWait } from '../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
 import { TimeoutError } from '../mongo/with-timeout.ts';
 import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
@@ -22,7 +22,7 @@ export function createInTurn(): InTurn {
   return (userId, work) => {
     const askedAt = performance.now();
     return turns.run(userId, async () => {
-      const left = longestWait - (performance.now() - askedAt);
+      const left = longestDatabaseWait - (performance.now() - askedAt);
       if (left < leastLeft) throw new TimeoutError('others wrote the balance for too long');
       return work(left);
     });

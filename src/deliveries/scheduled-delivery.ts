@@ -11,14 +11,14 @@ import { type Claims, createClaims } from './attempt/claims/claims.ts';
 import { createLeaseRenewal, type LeaseRenewal } from './attempt/claims/lease-renewal.ts';
 import { readTarget, type TargetLookUp } from './attempt/delivery-target.ts';
 import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
-import type { Background } from './background.ts';
 import { createFanOut, type FanOut } from './fan-out/fan-out.ts';
 import type { FanOutObserver } from './fan-out/fan-out-observer.ts';
 import { createFirstWrites, type FirstWrites } from './fan-out/first-writes.ts';
 import { createHeldEvents } from './fan-out/held-events.ts';
 import type { Jobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
-import type { RateLimits } from './rate-limit/rate-limits.ts';
+import type { PendingWork } from './pending-work.ts';
+import type { SendRates } from './rate-limit/send-rates.ts';
 import { createRetention } from './retention.ts';
 import type { Send } from './send/send.ts';
 import { createClaimableAttempts } from './worker/claimable-attempts.ts';
@@ -34,7 +34,7 @@ export interface ScheduledDeliveryDeps extends AttemptListeners {
   readonly settleSubscribers: SettleSubscribers;
   /** Reads a webhook with its opened secrets. */
   readonly forDelivery: TargetLookUp;
-  readonly rateLimits: RateLimits;
+  readonly sendRates: SendRates;
   readonly options: Pick<
     ResolvedOptions,
     | 'retryDelays'
@@ -56,7 +56,7 @@ export interface ScheduledDeliveryDeps extends AttemptListeners {
   readonly send: Send;
   readonly take: ClaimEvents;
   readonly jobs: Jobs;
-  readonly background: Background;
+  readonly pendingWork: PendingWork;
   /** @default none */
   readonly fanOutObserver?: FanOutObserver;
   /** Called after each sweep. @default nobody is */
@@ -93,7 +93,7 @@ function createAttemptClaims(deps: ScheduledDeliveryDeps): AttemptClaims {
 
 /** Joins the parts that take an event from its fan-out to the last retry. */
 export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledDelivery {
-  const { deliveries, events, outbox, settleSubscribers, forDelivery, lease, send, take, jobs, background } = deps;
+  const { deliveries, events, outbox, settleSubscribers, forDelivery, lease, send, take, jobs, pendingWork } = deps;
   const { options, userAgent, retention, closed } = deps;
   const { retryDelays, logger } = options;
   const { claims, leases, firstWrites } = createAttemptClaims(deps);
@@ -114,7 +114,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     receiver: (webhookId, event) => readTarget(forDelivery, webhookId, event),
     enqueue: (refs) => worker.enqueue(refs),
     wake: () => worker.onEvent(),
-    later: background.add,
+    later: pendingWork.add,
     ...(deps.fanOutObserver && { fanOutObserver: deps.fanOutObserver }),
     logger,
   });
@@ -123,10 +123,10 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     leases,
     send,
     forDelivery,
-    rateLimits: deps.rateLimits,
+    sendRates: deps.sendRates,
     body: outbox.body,
     retryDelays,
-    schedule: (ref, wait) => background.add(jobs.schedule(ref, wait)),
+    schedule: (ref, wait) => pendingWork.add(jobs.schedule(ref, wait)),
     scheduleWaiting: (ref) => jobs.scheduleWaiting([ref]),
     userAgent,
     logger,

@@ -7,17 +7,17 @@ import { createClaimEvents } from '../events/store/claim-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { AttemptListeners } from './attempt/attempt-listener.ts';
-import { createBackground } from './background.ts';
 import { type BacklogSize, readBacklogSize, readOldestDue, readScheduled } from './backlog-size.ts';
 import { createJobs } from './jobs/jobs.ts';
 import type { DeliveryContext } from './lists/body.ts';
 import type { ShownDelivery } from './lists/delivery-page.ts';
+import { createDerivedDeliveries } from './lists/derived-deliveries.ts';
 import { createEventStatuses } from './lists/event-statuses.ts';
 import { createDeliveryHistory, type DeliveryHistory } from './lists/history.ts';
-import { createUnstored } from './lists/unstored.ts';
+import { createPendingWork } from './pending-work.ts';
 import type { SendRateModel } from './rate-limit/model.ts';
 import { createTakePermit } from './rate-limit/permits.ts';
-import { createRateLimits } from './rate-limit/rate-limits.ts';
+import { createSendRates } from './rate-limit/send-rates.ts';
 import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
 import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
 import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled-delivery.ts';
@@ -29,7 +29,7 @@ import type { Worker } from './worker/worker.ts';
 const lease = 4_500;
 /** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;
-/** How long closing waits for work in the background. Milliseconds. */
+/** How long closing waits for pending work. Milliseconds. */
 const backgroundWait = 1_000;
 
 type Inherited =
@@ -99,7 +99,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const { retryDelays, logger } = options;
   const owner = newId('wrk', Date.now());
   const clients = createDeliveryClients(deps.clients);
-  const background = createBackground();
+  const pendingWork = createPendingWork();
   const closed = new AbortController();
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
@@ -113,27 +113,27 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const { send, hasEnded } = createAttemptWait(
     createSend(clients, options.attemptTimeout, options.tracing?.propagateToReceivers),
   );
-  const unstored = createUnstored(deliveries, events, retryDelays);
-  const history = createDeliveryHistory(deliveries, unstored);
-  const rateLimits = createRateLimits({
+  const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
+  const history = createDeliveryHistory(deliveries, derivedDeliveries);
+  const sendRates = createSendRates({
     takePermit: createTakePermit(deps.sendRates),
     onLimited: (webhook, pause) => worker.onLimited(webhook, pause),
   });
   const shared = {
     ...deps,
-    rateLimits,
+    sendRates,
     owner,
     lease,
     renewInterval,
     retention: options.retentionDays * 86_400_000,
     send,
     take: createClaimEvents(events, deps.clock),
-    background,
+    pendingWork,
     onAttempt,
     onFailed,
     onEnded,
     // the delivery needs no job any more
-    onDelivered: (deliveryId: string) => background.add(jobs.remove({ deliveryId })),
+    onDelivered: (deliveryId: string) => pendingWork.add(jobs.remove({ deliveryId })),
     closed: closed.signal,
   };
   const { fanOut, attempts, worker } = createScheduledDelivery({ ...shared, jobs });
@@ -145,14 +145,14 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     attempts,
     fanOut,
     history,
-    unstored,
+    derivedDeliveries,
   });
 
   async function close(): Promise<void> {
     try {
       await worker.close();
     } finally {
-      await Promise.race([background.done(), sleep(backgroundWait, undefined, { ref: false })]);
+      await Promise.race([pendingWork.done(), sleep(backgroundWait, undefined, { ref: false })]);
       closed.abort();
       await clients.close();
     }

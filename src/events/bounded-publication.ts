@@ -5,12 +5,12 @@ import { TimeoutError } from '../mongo/with-timeout.ts';
 import type { NewEvent } from './store/stored-event.ts';
 
 /** How long a publication waits for the database: less than a request may take, so that its response tells the result. Milliseconds. */
-const longestWait = 3_500;
+const longestPublication = 3_500;
 /**
  * How long it may wait until its write starts, so that as much time is left for the answer. If writes started for publications
  * whose time is nearly over, a database that was too slow for a moment would answer every later one too late. Milliseconds.
  */
-const longestTurn = longestWait / 2;
+const longestTurn = longestPublication / 2;
 
 /** The state of one publication. */
 export interface Storing {
@@ -53,7 +53,7 @@ export async function boundPublication<T>(
   const storing: Storing = { until, event: undefined, isGivenUp: false };
   const published = publish(storing);
   try {
-    return await (database?.bound(published, longestWait) ?? published);
+    return await (database?.bound(published, longestPublication) ?? published);
   } catch (error) {
     storing.isGivenUp = storing.event === undefined;
     if (!isUnavailable(error)) throw error;

@@ -5,13 +5,13 @@ import type { Principal } from './principal.ts';
 import type { ClientDisconnect } from './request/client-disconnect.ts';
 
 /** Where a value stands in the bytes: `start` inclusive, `end` exclusive. */
-export interface Span {
+export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
 /** Where a field of a JSON body stands, and what is in it. */
-export interface FieldSpan extends Span {
+export interface FieldRange extends ByteRange {
   /** How many numbers its value has: 1 for a number itself, and otherwise those within it. */
   readonly numbers: number;
 }
@@ -66,7 +66,7 @@ export interface ApiRequest<Op = Description> {
   /** The body exactly as it came; empty where there is none, and once it has been released. */
   readonly rawBody: Buffer;
   /** Where in it the values of described fields stand, by path, for JSON that is relayed: `stream_options.include_usage`. */
-  readonly fields: ReadonlyMap<string, FieldSpan>;
+  readonly fields: ReadonlyMap<string, FieldRange>;
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
   /**

@@ -6,7 +6,7 @@ import { isStorable } from '../storable.ts';
 import type { ApiKeyInput } from './api-key.ts';
 
 const nameLimit = 100;
-const modelLimit = 100;
+const maxModels = 100;
 /** The longest name of a model. Characters. */
 const modelNameLimit = 256;
 
@@ -23,8 +23,8 @@ function checkScopes(scopes: readonly Scope[]): void {
 }
 
 function checkModels(models: readonly string[]): void {
-  if (!Array.isArray(models) || models.length === 0 || models.length > modelLimit) {
-    refuse('invalid_value', 'models', `must be a list of 1 to ${modelLimit} models`);
+  if (!Array.isArray(models) || models.length === 0 || models.length > maxModels) {
+    refuse('invalid_value', 'models', `must be a list of 1 to ${maxModels} models`);
   }
   models.forEach((model, i) => {
     if (!isName(model, modelNameLimit) || model === '') {

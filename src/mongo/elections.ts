@@ -34,6 +34,6 @@ export function latestElection(connection: Connection): Election {
  * @param readSince the latest election before the read
  * @param writtenIn the election in the write's answer
  */
-export function isProven(readSince: Election, writtenIn: Election): boolean {
+export function provesComplete(readSince: Election, writtenIn: Election): boolean {
   return readSince !== 'unknown' && readSince === writtenIn;
 }

@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { longestWait } from './connection/availability.ts';
+import { longestDatabaseWait } from './connection/availability.ts';
 
 /**
  * Runs writes as one transaction; without a session if the database has no transactions. Rolls back if it takes longer than
@@ -15,5 +15,5 @@ export type RunInTransaction = <T>(
  * try.
  */
 export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
-  return (fn, within = longestWait) => transaction(fn, within);
+  return (fn, within = longestDatabaseWait) => transaction(fn, within);
 }

@@ -5,7 +5,7 @@ import { jobIndexes } from '../../src/deliveries/jobs/indexes.ts';
 import { eventState } from '../../src/deliveries/lists/event-statuses.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
-import type { RateLimits } from '../../src/deliveries/rate-limit/rate-limits.ts';
+import type { SendRates } from '../../src/deliveries/rate-limit/send-rates.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
@@ -175,6 +175,6 @@ export async function startDeliveryServices(
 export type DeliveryServices = Awaited<ReturnType<typeof startDeliveryServices>>;
 
 /** For parts that are tested without a webhook that has a limit. */
-export const noRateLimits: RateLimits = { admit: async () => 0, wait: async () => {} };
+export const noRateLimits: SendRates = { admit: async () => 0, wait: async () => {} };
 
 export const ended = (delivery: DeliveryDocument) => delivery.state !== 'pending';

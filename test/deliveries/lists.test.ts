@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { DeliveryPage } from '../../src/deliveries/lists/delivery-page.ts';
+import { createDerivedDeliveries } from '../../src/deliveries/lists/derived-deliveries.ts';
 import { createEventStatuses } from '../../src/deliveries/lists/event-statuses.ts';
 import { createDeliveryHistory } from '../../src/deliveries/lists/history.ts';
 import { createPresentTypes, queriesFor } from '../../src/deliveries/lists/page-queries.ts';
-import { createUnstored } from '../../src/deliveries/lists/unstored.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
@@ -103,7 +103,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
         eventModel.collection.insertMany(batch.map(({ event }) => event) as never[], options),
       ]);
     }
-    history = createDeliveryHistory(deliveries, createUnstored(deliveries, eventModel, []));
+    history = createDeliveryHistory(deliveries, createDerivedDeliveries(deliveries, eventModel, []));
     events = createEventHistory(eventModel, createEventStatuses(deliveries, eventModel));
   });
   after(() => database.drop());

@@ -34,7 +34,7 @@ const lateAfter = 2_000;
 /** How long an unused allowance stays in memory. Milliseconds. */
 const idleTime = 600_000;
 /** The longest that a call waits for a renewal. Milliseconds. */
-const longestWait = 2_000;
+const longestRenewalWait = 2_000;
 /** The longest that each step of a renewal waits for the database. Milliseconds. */
 const longestStep = 2_000;
 /** A renewal that takes longer means that the database is in trouble. Milliseconds. */
@@ -118,7 +118,7 @@ export class LeasedAllowance {
   /** The same, but rejects if there is no renewal in time and this process knows of nothing that the account has left. */
   async renew(): Promise<void> {
     try {
-      await withTimeout(this.#start(), longestWait);
+      await withTimeout(this.#start(), longestRenewalWait);
     } catch (error) {
       // while the database is unavailable, this process keeps what is left of its lease
       if (this.allowance.isEmpty) throw error;

@@ -2,7 +2,7 @@ import { createPeriodic } from '../../mongo/periodic.ts';
 import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageModel } from './model.ts';
-import { type CountedRecord, modelLimit } from './sums.ts';
+import { type CountedRecord, modelNameLimit } from './sums.ts';
 import { UsageWriter } from './usage-writer.ts';
 import { createWriteOnce, createWriteUsage } from './write-batch.ts';
 
@@ -74,7 +74,9 @@ function createBacklogLog(logger: Logger): BacklogLog {
 /** The record, with the name of its model cut to the limit: callers choose it. */
 function withinLimit<T extends { readonly model: string | null }>(record: T): T {
   const { model } = record;
-  return model !== null && model.length > modelLimit ? { ...record, model: model.slice(0, modelLimit) } : record;
+  return model !== null && model.length > modelNameLimit
+    ? { ...record, model: model.slice(0, modelNameLimit) }
+    : record;
 }
 
 export function createUsageService(deps: UsageServiceDeps): UsageService {

@@ -40,10 +40,10 @@ export type PeriodAddition = Addition<PeriodKey>;
 export type KeyTotalAddition = Addition<KeyTotalKey>;
 
 /** The longest name of a model that is stored; callers choose it. Characters. */
-export const modelLimit = 256;
+export const modelNameLimit = 256;
 
 function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
-  const counted = model === null ? null : model.slice(0, modelLimit);
+  const counted = model === null ? null : model.slice(0, modelNameLimit);
   return { _id: JSON.stringify([userId, day, counted, keyId]), userId, day, model: counted, keyId };
 }
 

@@ -4,7 +4,7 @@ import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 
 type ClosedFields = Omit<UsageDocument, '_id'>;
-type Operation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
+type BulkOperation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
 /** What has to be written of one call. */
 export type UsageWrite =
@@ -13,7 +13,7 @@ export type UsageWrite =
   | { readonly kind: 'dropped' };
 
 /** Entries of calls, by the ids of their records. */
-export type Batch = ReadonlyMap<string, UsageWrite>;
+export type UsageBatch = ReadonlyMap<string, UsageWrite>;
 
 /** The record of an ended call, as it is stored. */
 export type ClosedDocument = ReturnType<typeof toClosedDocument>;
@@ -22,7 +22,7 @@ export type ClosedDocument = ReturnType<typeof toClosedDocument>;
  * Writes a batch. Entries in `unsure` may be written already, so they are written in a way that does no harm the second time.
  * @returns the closed records that are in the database now, and certainly not counted yet
  */
-export type WriteUsage = (batch: Batch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
+export type WriteUsage = (batch: UsageBatch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
 
 function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
   const unknown = {
@@ -93,7 +93,7 @@ function closing({ id: _, ...record }: UsageRecord): object[] {
   return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
 }
 
-function toRepeatable(id: string, entry: UsageWrite): Operation {
+function toRepeatable(id: string, entry: UsageWrite): BulkOperation {
   const filter = { _id: id };
   switch (entry.kind) {
     case 'open':
@@ -125,7 +125,7 @@ export function createWriteUsage(usage: UsageModel): WriteUsage {
     const opened: UsageDocument[] = [];
     const ended: ClosedDocument[] = [];
     const ending: UsageRecord[] = [];
-    const others: Operation[] = [];
+    const others: BulkOperation[] = [];
     for (const [id, entry] of batch) {
       if (unsure.has(id) || entry.kind === 'dropped') others.push(toRepeatable(id, entry));
       else if (entry.kind === 'open') opened.push(toOpenDocument(entry.usage));

@@ -11,7 +11,7 @@ export interface AttemptRef extends WebhookRef {
 }
 
 /** Reads the bytes of an event; `null` if it is confirmed to be gone. */
-export type ReadBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
+export type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
 
 /** The reference that a job stores: jobs of earlier versions do not name the account. */
 export type ScheduledRef = Omit<AttemptRef, 'userId'> & Partial<Pick<AttemptRef, 'userId'>>;

@@ -1,5 +1,5 @@
-import type { RateLimits } from '../rate-limit/rate-limits.ts';
-import { type AttemptRef, type ReadBody, refOf } from './attempt-ref.ts';
+import type { SendRates } from '../rate-limit/send-rates.ts';
+import { type AttemptRef, type ReadEventBody, refOf } from './attempt-ref.ts';
 import type { Claim } from './claims/claim.ts';
 import type { LeaseRenewal } from './claims/lease-renewal.ts';
 import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } from './delivery-target.ts';
@@ -12,9 +12,9 @@ export const startLimit = 4;
 export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'finisher'> {
   readonly leases: LeaseRenewal;
   readonly forDelivery: TargetLookUp;
-  readonly rateLimits: RateLimits;
+  readonly sendRates: SendRates;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
-  readonly body: ReadBody;
+  readonly body: ReadEventBody;
 }
 
 /** A first attempt that is made before its delivery is stored. */
@@ -59,7 +59,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       const reason = reasonToCancel(delivery, receiver);
       if (reason) return finisher.cancel(claim, reason);
       if (receiver.rateLimit !== undefined) {
-        const wait = await deps.rateLimits.admit({ ...refOf(delivery), rateLimit: receiver.rateLimit });
+        const wait = await deps.sendRates.admit({ ...refOf(delivery), rateLimit: receiver.rateLimit });
         if (wait > 0) return finisher.delay(claim, wait);
       }
       return readyAttempt(claim, receiver, body);

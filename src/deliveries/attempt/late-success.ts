@@ -1,7 +1,7 @@
 import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { AttemptRecord, DeliveryModel } from '../model.ts';
-import { recordOf } from './claims/claim.ts';
+import { attemptRecordOf } from './claims/claim.ts';
 import type { Claims } from './claims/claims.ts';
 
 export interface LateSuccessDeps {
@@ -73,7 +73,7 @@ export function withLateSuccess(
     async finish(claim, result, next) {
       if (await claims.finish(claim, result, next)) return true;
       const { _id: deliveryId } = claim.delivery;
-      const isRecorded = await recordLate(deliveryId, recordOf(claim, result));
+      const isRecorded = await recordLate(deliveryId, attemptRecordOf(claim, result));
       if (isRecorded && result.code === undefined) onDelivered(deliveryId);
       return isRecorded;
     },

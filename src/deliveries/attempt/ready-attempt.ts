@@ -1,10 +1,10 @@
 import type { Send } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
 import type { Claim } from './claims/claim.ts';
+import { type DeliveryRequestDeps, toDeliveryRequest } from './delivery-request.ts';
 import type { DeliveryTarget } from './delivery-target.ts';
 import type { AttemptFinisher } from './finish-attempt.ts';
 import { toAttemptResult } from './outcome.ts';
-import { type OutgoingDeps, toOutgoing } from './outgoing.ts';
 
 /** A claimed attempt that is ready to be sent. */
 export interface ReadyAttempt {
@@ -17,7 +17,7 @@ export interface ReadyAttempt {
 /** Claims an attempt and reads its webhook and body; `null` if there is nothing to send. Never rejects. */
 export type Prepare = (ref: AttemptRef) => Promise<ReadyAttempt | null>;
 
-export interface ReadyAttemptDeps extends OutgoingDeps {
+export interface ReadyAttemptDeps extends DeliveryRequestDeps {
   readonly send: Send;
   readonly finisher: AttemptFinisher;
   /** Keeps a job for an attempt that was given back and waits for a place again. */
@@ -31,7 +31,7 @@ export function createReadyAttempt(
   const { finisher } = deps;
 
   return function readyAttempt(claim, receiver, body) {
-    const post = async () => toAttemptResult(await deps.send(toOutgoing(claim, receiver, body, deps)));
+    const post = async () => toAttemptResult(await deps.send(toDeliveryRequest(claim, receiver, body, deps)));
 
     return {
       async send() {

@@ -7,7 +7,7 @@ import type { FanOut } from './fan-out.ts';
 import type { HeldEvents } from './held-events.ts';
 
 /** After this time without room, some events are taken anyway: otherwise publications here might keep all room. Milliseconds. */
-const longestWait = 1_000;
+const longestWithoutRoom = 1_000;
 /** First attempts of the events that are taken then. They are stored, and workers share them among accounts when they claim them. */
 const maxWithoutRoom = 1_000;
 /** More first attempts than publications leave room for now and then. */
@@ -60,7 +60,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
     const attempts = deps.wanted();
     const bytes = Math.max(heldEvents.room, 0);
     if (attempts >= enough && bytes > 0) return { attempts, bytes };
-    if (performance.now() - tookAt > longestWait) return { attempts: maxWithoutRoom, bytes };
+    if (performance.now() - tookAt > longestWithoutRoom) return { attempts: maxWithoutRoom, bytes };
     return { attempts: bytes > 0 ? attempts : 0, bytes };
   }
 

@@ -54,7 +54,7 @@ export interface FanOut extends FanOuts {
   /** The same, but stores every delivery for any worker to claim. */
   store(leased: HeldEvent): Promise<void>;
   /** The same, but the caller makes the first attempts. */
-  handTo(leased: HeldEvent, make: (first: FirstAttempt) => void): Promise<void>;
+  startWith(leased: HeldEvent, make: (first: FirstAttempt) => void): Promise<void>;
 }
 
 /**
@@ -136,7 +136,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     wake: deps.wake,
     fanOut: (held) => start(held, noReceivers),
     store: (held) => start(held, noReceivers, noFirstAttempts),
-    handTo(held, make) {
+    startWith(held, make) {
       const handOver = (first: FirstAttempt) => {
         make(first);
         return true;

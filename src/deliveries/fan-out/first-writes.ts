@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { type DatabaseClock, timeSince } from '../../mongo/clock.ts';
-import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claims/claim.ts';
+import { type AttemptResult, attemptRecordOf, type Claim, type Next } from '../attempt/claims/claim.ts';
 import type { Claims, ClaimsDeps } from '../attempt/claims/claims.ts';
 import type { LeaseRenewal } from '../attempt/claims/lease-renewal.ts';
 import type { DeliveryDocument } from '../model.ts';
@@ -44,7 +44,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
 
   async function insertOutcome(claim: Claim, result: AttemptResult, next: Next): Promise<boolean> {
     const { delivery } = claim;
-    const attempts = [recordOf(claim, result)];
+    const attempts = [attemptRecordOf(claim, result)];
     // from the same reading of the clock as the start: another reading may be a little earlier
     const endedAt = new Date(claim.startedAt.getTime() + result.durationMs);
     if ('state' in next) return insert(ended(delivery, endedAt, { state: next.state, attempts }));
@@ -55,11 +55,11 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   async function insertClaimed(claim: Claim): Promise<boolean> {
     const { delivery, token, startedAt } = claim;
     // taken before the clock is read: a process that stands still in between holds its lease for less time, not for more
-    const asked = performance.now();
+    const askedAt = performance.now();
     const claimableAt = new Date((await clock.now()).getTime() + lease);
     const isNew = await insert({ ...delivery, lease: { owner, token, startedAt }, claimableAt, starts: 1 });
     // an earlier try may have stored it and lost the answer: renewing the lease tells
-    leases.hold(claim, isNew ? asked + lease : claim.heldUntil);
+    leases.hold(claim, isNew ? askedAt + lease : claim.heldUntil);
     return isNew;
   }
 

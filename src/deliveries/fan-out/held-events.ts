@@ -48,14 +48,14 @@ export function createHeldEvents({ renew, lease, lookInterval = 250, logger }: H
 
   async function renewOld(): Promise<void> {
     // the new lease starts later than this, by the database's clock
-    const asked = performance.now();
-    const old = [...entries.values()].filter(({ heldUntil }) => heldUntil < asked + lease / 2);
+    const askedAt = performance.now();
+    const old = [...entries.values()].filter(({ heldUntil }) => heldUntil < askedAt + lease / 2);
     if (old.length === 0) return;
     await renew(
       old.map(({ event }) => event),
       lease,
     );
-    for (const entry of old) entry.heldUntil = Math.max(entry.heldUntil, asked + lease);
+    for (const entry of old) entry.heldUntil = Math.max(entry.heldUntil, askedAt + lease);
   }
 
   const renewal = createPeriodic({

@@ -1,7 +1,7 @@
 import { createBatcher } from '../../mongo/batcher.ts';
 import { isObjectId, objectId } from '../../mongo/object-id.ts';
 import { failuresIn, isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
-import { createBackground } from '../background.ts';
+import { createPendingWork } from '../pending-work.ts';
 import {
   type AgendaBackend,
   type JobParameters,
@@ -67,13 +67,13 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   const jobs = db.collection(collection, { ignoreUndefined: true });
   const channel = new DueChannel(delays);
   const due = new Map<string, DueJobs>();
-  const background = createBackground();
+  const pendingWork = createPendingWork();
   const locks = new JobLocks(jobs);
   const write = createWrites(jobs);
   let closed = false;
 
   function tracked<T>(work: Promise<T>): Promise<T> {
-    background.add(
+    pendingWork.add(
       work.then(
         () => {},
         () => {},
@@ -129,7 +129,7 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
       closed = true;
       // let Agenda's running calls get to their next step
       await new Promise((resolve) => setImmediate(resolve));
-      await background.done();
+      await pendingWork.done();
       const unused = [...due.values()].flatMap(({ ready }) => ready);
       await locks.unlock([...locks.ids, ...unused.map(({ _id }) => String(_id))]);
     },

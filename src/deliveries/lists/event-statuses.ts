@@ -3,8 +3,8 @@ import type { EventDocument, EventModel } from '../../events/model.ts';
 import { firstId, timeOf } from '../../ids.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { type DeliveryModel, type DeliveryState, deliveryStates } from '../model.ts';
-import { lookBelow, maxSeen } from './look-below.ts';
 import { createPresentTypes } from './page-queries.ts';
+import { maxSeen, readPageBelow } from './read-page-below.ts';
 
 /** Deliveries in the first read for events of a state; each further read has four times as many. */
 const firstCount = 50;
@@ -75,7 +75,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
   /** The newest events whose fan-out is not done. */
   async function lookForUnfinished(userId: string, { type, after, since }: EventStatusPage) {
     const fields = { projection: fannedOutFields, hint: 'userPending' } as const;
-    const { found, time } = await lookBelow(
+    const { found, time } = await readPageBelow(
       (_id, options) =>
         events.find<UnfinishedOne>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
       { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
@@ -100,7 +100,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
       let time = '';
       for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
-        const part = await lookBelow(
+        const part = await readPageBelow(
           (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
           { $gte: since ? firstId('dlv', Math.max(0, since.getTime())) : 'dlv_', $lt: below },
           Math.min(count, maxSeen - seen),

@@ -11,8 +11,8 @@ import {
   type ListedDelivery,
   type ShownDelivery,
 } from './delivery-page.ts';
+import type { DerivedDeliveries } from './derived-deliveries.ts';
 import { createPresentTypes, queriesFor } from './page-queries.ts';
-import type { Unstored } from './unstored.ts';
 
 /** A page of deliveries. */
 export interface DeliveryList {
@@ -73,7 +73,7 @@ const listedFields = {
 
 export function createDeliveryHistory(
   model: DeliveryModel,
-  unstored: Pick<Unstored, 'find' | 'findConfirmed' | 'list'>,
+  derivedDeliveries: Pick<DerivedDeliveries, 'find' | 'findConfirmed' | 'list'>,
 ): DeliveryHistory {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
@@ -86,7 +86,7 @@ export function createDeliveryHistory(
       const { limit = pageLimit } = page;
       // read first: the queries find what is stored in between
       const [{ deliveries: waiting, time }, queries] = await Promise.all([
-        unstored.list(userId, page, idRange(page), limit + 1),
+        derivedDeliveries.list(userId, page, idRange(page), limit + 1),
         queriesFor(userId, page, presentTypes),
       ]);
       const answers = await Promise.all(
@@ -115,9 +115,9 @@ export function createDeliveryHistory(
       const projection = { ...shownFields, attempts: 1 };
       const readStored = () => collection.findOne<ShownDelivery>({ _id: id, userId }, { projection });
       // the second read finds a delivery that is stored in between
-      const read = async () => (await readStored()) ?? (await unstored.find(userId, id)) ?? readStored();
+      const read = async () => (await readStored()) ?? (await derivedDeliveries.find(userId, id)) ?? readStored();
       if (!isId('dlv', id)) throw deliveryNotFound(id);
-      const found = (await readConfirmed(id, read)) ?? (await unstored.findConfirmed(userId, id));
+      const found = (await readConfirmed(id, read)) ?? (await derivedDeliveries.findConfirmed(userId, id));
       if (!found) throw deliveryNotFound(id);
       return found;
     },

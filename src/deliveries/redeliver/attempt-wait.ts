@@ -21,11 +21,11 @@ export function createAttemptWait(send: Send): AttemptWait {
   const sending = new Set<string>();
 
   return {
-    async send(outgoing) {
-      const { deliveryId = '' } = outgoing.attempt ?? {};
+    async send(request) {
+      const { deliveryId = '' } = request.attempt ?? {};
       sending.add(deliveryId);
       try {
-        return await send(outgoing);
+        return await send(request);
       } finally {
         sending.delete(deliveryId);
       }

@@ -2,14 +2,14 @@ import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
 import { type AttemptListeners, toEndedAttempt } from '../attempt/attempt-listener.ts';
-import { type ReadBody, refOf } from '../attempt/attempt-ref.ts';
+import { type ReadEventBody, refOf } from '../attempt/attempt-ref.ts';
 import type { AttemptResult, Claim } from '../attempt/claims/claim.ts';
 import type { LeaseRenewal } from '../attempt/claims/lease-renewal.ts';
+import { toDeliveryRequest } from '../attempt/delivery-request.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
-import { toOutgoing } from '../attempt/outgoing.ts';
-import type { RateLimits } from '../rate-limit/rate-limits.ts';
-import { NotSentError, type Outgoing, type Send } from '../send/send.ts';
+import type { SendRates } from '../rate-limit/send-rates.ts';
+import { type DeliveryRequest, NotSentError, type Send } from '../send/send.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
 export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
@@ -17,9 +17,9 @@ export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 
   readonly leases: LeaseRenewal;
   readonly send: Send;
   readonly forDelivery: TargetLookUp;
-  readonly rateLimits: Pick<RateLimits, 'wait'>;
+  readonly sendRates: Pick<SendRates, 'wait'>;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
-  readonly body: ReadBody;
+  readonly body: ReadEventBody;
   /** Called when the attempt has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   readonly userAgent: string;
@@ -39,7 +39,7 @@ export type MakeManualAttempt = (claim: Claim) => Promise<AttemptResult>;
 export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAttempt {
   const { claims, leases } = deps;
 
-  async function outgoingFor(claim: Claim): Promise<Outgoing> {
+  async function requestFor(claim: Claim): Promise<DeliveryRequest> {
     const { webhookId, eventId, userId } = claim.delivery;
     const [receiver, body] = await Promise.all([
       deps.forDelivery(webhookId, ({ active }) => active),
@@ -55,14 +55,14 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       throw new GatewayError('event_deleted', reason);
     }
     const { rateLimit } = receiver;
-    if (rateLimit !== undefined) await deps.rateLimits.wait({ ...refOf(claim.delivery), rateLimit });
-    return toOutgoing(claim, receiver, body, deps);
+    if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
+    return toDeliveryRequest(claim, receiver, body, deps);
   }
 
   /** @throws only if nothing was sent */
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
-      return toAttemptResult(await deps.send(await outgoingFor(claim)));
+      return toAttemptResult(await deps.send(await requestFor(claim)));
     } catch (error) {
       await claims.release(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;

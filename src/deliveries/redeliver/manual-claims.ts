@@ -70,14 +70,14 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Clai
   const recordLate = createRecordLate({ deliveries, retention });
 
   async function take(filter: object, more: object): Promise<Claim | null> {
-    const asked = performance.now();
+    const askedAt = performance.now();
     const token = randomUUID();
     const manual = { owner, token, startedAt: '$$NOW', until: fromNow(lease) };
     const delivery = await collection.findOneAndUpdate(filter, [{ $set: { manual, ...outOfTheWay, ...more } }], {
       returnDocument: 'after',
     });
     if (!delivery?.manual) return null;
-    return { delivery, token, startedAt: delivery.manual.startedAt, heldUntil: asked + lease };
+    return { delivery, token, startedAt: delivery.manual.startedAt, heldUntil: askedAt + lease };
   }
 
   async function end(claim: Claim, set: object): Promise<boolean> {

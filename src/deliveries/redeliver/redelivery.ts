@@ -8,12 +8,12 @@ import type { Attempts } from '../attempt/attempt.ts';
 import type { AttemptListeners } from '../attempt/attempt-listener.ts';
 import { createLeaseRenewal } from '../attempt/claims/lease-renewal.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
-import type { Background } from '../background.ts';
 import type { FanOut } from '../fan-out/fan-out.ts';
+import type { DerivedDeliveries } from '../lists/derived-deliveries.ts';
 import type { DeliveryHistory } from '../lists/history.ts';
-import type { Unstored } from '../lists/unstored.ts';
 import type { DeliveryModel } from '../model.ts';
-import type { RateLimits } from '../rate-limit/rate-limits.ts';
+import type { PendingWork } from '../pending-work.ts';
+import type { SendRates } from '../rate-limit/send-rates.ts';
 import type { Send } from '../send/send.ts';
 import type { AttemptWait } from './attempt-wait.ts';
 import { createMakeManualAttempt } from './manual-attempt.ts';
@@ -34,15 +34,15 @@ export interface RedeliveryDeps extends Pick<AttemptListeners, 'onAttempt' | 'on
   readonly send: Send;
   readonly hasEnded: AttemptWait['hasEnded'];
   readonly forDelivery: TargetLookUp;
-  readonly rateLimits: RateLimits;
+  readonly sendRates: SendRates;
   readonly body: Outbox['body'];
   readonly attempts: Attempts;
   readonly fanOut: FanOut;
   readonly history: DeliveryHistory;
-  readonly unstored: Unstored;
+  readonly derivedDeliveries: DerivedDeliveries;
   readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
-  readonly background: Background;
+  readonly pendingWork: PendingWork;
   readonly onDelivered: (deliveryId: string) => void;
   readonly retryDelays: readonly number[];
   readonly concurrencyPerAccount: number;
@@ -65,7 +65,7 @@ export interface Redelivery {
 
 /** Joins the parts of resends, test events and recoveries. */
 export function createRedelivery(deps: RedeliveryDeps): Redelivery {
-  const { deliveries, events, lease, fanOut, attempts, history, background, logger } = deps;
+  const { deliveries, events, lease, fanOut, attempts, history, pendingWork, logger } = deps;
   const claims = createManualClaims(deps);
   const leases = createLeaseRenewal({ renew: claims.renew, lease, interval: deps.renewInterval, logger });
   const attempt = createMakeManualAttempt({ ...deps, claims, leases });
@@ -76,7 +76,7 @@ export function createRedelivery(deps: RedeliveryDeps): Redelivery {
       store: createStoreDelivery(deps),
       history,
       hasEnded: deps.hasEnded,
-      background,
+      pendingWork,
       limit: createInFlightLimit(deps.concurrencyPerAccount, 'resends'),
       logger,
     }),

@@ -6,11 +6,11 @@ import { checkUserId, isId } from '../../ids.ts';
 import type { DatabaseBudget } from '../../mongo/connection/availability.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Claim } from '../attempt/claims/claim.ts';
-import type { Background } from '../background.ts';
 import type { FanOut } from '../fan-out/fan-out.ts';
 import type { ShownDelivery } from '../lists/delivery-page.ts';
+import type { DerivedDeliveries } from '../lists/derived-deliveries.ts';
 import { type DeliveryHistory, deliveryNotFound } from '../lists/history.ts';
-import type { Unstored } from '../lists/unstored.ts';
+import type { PendingWork } from '../pending-work.ts';
 import type { AttemptWait } from './attempt-wait.ts';
 import { attemptInFlight, type MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
@@ -23,17 +23,17 @@ export type StoreDelivery = (userId: string, deliveryId: string) => Promise<bool
 
 /** Stores all deliveries of the event for any worker to claim. Deliveries that are stored already stay as they are. */
 export function createStoreDelivery(deps: {
-  readonly unstored: Pick<Unstored, 'eventOf'>;
+  readonly derivedDeliveries: Pick<DerivedDeliveries, 'eventOf'>;
   readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: Pick<FanOut, 'store'>;
   /** How long the event is held meanwhile. Milliseconds. */
   readonly lease: number;
 }): StoreDelivery {
-  const { unstored, take, settleSubscribers, fanOut } = deps;
+  const { derivedDeliveries, take, settleSubscribers, fanOut } = deps;
 
   return async function storeDelivery(userId, deliveryId) {
-    const event = await unstored.eventOf(userId, deliveryId);
+    const event = await derivedDeliveries.eventOf(userId, deliveryId);
     const [taken] = event ? await take([event], deps.lease) : [];
     if (!taken) return false;
     await fanOut.store({ event: await settleSubscribers(taken.event), lease: taken.lease });
@@ -53,7 +53,7 @@ export interface ResendDeps {
   readonly store: StoreDelivery;
   readonly history: Pick<DeliveryHistory, 'get'>;
   readonly hasEnded: AttemptWait['hasEnded'];
-  readonly background: Background;
+  readonly pendingWork: PendingWork;
   /** Limits how many resends of an account run at once. */
   readonly limit: InFlightLimit;
   readonly logger: Logger;
@@ -71,7 +71,7 @@ export type Resend = (userId: string, deliveryId: string, budget: DatabaseBudget
 const noop = () => {};
 
 export function createResend(deps: ResendDeps): Resend {
-  const { claims, attempt, history, background, limit, logger, wait = outcomeWait } = deps;
+  const { claims, attempt, history, pendingWork, limit, logger, wait = outcomeWait } = deps;
 
   async function claimFor(userId: string, deliveryId: string, budget: DatabaseBudget): Promise<Claim> {
     let claiming: Promise<Claim | null> | undefined;
@@ -81,7 +81,7 @@ export function createResend(deps: ResendDeps): Resend {
     };
     const claim = await budget.run(begin).catch((error: unknown) => {
       // a claim that arrives late is given back
-      if (claiming) background.add(claiming.then((late) => late && claims.release(late)).then(noop, noop));
+      if (claiming) pendingWork.add(claiming.then((late) => late && claims.release(late)).then(noop, noop));
       throw error;
     });
     if (claim) return claim;
@@ -101,7 +101,7 @@ export function createResend(deps: ResendDeps): Resend {
     });
     const result = attempt(claim).finally(leave);
     // the attempt continues after this call has stopped waiting
-    background.add(
+    pendingWork.add(
       result.then(noop, (error: unknown) => {
         if (error instanceof GatewayError) return;
         logger.error('a manual attempt could not be made', { deliveryId, reason: String(error) });

@@ -8,7 +8,7 @@ export type MakeTestAttempt = (event: LeasedEvent) => { readonly deliveryId: str
 
 /** Makes it outside the dispatcher's limits; the caller limits test events. */
 export function createMakeTestAttempt(deps: {
-  readonly fanOut: Pick<FanOut, 'handTo'>;
+  readonly fanOut: Pick<FanOut, 'startWith'>;
   readonly attempts: Pick<Attempts, 'make' | 'makeFirst'>;
 }): MakeTestAttempt {
   const { fanOut, attempts } = deps;
@@ -20,7 +20,7 @@ export function createMakeTestAttempt(deps: {
     async function make(): Promise<void> {
       let first: FirstAttempt | undefined;
       if (lease) {
-        await fanOut.handTo({ event, lease }, (handed) => {
+        await fanOut.startWith({ event, lease }, (handed) => {
           first = handed;
         });
       }

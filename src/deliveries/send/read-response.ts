@@ -20,7 +20,7 @@ function toText(bytes: Buffer): string {
 }
 
 /** Reads the first 4 KiB of a response and drops the rest. Never rejects. */
-export async function readResponse(body: ResponseBody): Promise<ResponseBeginning> {
+export async function readResponseBeginning(body: ResponseBody): Promise<ResponseBeginning> {
   const whole = body.takeWhole();
   return whole ? { response: toText(whole) } : readBeginning(body);
 }

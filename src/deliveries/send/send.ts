@@ -3,8 +3,8 @@ import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { type OutboundCode, OutboundError } from '../../outbound/outbound-error.ts';
 import { endAttemptSpan, startAttemptSpan, type TracedAttempt } from '../../tracing/event-spans.ts';
 import { inSpan, traceparentOf } from '../../tracing/tracer.ts';
-import { Deadline } from './deadline.ts';
-import { readResponse } from './read-response.ts';
+import { AttemptDeadline } from './attempt-deadline.ts';
+import { readResponseBeginning } from './read-response.ts';
 import type { SignedRequest, SignRequest } from './sign-request.ts';
 
 /** The HTTP clients of deliveries. Both check the address before they connect. */
@@ -16,7 +16,7 @@ export interface DeliveryClients {
 }
 
 /** One POST. */
-export interface Outgoing {
+export interface DeliveryRequest {
   /** The delivery, for callers that wait for its attempt, and for its span. @default neither */
   readonly attempt?: TracedAttempt;
   readonly url: string;
@@ -44,7 +44,7 @@ export interface SendResult {
  * Makes one POST and returns its result, failures included.
  * @throws NotSentError if nothing was sent and nothing may be sent any more
  */
-export type Send = (outgoing: Outgoing) => Promise<SendResult>;
+export type Send = (request: DeliveryRequest) => Promise<SendResult>;
 
 /** The lease was lost before the first byte of the request. */
 export class NotSentError extends Error {
@@ -78,8 +78,8 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     }
   }
 
-  async function sendOnce(outgoing: Outgoing, traceparent: string | undefined): Promise<SendResult> {
-    const { url, headers: shown, body: data, sign, maySend = () => true } = outgoing;
+  async function sendOnce(request: DeliveryRequest, traceparent: string | undefined): Promise<SendResult> {
+    const { url, headers: shown, body: data, sign, maySend = () => true } = request;
     const headers = traceparent === undefined ? shown : { ...shown, traceparent };
     const started = performance.now();
     let isWritten = false;
@@ -88,10 +88,10 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
       isWritten = true;
     };
     const elapsed = () => Math.round(performance.now() - started);
-    const deadline = new Deadline(timeout);
+    const deadline = new AttemptDeadline(timeout);
     try {
       const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
-      const answer = await readResponse(response.data);
+      const answer = await readResponseBeginning(response.data);
       return { status: response.status, ...answer, durationMs: elapsed() };
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made
@@ -103,12 +103,12 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     }
   }
 
-  return async function send(outgoing) {
-    const span = outgoing.attempt && startAttemptSpan(outgoing.attempt);
-    if (!span) return sendOnce(outgoing, undefined);
+  return async function send(request) {
+    const span = request.attempt && startAttemptSpan(request.attempt);
+    if (!span) return sendOnce(request, undefined);
     const traceparent = propagateTrace ? traceparentOf(span) : undefined;
     try {
-      const result = await inSpan(span, () => sendOnce(outgoing, traceparent));
+      const result = await inSpan(span, () => sendOnce(request, traceparent));
       endAttemptSpan(span, result);
       return result;
     } catch (error) {

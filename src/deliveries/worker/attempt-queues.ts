@@ -3,8 +3,8 @@ import type { AttemptRef } from '../attempt/attempt-ref.ts';
 import type { Prepare } from '../attempt/ready-attempt.ts';
 import { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { createRoomQueue, type RoomQueue } from '../fan-out/room-queue.ts';
-import { type Backlog, createBacklog } from './backlog.ts';
 import type { ClaimableAttempts } from './claimable-attempts.ts';
+import { createWebhookBacklog, type WebhookBacklog } from './webhook-backlog.ts';
 
 /** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
 const maxWait = 1_000;
@@ -34,7 +34,7 @@ export interface AttemptQueues {
   /** First attempts that wait for room; they are not stored yet. */
   readonly waiting: RoomQueue;
   /** Those that are stored and due. */
-  readonly backlog: Backlog;
+  readonly backlog: WebhookBacklog;
 }
 
 /** Joins the queues: whenever the dispatcher has room, it takes from the others. */
@@ -69,7 +69,7 @@ export function createAttemptQueues(deps: AttemptQueuesDeps): AttemptQueues {
       return dispatcher.holds(webhook) && !backlog.includes(webhook.webhookId);
     },
   });
-  const backlog = createBacklog({
+  const backlog = createWebhookBacklog({
     due: deps.due,
     wanted: (webhook) => dispatcher.wanted(webhook),
     wantedOf: (userId) => dispatcher.wantedOf(userId),

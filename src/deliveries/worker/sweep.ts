@@ -1,16 +1,16 @@
 import { createPeriodic, type OnRun, type Periodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOutSweep } from '../fan-out/fan-out-sweep.ts';
-import type { Backlog } from './backlog.ts';
 import type { ClaimableAttempts } from './claimable-attempts.ts';
 import { createSweepCursor } from './sweep-cursor.ts';
+import type { WebhookBacklog } from './webhook-backlog.ts';
 
 /** Deliveries in one page. */
 const pageSize = 1_000;
 
 export interface SweepDeps {
   readonly due: Pick<ClaimableAttempts, 'look'>;
-  readonly backlog: Pick<Backlog, 'add' | 'resume'>;
+  readonly backlog: Pick<WebhookBacklog, 'add' | 'resume'>;
   readonly fanOuts: Pick<FanOutSweep, 'page' | 'take'>;
   /** Milliseconds. */
   readonly interval: number;

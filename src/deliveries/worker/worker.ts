@@ -8,7 +8,7 @@ import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-swee
 import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { horizon } from '../rate-limit/permits.ts';
-import type { LimitedWebhook } from '../rate-limit/rate-limits.ts';
+import type { LimitedWebhook } from '../rate-limit/send-rates.ts';
 import { createAttemptQueues } from './attempt-queues.ts';
 import type { ClaimableAttempts } from './claimable-attempts.ts';
 import { createFirstAttempts } from './first-attempts.ts';

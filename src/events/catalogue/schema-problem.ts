@@ -12,7 +12,7 @@ export interface SchemaProblem {
 const shownLength = 60;
 
 /** A short text for a value in a message. */
-function shown(value: unknown): string {
+function describeValue(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object' && value !== null) return 'an object';
   const text = JSON.stringify(value);
@@ -28,8 +28,8 @@ type Values = Record<string, unknown>;
 /** What a keyword requires; completes "must …". Other keywords keep Ajv's message. */
 const expectations: Readonly<Record<string, (params: Values, schema: Values) => string | undefined>> = {
   type: ({ type }) => `be ${withArticle(String(type))}`,
-  const: ({ allowedValue }) => `be ${shown(allowedValue)}`,
-  enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(shown).join(', ')}`,
+  const: ({ allowedValue }) => `be ${describeValue(allowedValue)}`,
+  enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(describeValue).join(', ')}`,
   minLength: ({ limit }) => (limit === 1 ? 'not be empty' : `have at least ${String(limit)} characters`),
   minimum: ({ limit }, { maximum }) => `be ${String(limit)}${limit === maximum ? '' : ' or more'}`,
   maximum: ({ limit }, { minimum }) => (limit === minimum ? `be ${String(limit)}` : undefined),
@@ -59,5 +59,5 @@ export function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
   }
   const expectation = expectations[error.keyword]?.(params, (error.parentSchema ?? {}) as Values);
   const must = expectation === undefined ? error.message : `must ${expectation}`;
-  return { path, problem: `${must}, not ${shown(error.data)}` };
+  return { path, problem: `${must}, not ${describeValue(error.data)}` };
 }

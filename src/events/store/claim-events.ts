@@ -44,7 +44,7 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock): Cla
   const { updateEach } = bareWrites(events);
 
   return async function claimEvents(wanted, lease) {
-    const asked = performance.now();
+    const askedAt = performance.now();
     const fanOutToken = randomUUID();
     // an event with a broken number counts as held before
     const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
@@ -63,7 +63,7 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock): Cla
     ]);
     return taken.map((event) => ({
       event: proven(event, electionId),
-      lease: { heldUntil: asked + lease, since, isFirst: event.fanOutLeases === 1 },
+      lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },
     }));
   };
 }

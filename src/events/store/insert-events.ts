@@ -1,6 +1,6 @@
 import { createBatcher } from '../../mongo/batcher.ts';
 import { type DatabaseClock, readMoment } from '../../mongo/clock.ts';
-import { isProven } from '../../mongo/elections.ts';
+import { provesComplete } from '../../mongo/elections.ts';
 import { isUnavailable } from '../../mongo/unavailable.ts';
 import type { BareWrites, Inserted } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
@@ -31,7 +31,7 @@ export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElect
 /** Removes `lookupElection` if a write by the primary of that election has proved that the look-up missed no webhook. */
 export function proven(event: StoredEvent, writtenIn: string): StoredEvent {
   const { lookupElection, ...rest } = event;
-  return lookupElection !== undefined && isProven(lookupElection, writtenIn) ? rest : event;
+  return lookupElection !== undefined && provesComplete(lookupElection, writtenIn) ? rest : event;
 }
 
 /**
@@ -58,7 +58,7 @@ export function createInsertEvent(
     concurrency,
     async write(group) {
       // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
-      const asked = performance.now();
+      const askedAt = performance.now();
       const since = await readMoment(clock);
       const { time: acceptedAt } = since;
       const events = group.map(({ event, lease }): StoredEvent => {
@@ -70,7 +70,7 @@ export function createInsertEvent(
         const error = failures.get(i);
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
-        const held = lease > 0 ? { heldUntil: asked + lease, since, isFirst: true } : null;
+        const held = lease > 0 ? { heldUntil: askedAt + lease, since, isFirst: true } : null;
         return { event: proven(event, electionId), lease: held };
       });
     },

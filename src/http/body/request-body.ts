@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
-import type { FieldSpan } from '../operation.ts';
+import type { FieldRange } from '../operation.ts';
 import { announcesBody } from '../reply/unread-body.ts';
 import type { Route } from '../route.ts';
 import type { BodyShape } from './json/body-shape.ts';
@@ -16,7 +16,7 @@ export interface RequestBody {
   /** The parsed JSON; of a relayed body only what openapi.yaml describes. */
   readonly value?: unknown;
   /** Where the described fields of a relayed body stand, by path. */
-  readonly fields?: ReadonlyMap<string, FieldSpan>;
+  readonly fields?: ReadonlyMap<string, FieldRange>;
 }
 
 const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });

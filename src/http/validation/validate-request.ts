@@ -36,7 +36,7 @@ function findingsOf(error: unknown): readonly Finding[] | undefined {
 }
 
 /** The path of a request as the validator finds it. Every byte of a value is encoded: none can be part of another path. */
-function pathFor({ path }: Route, params: Readonly<Record<string, string>>): string {
+function filledPath({ path }: Route, params: Readonly<Record<string, string>>): string {
   const encoded = (value: string) => Buffer.from(value).toString('hex').replace(/../g, '%$&');
   return path.replace(pathParameter, (_, name: string) => encoded(params[name] ?? ''));
 }
@@ -122,7 +122,7 @@ export async function createValidator(spec: Spec, routes: readonly Route[]): Pro
   const validate: Validate = async ({ method, headers, socket }, route, { params, query, body }) => {
     const req: ParsedRequest = new IncomingMessage(socket);
     req.method = method;
-    req.url = pathFor(route, params);
+    req.url = filledPath(route, params);
     // the validator compiles and keeps one schema for every Content-Type it sees, parameters included
     req.headers = { ...headers, 'content-type': 'application/json' };
     req.body = body;

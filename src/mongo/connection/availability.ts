@@ -5,7 +5,7 @@ import { TimeoutError } from '../with-timeout.ts';
 import { DatabaseMonitor } from './database-monitor.ts';
 
 /** How long one request waits for the database. Milliseconds. */
-export const longestWait = 4_500;
+export const longestDatabaseWait = 4_500;
 
 /** Limits how long callers wait for the database. */
 export interface DatabaseAccess {
@@ -82,7 +82,7 @@ export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess,
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
   const monitor = new DatabaseMonitor(connection.getClient(), logger);
 
-  async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
+  async function bound<T>(work: Promise<T>, maxWait = longestDatabaseWait): Promise<T> {
     let stop = () => {};
     const expired = new Promise<never>((_, reject) => {
       const giveUp = () => reject(new TimeoutError('the database has not answered in time'));
@@ -110,7 +110,7 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
     },
     require,
     bound,
-    async run(work, maxWait = longestWait, waited = 0) {
+    async run(work, maxWait = longestDatabaseWait, waited = 0) {
       require();
       const left = maxWait - waited;
       if (left <= 0) throw databaseUnavailable();

@@ -5,7 +5,7 @@ import type { Logger } from '../../options/options.ts';
 import { isUnavailable } from '../unavailable.ts';
 
 /** How long to wait for a primary: several elections. Milliseconds. */
-const longestWait = 20_000;
+const longestRetry = 20_000;
 /** The wait between tries. Milliseconds. */
 const retryDelay = 200;
 
@@ -38,7 +38,7 @@ async function isStillBuilding(error: unknown, connection: Connection): Promise<
  */
 export async function retryUntilAvailable<T>(
   prepare: () => Promise<T>,
-  { connection, logger, availableWithin = longestWait }: RetryDeps,
+  { connection, logger, availableWithin = longestRetry }: RetryDeps,
 ): Promise<T> {
   let isSlow = false;
   let unavailableSince: number | undefined;

@@ -1,4 +1,4 @@
-import type { Span } from '../../http/operation.ts';
+import type { ByteRange } from '../../http/operation.ts';
 import type { ModelBody } from '../request/model-body.ts';
 
 /** English text has about four bytes per token, and a prompt is JSON, which is not all text. */
@@ -53,7 +53,7 @@ function attachmentsIn(bytes: Buffer): Attachments {
   return { ...dataUrls, count: Math.max(dataUrls.count, Math.ceil(occurrences(bytes, picture) / 2)) };
 }
 
-function attachmentsOf(files: readonly Span[]): Attachments {
+function attachmentsOf(files: readonly ByteRange[]): Attachments {
   return { count: files.length, bytes: files.reduce((sum, { start, end }) => sum + end - start, 0) };
 }
 

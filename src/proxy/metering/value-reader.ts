@@ -1,5 +1,5 @@
 import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
-import { HeldBytes } from '../held-bytes.ts';
+import { ByteBuffer } from '../byte-buffer.ts';
 
 /** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
 const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
@@ -19,7 +19,7 @@ function parse(text: string): unknown {
  */
 export class ValueReader {
   readonly #search: JsonSearch;
-  readonly #held: HeldBytes;
+  readonly #held: ByteBuffer;
   readonly #onValue: (value: unknown) => void;
   /** Whether some value was too large to be held. */
   hasLost = false;
@@ -27,7 +27,7 @@ export class ValueReader {
   /** @param keepLimit the most that is held of an incomplete value. Bytes. */
   constructor(key: SearchedKey, keepLimit: number, onValue: (value: unknown) => void) {
     this.#search = new JsonSearch(key);
-    this.#held = new HeldBytes(keepLimit);
+    this.#held = new ByteBuffer(keepLimit);
     this.#onValue = onValue;
   }
 

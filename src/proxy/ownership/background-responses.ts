@@ -22,7 +22,7 @@ export interface BackgroundResponses {
   /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
   ended(response: ResponseRef, record: UsageRecord): Promise<void>;
   /** It may have ended: polls it soon. */
-  mayHaveEnded(response: BackgroundResponse): void;
+  pollSoon(response: BackgroundResponse): void;
   /**
    * Polls it now.
    * @returns whether it has ended and is counted
@@ -36,6 +36,6 @@ export const noBackgroundResponses: BackgroundResponses = {
   requireRoom() {},
   started() {},
   async ended() {},
-  mayHaveEnded() {},
+  pollSoon() {},
   settle: async () => true,
 };

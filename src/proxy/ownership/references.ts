@@ -1,4 +1,4 @@
-import type { FieldSpan, Span } from '../../http/operation.ts';
+import type { ByteRange, FieldRange } from '../../http/operation.ts';
 import { longestValue, shortValue } from '../request/short-value.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import type { StoredKind } from './stored-objects.ts';
@@ -10,10 +10,15 @@ export interface StoredReference {
   readonly param: string;
 }
 
-type Fields = ReadonlyMap<string, FieldSpan>;
+type Fields = ReadonlyMap<string, FieldRange>;
 
 /** The id in a field. @throws GatewayError if it is longer than any */
-function idAt(bytes: Buffer, span: Span | undefined, kind: StoredKind, param: string): StoredReference | undefined {
+function idAt(
+  bytes: Buffer,
+  span: ByteRange | undefined,
+  kind: StoredKind,
+  param: string,
+): StoredReference | undefined {
   if (span && span.end - span.start > longestValue) throw storedObjectNotFound({ kind, id: '…', param });
   const id = shortValue(bytes, span);
   return typeof id === 'string' ? { kind, id, param } : undefined;

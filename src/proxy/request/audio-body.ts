@@ -1,4 +1,4 @@
-import type { ApiRequest, Span } from '../../http/operation.ts';
+import type { ApiRequest, ByteRange } from '../../http/operation.ts';
 import { type ModelBody, readModelBody } from './model-body.ts';
 import { readMultipartBody } from './multipart-body.ts';
 import { shortValue } from './short-value.ts';
@@ -15,7 +15,7 @@ function surrogateAt(bytes: Buffer, at: number): 'first' | 'second' | undefined 
 }
 
 /** The characters (code points) of a JSON string, without decoding it. Pure. */
-export function charactersIn(bytes: Buffer, { start, end }: Span): number {
+export function charactersIn(bytes: Buffer, { start, end }: ByteRange): number {
   let count = 0;
   let last: ReturnType<typeof surrogateAt>;
   for (let i = start + 1; i < end - 1; i += 1) {

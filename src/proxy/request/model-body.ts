@@ -1,11 +1,11 @@
-import type { FieldSpan, Span } from '../../http/operation.ts';
+import type { ByteRange, FieldRange } from '../../http/operation.ts';
 import type { RequestedOutput } from '../../options/options.ts';
 import { modelNameTooLong } from './model-name.ts';
 import { listedTokens, requestedOutput } from './requested-output.ts';
 import { longestValue, shortValue } from './short-value.ts';
 
 /** A span of bytes and what stands there instead; an empty span inserts. */
-export interface Edit extends Span {
+export interface Edit extends ByteRange {
   readonly text: string;
 }
 
@@ -24,9 +24,9 @@ export interface ModelBody {
   /** The number of tokens in a prompt that is a list of them; otherwise 0. */
   readonly listedTokens: number;
   /** Where the files of a form stand; `undefined` for JSON. */
-  readonly files?: readonly Span[];
+  readonly files?: readonly ByteRange[];
   /** Where the model's name stands. */
-  readonly modelSpan: Span | undefined;
+  readonly modelSpan: ByteRange | undefined;
   /** Writes a model's name as the body's format requires. */
   readonly writeModel: (name: string) => string;
   /** The edits that make a stream end with its usage; empty when it does so already. */
@@ -36,20 +36,20 @@ export interface ModelBody {
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
-function modelOf(bytes: Buffer, span: Span | undefined): string | undefined {
+function modelOf(bytes: Buffer, span: ByteRange | undefined): string | undefined {
   if (span && span.end - span.start > longestValue) throw modelNameTooLong();
   const model = shortValue(bytes, span);
   return typeof model === 'string' ? model : undefined;
 }
 
-function isEmptyObject(bytes: Buffer, { start }: Span): boolean {
+function isEmptyObject(bytes: Buffer, { start }: ByteRange): boolean {
   let i = start + 1;
   while ((bytes[i] as number) <= 0x20) i += 1;
   return bytes[i] === closeBrace;
 }
 
 /** The edits that make `stream_options.include_usage` true. */
-function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | undefined): Edit[] {
+function usageEdits(bytes: Buffer, options: ByteRange | undefined, usage: ByteRange | undefined): Edit[] {
   if (usage) return [{ ...usage, text: 'true' }];
   if (!options) {
     const start = bytes.indexOf('{') + 1;
@@ -68,7 +68,7 @@ function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | unde
  * @param prompt what is known of the prompt of a text completion
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
-export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldSpan>, prompt?: unknown): ModelBody {
+export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>, prompt?: unknown): ModelBody {
   const modelSpan = fields.get('model');
   const usage = fields.get('stream_options.include_usage');
   const model = modelOf(bytes, modelSpan);

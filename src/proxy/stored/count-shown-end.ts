@@ -31,7 +31,7 @@ export function countShownEnd(object: BackgroundResponse, responses: BackgroundR
       onEnd() {
         const record = reader && recordIn(reader, object);
         if (record) void responses.ended(object, record);
-        else if (!reader) responses.mayHaveEnded(object);
+        else if (!reader) responses.pollSoon(object);
       },
     });
     return { ...response, data };

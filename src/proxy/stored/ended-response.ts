@@ -22,7 +22,7 @@ function isEmpty(output: unknown): boolean {
   return items.every((item) => textBytes({ ...item, status: undefined }) === 0);
 }
 
-function recordOf(open: BackgroundUsage, used: ReturnType<typeof finalUsage>, ending: UsageRecord['ending']) {
+function usageRecordOf(open: BackgroundUsage, used: ReturnType<typeof finalUsage>, ending: UsageRecord['ending']) {
   const { upstream, startedAt, firstByteMs } = open;
   const durationMs = Math.max(firstByteMs, Date.now() - startedAt.getTime());
   return closedRecord(open, used, { upstream, ending, durationMs, firstByteMs });
@@ -62,12 +62,12 @@ export class ResponseReader {
       ending: hidesText ? 'client_left' : 'complete',
       endpoint: responses,
     } as const;
-    return recordOf(open, finalUsage(measured(values.get('usage'), output, elapsed), call), 'complete');
+    return usageRecordOf(open, finalUsage(measured(values.get('usage'), output, elapsed), call), 'complete');
   }
 }
 
 /** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */
-export function readResponse(body: RelayedBody, onProgress: () => void): Promise<ResponseReader> {
+export function readEndedResponse(body: RelayedBody, onProgress: () => void): Promise<ResponseReader> {
   return new Promise((resolve, reject) => {
     const reader = new ResponseReader();
     body.flowTo({
@@ -90,5 +90,5 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
     ending: 'orphaned',
     endpoint: responses,
   } as const;
-  return recordOf(open, finalUsage(measured(undefined, 0), call), 'orphaned');
+  return usageRecordOf(open, finalUsage(measured(undefined, 0), call), 'orphaned');
 }

@@ -24,7 +24,7 @@ export interface StoredFetch {
 }
 
 /** Reads a body. @param onProgress to be called for every chunk */
-type ReadBody<Read> = (body: RelayedBody, onProgress: () => void) => Promise<Read>;
+type BodyReader<Read> = (body: RelayedBody, onProgress: () => void) => Promise<Read>;
 
 interface Deps {
   readonly retry: RetryPolicy;
@@ -37,7 +37,7 @@ interface Deps {
 export async function readStored<Read>(
   { retry }: Deps,
   { apiRequest, deadline: callDeadline, upstream, path }: StoredFetch,
-  read: ReadBody<Read>,
+  read: BodyReader<Read>,
 ): Promise<Read | null> {
   const { userId } = apiRequest.principal;
   const place = new CallPlace(userId);

@@ -1,4 +1,4 @@
-import { HeldBytes } from '../held-bytes.ts';
+import { ByteBuffer } from '../byte-buffer.ts';
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -21,7 +21,7 @@ export class JsonMembers {
   /** Whether the object has come to its end. */
   isWhole = false;
   readonly #names: readonly string[];
-  readonly #held: HeldBytes;
+  readonly #held: ByteBuffer;
   #depth = 0;
   #inString = false;
   #isEscaped = false;
@@ -33,7 +33,7 @@ export class JsonMembers {
   /** @param keepLimit the most that is held of a member. Bytes. */
   constructor(names: readonly string[], keepLimit: number) {
     this.#names = names;
-    this.#held = new HeldBytes(keepLimit);
+    this.#held = new ByteBuffer(keepLimit);
   }
 
   read(chunk: Buffer): void {

@@ -6,7 +6,7 @@ import { failure, failureFrom } from '../failure.ts';
 import type { BackgroundResponse } from '../ownership/background-responses.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import type { Upstream } from '../routing/upstream.ts';
-import { readResponse } from './ended-response.ts';
+import { readEndedResponse } from './ended-response.ts';
 import { readStored } from './fetch-stored.ts';
 
 /** The longest that one poll takes. Milliseconds. */
@@ -36,7 +36,7 @@ export function createPollResponse(deps: {
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
       const path = `/responses/${encodeURIComponent(id)}`;
-      const response = await readStored(deps, { apiRequest, deadline, upstream, path }, readResponse);
+      const response = await readStored(deps, { apiRequest, deadline, upstream, path }, readEndedResponse);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
     } catch (error) {
       throw error instanceof OutboundError ? failureFrom(error) : error;

@@ -58,7 +58,7 @@ const parameter = /\{(\w+)\}/g;
  * The path of one call. Only ids go up in it: with dots and encoded slashes, a path could lead elsewhere. Pure.
  * @throws GatewayError `invalid_value` for what is no id
  */
-export function pathFor({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
+export function upstreamPath({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
   return path.replace(parameter, (_, name: string) => {
     const value = params[name] as string;
     if (!storedId.test(value)) refuse('invalid_value', name, 'must be an id');

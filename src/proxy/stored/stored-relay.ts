@@ -17,7 +17,7 @@ import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { countShownEnd, isUncounted } from './count-shown-end.ts';
 import { StoredCall, type StoredCallDependencies, type StoredRequest } from './stored-call.ts';
-import { idParameter, pathFor, type StoredEndpoint } from './stored-endpoint.ts';
+import { idParameter, type StoredEndpoint, upstreamPath } from './stored-endpoint.ts';
 
 export interface StoredRelayDependencies extends StoredCallDependencies {
   readonly upstreams: readonly Upstream[];
@@ -126,7 +126,7 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     };
     deps.retry.budget.earn();
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total);
-    const path = pathFor(endpoint, apiRequest.params);
+    const path = upstreamPath(endpoint, apiRequest.params);
     const request = { apiRequest, method, path, template: endpoint.path, order, deadline, onSuccess };
     try {
       await new StoredCall(deps, request).run(res);

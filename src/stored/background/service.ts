@@ -101,7 +101,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
       queue.track(counted);
       return counted;
     },
-    mayHaveEnded(response) {
+    pollSoon(response) {
       // whatever comes of it, the response is polled again when it is due
       queue.track(poller.poll(response).then(ignore, ignore));
     },

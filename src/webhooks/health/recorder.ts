@@ -1,6 +1,6 @@
 import { describeThrown } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
-import { addAttempt, type Batch, newBatch } from './batch.ts';
+import { type AttemptBatch, addAttempt, newAttemptBatch } from './attempt-batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
 import { createWriteStatistics } from './write-statistics.ts';
@@ -34,7 +34,7 @@ const maxKept = 1_000;
 export function createRecorder(deps: RecorderDeps): Recorder {
   const { tallies, healths, interval, onWritten, onFailures, logger } = deps;
   const writeStatistics = createWriteStatistics({ tallies, healths, logger });
-  let batches = new Map<string, Batch>();
+  let batches = new Map<string, AttemptBatch>();
   let failed: RecordedAttempt[] = [];
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<unknown> = Promise.resolve();
@@ -85,7 +85,7 @@ export function createRecorder(deps: RecorderDeps): Recorder {
 
   return {
     record(attempt) {
-      const batch = batches.get(attempt.webhookId) ?? newBatch();
+      const batch = batches.get(attempt.webhookId) ?? newAttemptBatch();
       batches.set(attempt.webhookId, batch);
       addAttempt(batch, attempt);
       if (attempt.code !== undefined) failed.push(attempt);

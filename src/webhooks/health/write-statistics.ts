@@ -3,7 +3,7 @@ import { failuresIn } from '../../mongo/writes/duplicate-key.ts';
 import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
 import { itemFailures, writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
-import type { Batch } from './batch.ts';
+import type { AttemptBatch } from './attempt-batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';
 
 export interface WriteStatisticsDeps {
@@ -13,13 +13,13 @@ export interface WriteStatisticsDeps {
 }
 
 /** Adds the batches of some webhooks, by their ids, to the statistics in the database. */
-export type WriteStatistics = (batches: ReadonlyMap<string, Batch>) => Promise<void>;
+export type WriteStatistics = (batches: ReadonlyMap<string, AttemptBatch>) => Promise<void>;
 
 const epoch = new Date(0);
 
 const options = { ordered: false, writeConcern: { w: 1 } } as const;
 
-function tallyWrites(webhookId: string, { hours }: Batch) {
+function tallyWrites(webhookId: string, { hours }: AttemptBatch) {
   return [...hours].map(([start, { succeeded, failed, durations }]) => {
     const hour = new Date(start);
     const counts = Object.fromEntries([...durations].map(([bucket, count]) => [`durations.${bucket}`, count]));
@@ -34,7 +34,7 @@ function tallyWrites(webhookId: string, { hours }: Batch) {
 }
 
 /** Several processes write about one webhook, in any order: the newer value stays. */
-function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: Batch) {
+function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: AttemptBatch) {
   const known = (field: string) => ({ $ifNull: [field, epoch] });
   const isLater = (moment: Date | string) => ({ $gt: [moment, known('$lastSuccessAt')] });
   const oldRun = { $and: [{ $gt: ['$failingSince', null] }, isLater('$failingSince')] };
@@ -77,7 +77,7 @@ function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSin
   };
 }
 
-type BatchOf = readonly [webhookId: string, batch: Batch];
+type BatchOf = readonly [webhookId: string, batch: AttemptBatch];
 
 /** Makes the function that writes all webhooks together: their tallies in one write, their health in another. */
 export function createWriteStatistics({ tallies, healths, logger }: WriteStatisticsDeps): WriteStatistics {

@@ -47,7 +47,7 @@ describe('An attempt whose claim was answered late', () => {
       },
       forDelivery: webhooks.forDelivery,
       body: async () => Buffer.from('{}'),
-      rateLimits: noRateLimits,
+      sendRates: noRateLimits,
       retryDelays: [],
       userAgent: 'test',
       schedule() {},

@@ -63,7 +63,7 @@ describe('A read that fails while no code waits for it', () => {
       send: () => expect.fail('it was sent'),
       forDelivery: unreadable,
       body: unreadable,
-      rateLimits: noRateLimits,
+      sendRates: noRateLimits,
       retryDelays: [60_000],
       userAgent: 'test',
       schedule() {},

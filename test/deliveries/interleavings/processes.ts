@@ -160,7 +160,7 @@ export function createProcesses(
     });
     const claims = withLateSuccess(firstWrites.claims, createRecordLate(claiming), () => {});
     const attempts = createAttempts({
-      rateLimits: noRateLimits,
+      sendRates: noRateLimits,
       claims: {
         ...claims,
         async claim(deliveryId, attempt) {

@@ -40,7 +40,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     attempt: never,
     history,
     hasEnded,
-    background: { add() {} },
+    pendingWork: { add() {} },
     limit: createInFlightLimit(50, 'resends'),
     logger: silentLogger,
     wait: 20,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
-import { createBacklog } from '../../../src/deliveries/worker/backlog.ts';
+import { createWebhookBacklog } from '../../../src/deliveries/worker/webhook-backlog.ts';
 
 /** Webhooks with a number are of another account. */
 const webhook = (webhookId: string) => ({ webhookId, userId: /\d/.test(webhookId) ? 'usr_2' : 'usr_1' });
@@ -17,7 +17,7 @@ describe('The backlog', () => {
     const heldOf = (which: (one: [string, number]) => boolean) =>
       [...held].filter(which).reduce((sum, [, count]) => sum + count, 0);
     const room = (webhookId: string) => places - (held.get(webhookId) ?? 0);
-    const backlog = createBacklog({
+    const backlog = createWebhookBacklog({
       due: {
         async ofWebhooks(shares) {
           if (broken) throw new Error('no primary');

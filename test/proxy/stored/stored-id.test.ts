@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { storedId } from '../../../src/proxy/ownership/stored-objects.ts';
-import { idParameter, pathFor, storedEndpoints } from '../../../src/proxy/stored/stored-endpoint.ts';
+import { idParameter, storedEndpoints, upstreamPath } from '../../../src/proxy/stored/stored-endpoint.ts';
 import { operations, resolved, spec } from '../../support/spec.ts';
 
 interface Parameter {
@@ -36,10 +36,10 @@ describe('the ids of what upstreams keep', () => {
   it('are those of any provider, and lead nowhere else in a path', () => {
     const path = '/responses/{response_id}';
     for (const id of ['resp_9f2c', 'chatcmpl-9f2c', 'a:b', 'A.b..c', '-', 'x'.repeat(256)]) {
-      expect(pathFor({ path }, { response_id: id })).to.equal(`/responses/${encodeURIComponent(id)}`);
+      expect(upstreamPath({ path }, { response_id: id })).to.equal(`/responses/${encodeURIComponent(id)}`);
     }
     for (const id of ['', '.', '..', '../models', 'a/b', 'a%2fb', 'a b', 'é', 'a\n', 'x'.repeat(257)]) {
-      expect(() => pathFor({ path }, { response_id: id }), id).to.throw('response_id: must be an id');
+      expect(() => upstreamPath({ path }, { response_id: id }), id).to.throw('response_id: must be an id');
     }
   });
 });

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { bucketOf, type Durations, merged, percentile } from '../../../src/statistics/histogram.ts';
-import { addAttempt, newBatch } from '../../../src/webhooks/health/batch.ts';
+import { addAttempt, newAttemptBatch } from '../../../src/webhooks/health/attempt-batch.ts';
 import { healthState } from '../../../src/webhooks/health/health-state.ts';
 
 const minute = 60_000;
@@ -56,7 +56,7 @@ describe('Attempts gathered in memory', () => {
   });
 
   it('count the failures since the last success, and keep the time of the first', () => {
-    const batch = newBatch();
+    const batch = newAttemptBatch();
     for (const one of [attempt(9, 'reset'), attempt(8), attempt(7, 'reset'), attempt(6, 'timeout')]) {
       addAttempt(batch, one);
     }
@@ -67,7 +67,7 @@ describe('Attempts gathered in memory', () => {
   });
 
   it('do not count a failure that ended before the last success', () => {
-    const batch = newBatch();
+    const batch = newAttemptBatch();
     for (const one of [attempt(5), attempt(6, 'reset')]) addAttempt(batch, one);
     expect(batch).to.deep.include({ failures: 0, failingSince: null });
   });

@@ -76,7 +76,7 @@ function block(title: string, text: string, paint: Paint): string[] {
 }
 
 /** A body as it was sent, laid out where it is JSON. */
-function laidOut(body: string): string {
+function prettyJson(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2);
   } catch {
@@ -104,7 +104,7 @@ export function deliveryLines(delivery: Details, paint: Paint, now: number): str
     ...tableLines(attemptColumns, attempts, paint),
     ...comingLines(delivery, now),
     ...whyLines(delivery, paint),
-    ...block('Sent', laidOut(body), paint),
+    ...block('Sent', prettyJson(body), paint),
     ...block('Answered to the last attempt', last?.response ?? '', paint),
   ];
 }

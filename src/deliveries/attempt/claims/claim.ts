@@ -18,6 +18,6 @@ export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retry
 export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'>;
 
 /** The attempt in its stored form. */
-export function recordOf({ delivery, startedAt }: Claim, result: AttemptResult): AttemptRecord {
+export function attemptRecordOf({ delivery, startedAt }: Claim, result: AttemptResult): AttemptRecord {
   return { number: delivery.attempt, startedAt, ...result };
 }

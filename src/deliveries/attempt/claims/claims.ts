@@ -1,6 +1,6 @@
 import { fromNow } from '../../../mongo/clock.ts';
 import type { CancelReason, DeliveryModel } from '../../model.ts';
-import { type AttemptResult, type Claim, type Next, recordOf } from './claim.ts';
+import { type AttemptResult, attemptRecordOf, type Claim, type Next } from './claim.ts';
 import { createClaimAttempt } from './claim-attempts.ts';
 import { createChangeClaimed } from './claim-changes.ts';
 import { createDueIn } from './due-in.ts';
@@ -45,7 +45,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   const dueIn = createDueIn(deliveries);
   const change = createChangeClaimed(deliveries);
   const ended = { endedAt: '$$NOW', expiresAt: fromNow(retention), claimableAt: '$$REMOVE' };
-  const unheld = { lease: null, starts: 0 };
+  const unclaimed = { lease: null, starts: 0 };
 
   function following(next: Next) {
     if ('state' in next) return { state: next.state, ...ended };
@@ -57,11 +57,11 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     dueIn: (deliveryId, attempt) => dueIn({ deliveryId, attempt }),
     renew: (claims) => renewHeld(claims, { claimableAt: fromNow(lease) }),
     finish(claim, result, next) {
-      const record = recordOf(claim, result);
+      const record = attemptRecordOf(claim, result);
       return change({
         claim,
         name: 'state' in next ? next.state : `again in ${next.retryIn}`,
-        set: { ...unheld, ...following(next) },
+        set: { ...unclaimed, ...following(next) },
         record,
         isMade: (found) =>
           found.attempts.some(
@@ -73,7 +73,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
       return change({
         claim,
         name: reason,
-        set: { state: 'canceled', reason, ...unheld, ...ended },
+        set: { state: 'canceled', reason, ...unclaimed, ...ended },
         // nothing tells it from the cancellation by another worker, which counts it
         isMade: () => false,
       });

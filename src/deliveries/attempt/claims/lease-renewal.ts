@@ -9,7 +9,7 @@ export interface LeaseRenewal {
   /** A claim whose delivery is not stored: it ends with the lease of its event, unless `hold` follows. */
   track(claim: Claim): void;
   /** Whether this worker surely still holds the claim if it writes the request now; judged by the monotonic clock. */
-  surelyHolds(claim: Claim): boolean;
+  mayStillSend(claim: Claim): boolean;
   drop(claim: Claim): void;
 }
 
@@ -35,10 +35,10 @@ export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRene
 
   async function renewAll(): Promise<void> {
     // the new lease starts later than this, by the database's clock
-    const asked = performance.now();
+    const askedAt = performance.now();
     for (const claim of await renew([...held])) {
       const until = known.get(claim);
-      if (until !== undefined) known.set(claim, Math.max(until, asked + lease));
+      if (until !== undefined) known.set(claim, Math.max(until, askedAt + lease));
     }
   }
 
@@ -61,7 +61,7 @@ export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRene
     track(claim) {
       known.set(claim, claim.heldUntil);
     },
-    surelyHolds: (claim) => performance.now() < (known.get(claim) ?? 0) - sendMargin,
+    mayStillSend: (claim) => performance.now() < (known.get(claim) ?? 0) - sendMargin,
     drop(claim) {
       known.delete(claim);
       held.delete(claim);

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../errors.ts';
-import type { FieldSpan } from '../../operation.ts';
+import type { FieldRange } from '../../operation.ts';
 import { type BodyShape, foldCase } from './body-shape.ts';
 import { type JsonBudget, tooLarge } from './budget.ts';
 import { keptIntegers, maxKeys, weights } from './limits.ts';
@@ -42,7 +42,11 @@ export class Level {
  * @param fields the described keys so far
  * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
  */
-export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldSpan>): BodyShape | undefined {
+export function describedKey(
+  level: Level,
+  key: string,
+  fields: ReadonlyMap<string, FieldRange>,
+): BodyShape | undefined {
   const { path, properties, folded, isStrict } = level.shape as BodyShape;
   const shape = properties.get(key);
   level.key = key;

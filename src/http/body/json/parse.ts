@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../../errors.ts';
-import type { FieldSpan } from '../../operation.ts';
+import type { FieldRange } from '../../operation.ts';
 import type { BodyShape } from './body-shape.ts';
 import { maxDepth, maxParts } from './limits.ts';
 import { JsonScan } from './scan.ts';
@@ -15,7 +15,7 @@ export interface Outline {
   /** The parsed values that the shape describes; strings of more than 64 bytes are `…`. */
   readonly value: unknown;
   /** The positions of described values, by path, such as `stream_options.include_usage`. */
-  readonly fields: ReadonlyMap<string, FieldSpan>;
+  readonly fields: ReadonlyMap<string, FieldRange>;
 }
 
 function checkUtf8(bytes: Buffer): void {

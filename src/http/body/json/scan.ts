@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../errors.ts';
-import type { FieldSpan } from '../../operation.ts';
+import type { FieldRange } from '../../operation.ts';
 import type { BodyShape } from './body-shape.ts';
 import { JsonBudget } from './budget.ts';
 import { describedKey, keepItem, Level, pathOf } from './level.ts';
@@ -43,7 +43,7 @@ const next = {
  */
 export class JsonScan {
   /** The positions of described values, by path, such as `stream_options.include_usage`. */
-  readonly fields = new Map<string, FieldSpan>();
+  readonly fields = new Map<string, FieldRange>();
   /** The tree of the parts that the shape describes. */
   value: unknown;
   /**

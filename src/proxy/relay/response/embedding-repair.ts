@@ -1,6 +1,6 @@
 import { JsonSearch, searchedKey } from '../../../http/body/json/search.ts';
 import { OutboundError } from '../../../outbound/outbound-error.ts';
-import { HeldBytes } from '../../held-bytes.ts';
+import { ByteBuffer } from '../../byte-buffer.ts';
 
 /** The largest vector that is held until it is whole. Bytes; 1 MiB is about 50,000 dimensions. */
 const vectorLimit = 1024 * 1024;
@@ -31,7 +31,7 @@ function toBase64(vector: Buffer): string {
  */
 export class EmbeddingRepair {
   readonly #search = new JsonSearch(vectors);
-  readonly #held = new HeldBytes(vectorLimit);
+  readonly #held = new ByteBuffer(vectorLimit);
 
   /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
   push(chunk: Buffer): Buffer[] {

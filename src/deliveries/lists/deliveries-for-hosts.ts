@@ -8,7 +8,7 @@ export type Delivery<Stored = ListedDelivery> = Omit<Stored, '_id'> & {
 };
 
 /** The deliveries of any account, for a host's own code. */
-export interface HostDeliveries {
+export interface DeliveriesForHosts {
   /**
    * Newest first.
    * @throws GatewayError `invalid_value`
@@ -29,7 +29,7 @@ export interface HostDeliveries {
 const toDelivery = <Stored extends ListedDelivery>({ _id: id, ...delivery }: Stored) => ({ id, ...delivery });
 
 /** The history of deliveries without what only the database knows them by. */
-export function hostDeliveries(history: DeliveryHistory): HostDeliveries {
+export function deliveriesForHosts(history: DeliveryHistory): DeliveriesForHosts {
   return {
     async list(userId, page) {
       const { deliveries, ...more } = await history.list(userId, page);

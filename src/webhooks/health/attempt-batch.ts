@@ -11,7 +11,7 @@ export interface Hour {
 }
 
 /** One webhook's attempts since the last flush. */
-export interface Batch {
+export interface AttemptBatch {
   /** By the hour's start, in milliseconds. */
   readonly hours: Map<number, Hour>;
   lastSuccessAt: Date | null;
@@ -22,11 +22,11 @@ export interface Batch {
   failures: number;
 }
 
-export function newBatch(): Batch {
+export function newAttemptBatch(): AttemptBatch {
   return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
 }
 
-function addToHour({ hours }: Batch, { at, durationMs, code }: RecordedAttempt): void {
+function addToHour({ hours }: AttemptBatch, { at, durationMs, code }: RecordedAttempt): void {
   const start = hourOf(at.getTime());
   const hour = hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
   hours.set(start, hour);
@@ -36,7 +36,7 @@ function addToHour({ hours }: Batch, { at, durationMs, code }: RecordedAttempt):
   hour.durations.set(bucket, (hour.durations.get(bucket) ?? 0) + 1);
 }
 
-function addFailure(batch: Batch, { at, deliveryId, status }: RecordedAttempt, code: string): void {
+function addFailure(batch: AttemptBatch, { at, deliveryId, status }: RecordedAttempt, code: string): void {
   if (!batch.lastFailure || batch.lastFailure.at <= at) {
     batch.lastFailure = { at, deliveryId, ...(status !== undefined && { status }), code };
   }
@@ -46,13 +46,13 @@ function addFailure(batch: Batch, { at, deliveryId, status }: RecordedAttempt, c
 }
 
 /** Adds an attempt. Attempts arrive roughly in the order of their ends. */
-export function addAttempt(batch: Batch, attempt: RecordedAttempt): void {
+export function addAttempt(batch: AttemptBatch, attempt: RecordedAttempt): void {
   addToHour(batch, attempt);
   if (attempt.code === undefined) addSuccess(batch, attempt);
   else addFailure(batch, attempt, attempt.code);
 }
 
-function addSuccess(batch: Batch, attempt: RecordedAttempt): void {
+function addSuccess(batch: AttemptBatch, attempt: RecordedAttempt): void {
   if (batch.lastSuccessAt && batch.lastSuccessAt >= attempt.at) return;
   batch.lastSuccessAt = attempt.at;
   if (batch.failingSince && batch.failingSince > attempt.at) return;

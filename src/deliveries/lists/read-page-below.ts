@@ -16,7 +16,7 @@ interface NewestFirst {
   readonly batchSize: number;
 }
 
-interface Look<T> {
+interface PageBelow<T> {
   /** Newest first. */
   readonly found: T[];
   /** All documents from this millisecond on are found; '' if there are no older ones. */
@@ -28,11 +28,11 @@ interface Look<T> {
  * ids, but a different order within a millisecond. If the newest millisecond alone has more, reads all of it.
  * @param read uses an index in the order of ids
  */
-export async function lookBelow<T extends { readonly _id: string }>(
+export async function readPageBelow<T extends { readonly _id: string }>(
   read: (ids: IdRange, options: NewestFirst) => Promise<T[]>,
   range: IdRange,
   count: number,
-): Promise<Look<T>> {
+): Promise<PageBelow<T>> {
   const newestFirst = { sort: { _id: -1 }, ...inOneBatch } as const;
   const found = await read(range, { ...newestFirst, limit: count });
   const last = found[count - 1];

@@ -8,10 +8,10 @@ import { attemptsAllowed } from '../attempt/retry-delay.ts';
 import { firstDelivery } from '../fan-out/first-delivery.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
-import { type IdRange, lookBelow, maxSeen } from './look-below.ts';
+import { type IdRange, maxSeen, readPageBelow } from './read-page-below.ts';
 
 /** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
-export interface Unstored {
+export interface DerivedDeliveries {
   /** `null` if it is stored or does not exist. */
   find(userId: string, id: string): Promise<ShownDelivery | null>;
   /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
@@ -19,20 +19,20 @@ export interface Unstored {
   /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
   eventOf(userId: string, id: string): Promise<StoredEvent | null>;
   /** At least `limit` deliveries of a page if there are as many. Reads a bounded number of events. */
-  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<UnstoredList>;
+  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<DerivedList>;
 }
 
-export interface UnstoredList {
+export interface DerivedList {
   /** Newest first. */
   readonly deliveries: ShownDelivery[];
   /** All deliveries from this millisecond on are found; '' if there are no older ones. */
   readonly time: string;
 }
 
-const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
+const toShown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;
 /** Read options for events whose fan-out is not done. */
-const unfinished = { projection: withoutBody, hint: 'userPending' } as const;
+const pendingFanOuts = { projection: withoutBody, hint: 'userPending' } as const;
 /** Deliveries in one confirming read. */
 const confirmMaxSize = 500;
 /** A confirmation makes the database write; waiting for others keeps a flood of them cheap. Milliseconds. */
@@ -45,13 +45,13 @@ function eventsBelow(deliveryId: string): string {
 }
 
 /** A delivery that a caller asks for. */
-interface Asked {
+interface DeliveryKey {
   readonly userId: string;
   readonly id: string;
 }
 
 /** Finds the events that the delivery may belong to. */
-const ofItsTime = ({ userId, id }: Asked) => ({
+const sameTimeFilter = ({ userId, id }: DeliveryKey) => ({
   userId,
   fanOut: 'pending' as const,
   _id: { $gte: `evt_${timeOf(id)}`, $lt: `evt_${timeOf(id)}~` },
@@ -70,11 +70,11 @@ async function withoutStored(deliveries: Collection, found: readonly DeliveryDoc
   return found.filter(({ _id }) => !known.has(_id));
 }
 
-export function createUnstored(
+export function createDerivedDeliveries(
   deliveryModel: DeliveryModel,
   eventModel: EventModel,
   retryDelays: readonly number[],
-): Unstored {
+): DerivedDeliveries {
   const deliveries = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
 
@@ -88,31 +88,33 @@ export function createUnstored(
     }
   }
 
-  const isOf = (id: string) => (event: StoredEvent) => deliveriesOf(event).some(({ _id }) => _id === id);
+  const hasDelivery = (id: string) => (event: StoredEvent) => deliveriesOf(event).some(({ _id }) => _id === id);
 
   async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
     if (!isId('dlv', id)) return null;
-    const found = await events.find(ofItsTime({ userId, id }), { ...unfinished, ...inOneBatch }).toArray();
-    return found.find(isOf(id)) ?? null;
+    const found = await events.find(sameTimeFilter({ userId, id }), { ...pendingFanOuts, ...inOneBatch }).toArray();
+    return found.find(hasDelivery(id)) ?? null;
   }
 
-  const confirmed = createBatcher<Asked, StoredEvent | null>({
+  const confirmed = createBatcher<DeliveryKey, StoredEvent | null>({
     maxSize: confirmMaxSize,
     maxDelay: confirmMaxDelay,
     async write(asked) {
-      const found = await findConfirmed(events, { $or: asked.map(ofItsTime) }, { projection: withoutBody });
-      return asked.map(({ userId, id }) => found.filter((event) => event.userId === userId).find(isOf(id)) ?? null);
+      const found = await findConfirmed(events, { $or: asked.map(sameTimeFilter) }, { projection: withoutBody });
+      return asked.map(
+        ({ userId, id }) => found.filter((event) => event.userId === userId).find(hasDelivery(id)) ?? null,
+      );
     },
   });
 
   async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
     const wanted = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
     const [delivery] = await withoutStored(deliveries, wanted);
-    return delivery ? shown(delivery) : null;
+    return delivery ? toShown(delivery) : null;
   }
 
   /** The deliveries of these events that are on the page. If the query filtered, the database would read all events to find a few. */
-  async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
+  async function derivedFrom(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
     const asked = found.filter(
       (event) =>
         (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
@@ -135,14 +137,15 @@ export function createUnstored(
       const found: DeliveryDocument[] = [];
       let below = before === undefined ? 'evt_~' : eventsBelow(before);
       for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, maxSeen - seen)) {
-        const part = await lookBelow(
-          (_id, options) => events.find({ userId, fanOut: 'pending', _id }, { ...unfinished, ...options }).toArray(),
+        const part = await readPageBelow(
+          (_id, options) =>
+            events.find({ userId, fanOut: 'pending', _id }, { ...pendingFanOuts, ...options }).toArray(),
           { ...oldest, $lt: below },
           count,
         );
-        found.push(...(await unstoredOf(part.found, page, range)));
+        found.push(...(await derivedFrom(part.found, page, range)));
         if (part.time === '' || found.length >= limit || seen + count >= maxSeen) {
-          return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown), time: part.time };
+          return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(toShown), time: part.time };
         }
         below = `evt_${part.time}`;
       }

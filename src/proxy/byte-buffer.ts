@@ -1,7 +1,7 @@
 const noBytes: Buffer = Buffer.alloc(0);
 
 /** The bytes of something incomplete, in one buffer that doubles when it is full: each byte is copied a few times at most. */
-export class HeldBytes {
+export class ByteBuffer {
   readonly #limit: number;
   #buffer: Buffer = noBytes;
   #length = 0;

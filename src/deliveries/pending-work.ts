@@ -1,5 +1,5 @@
 /** Work in the background, for which no caller waits. */
-export interface Background {
+export interface PendingWork {
   /** Takes a promise that never rejects. */
   add(work: Promise<void>): void;
   /** Resolves when all of it is done. */
@@ -7,7 +7,7 @@ export interface Background {
 }
 
 /** Remembers work that was started and not awaited, so that closing can wait for it. */
-export function createBackground(): Background {
+export function createPendingWork(): PendingWork {
   const running = new Set<Promise<void>>();
   return {
     add(work) {

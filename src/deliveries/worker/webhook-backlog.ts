@@ -21,7 +21,7 @@ export interface BacklogDeps extends Demand {
  * holds up no other. If nothing were claimed between two sweeps, 5,000 stored deliveries of ten webhooks would go out at 0.56
  * times the rate (median of five interleaved rounds, 0.27 to 1.83).
  */
-export interface Backlog {
+export interface WebhookBacklog {
   /** Something of this webhook is due. Without `userId`, its account is looked up. */
   add(webhookId: string, userId?: string): void;
   /** More attempts of this webhook's account may be wanted now. */
@@ -43,7 +43,14 @@ export interface Backlog {
   close(): Promise<void>;
 }
 
-export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onError }: BacklogDeps): Backlog {
+export function createWebhookBacklog({
+  due,
+  wanted,
+  wantedOf,
+  wantedInAll,
+  claim,
+  onError,
+}: BacklogDeps): WebhookBacklog {
   const turns = new BacklogTurns({ wanted, wantedOf });
   let drawing: Promise<void> | null = null;
   let again = false;

@@ -10,20 +10,20 @@ export interface LimitedWebhook {
 }
 
 /** Keeps the rate limits of webhooks, by all processes together. */
-export interface RateLimits {
+export interface SendRates {
   /** Resolves with 0 when a request may be sent, and otherwise with how many milliseconds later it may ask again. */
   admit(webhook: LimitedWebhook): Promise<number>;
   /** Resolves when a request may be sent, however long that takes. */
   wait(webhook: LimitedWebhook): Promise<void>;
 }
 
-export interface RateLimitsDeps {
+export interface SendRatesDeps {
   readonly takePermit: (request: PermitRequest) => Promise<Permit>;
   /** Called when a webhook has been met that has a limit. @param pause milliseconds without a permit */
   readonly onLimited: (webhook: LimitedWebhook, pause: number) => void;
 }
 
-export function createRateLimits({ takePermit, onLimited }: RateLimitsDeps): RateLimits {
+export function createSendRates({ takePermit, onLimited }: SendRatesDeps): SendRates {
   return {
     async admit(webhook) {
       const { webhookId, rateLimit } = webhook;
