@@ -39,8 +39,9 @@ describe('The readiness of a gateway', () => {
   it('leaves out the checks that the probe excludes', async () => {
     const { checks } = await live.gateway.health();
     const without = { ...checks, database: 'failed', clock: 'unknown' } as const;
+    let current: GatewayHealth['checks'] = without;
     const server = await listen(
-      withProbes({ health: async () => ({ ready: false, checks: without }) }, (_req, res) => void res.end()),
+      withProbes({ health: async () => ({ ready: false, checks: current }) }, (_req, res) => void res.end()),
     );
     const get = async (query: string) => {
       const response = await fetch(`${server.url}/readyz${query}`);
@@ -50,6 +51,11 @@ describe('The readiness of a gateway', () => {
     expect((await get('?exclude=clock')).status).to.equal(503);
     const left = await get('?exclude=database&exclude=clock');
     expect(left).to.deep.equal({ status: 200, body: { ready: true, checks: without } });
+    current = { ...without, worker: 'failed' };
+    expect((await get('?exclude=database&exclude=clock')).status).to.equal(503);
+    expect((await get('?exclude=database&exclude=clock&exclude=worker')).status).to.equal(200);
+    current = { ...without, worker: 'failed', open: 'failed' };
+    expect((await get('?exclude=database&exclude=clock&exclude=worker')).status).to.equal(503);
     const { status, body } = await get('?exclude=data');
     expect(status).to.equal(400);
     expect(body.error).to.match(/^exclude: there is no check data; there are database, indexes, /);
