@@ -52,14 +52,14 @@ const arrows = {
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored': `${base} tracing fairness http/operation.ts http/principal.ts outbound
+  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/byte-buffer.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
+    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored-calls`,
 
-  stored: `${domain} proxy/ownership`,
+  'stored-objects': `${domain} proxy/ownership`,
 
   'webhooks/health': `${domain} statistics`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
@@ -99,13 +99,13 @@ const arrows = {
   deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/lists
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
 
-  'stored/background': `${domain} deliveries/jobs stored
-    proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
+  'stored-objects/background': `${domain} deliveries/jobs stored-objects
+    proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
   'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
-    accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored`,
+    accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored-objects`,
 
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
 
@@ -119,7 +119,7 @@ const arrows = {
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys/** accounting/** stored stored/background deliveries/** admin/** processes metrics dashboard`,
+    keys/** accounting/** stored-objects stored-objects/background deliveries/** admin/** processes metrics dashboard`,
   '.': `${base} openapi mongo http/** webhooks/** events/** keys/** accounting/** deliveries/** admin/** processes
     metrics gateway`,
 
@@ -169,7 +169,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo admin/** processes stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
+    '. gateway options mongo admin/** processes stored-objects/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -13,10 +13,10 @@ import type { BreakerState } from './routing/breaker.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
-import { createPollResponse, type PollResponse } from './stored/poll-response.ts';
-import { storedOperations } from './stored/routes.ts';
-import { createStoredChatList } from './stored/stored-chat-list.ts';
-import { createStoredRelay } from './stored/stored-relay.ts';
+import { createPollResponse, type PollResponse } from './stored-calls/poll-response.ts';
+import { storedOperations } from './stored-calls/routes.ts';
+import { createStoredChatList } from './stored-calls/stored-chat-list.ts';
+import { createStoredRelay } from './stored-calls/stored-relay.ts';
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];

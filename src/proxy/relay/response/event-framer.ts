@@ -63,7 +63,7 @@ export class EventFramer {
 
   /** Takes the next bytes, however they are split into chunks. @returns what to pass on */
   push(chunk: Buffer): Buffer[] {
-    if (this.#isBetweenEvents() && this.#passesWhole(chunk)) return [chunk];
+    if (this.#isBetweenEvents() && this.#canPassUnchanged(chunk)) return [chunk];
     const out: Buffer[] = [];
     let from = 0;
     /** Where the comments and blank lines before the next event end: they pass together, in one write. */
@@ -124,7 +124,7 @@ export class EventFramer {
   }
 
   /** What most chunks are: whole events with plain line ends. */
-  #passesWhole(chunk: Buffer): boolean {
+  #canPassUnchanged(chunk: Buffer): boolean {
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
     if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayDrop(chunk)) return false;

@@ -1,8 +1,8 @@
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { Logger, UsageRecord } from '../../options/options.ts';
 import type { BackgroundResponse } from '../../proxy/ownership/background-responses.ts';
-import { unknownRecord } from '../../proxy/stored/ended-response.ts';
-import type { PollResponse, ResponseState } from '../../proxy/stored/poll-response.ts';
+import { unknownRecord } from '../../proxy/stored-calls/ended-response.ts';
+import type { PollResponse, ResponseState } from '../../proxy/stored-calls/poll-response.ts';
 import type { BackgroundStore, ClaimedResponse } from './background-store.ts';
 import type { HeldAdmissions } from './held-admissions.ts';
 import type { ResponseJobs } from './jobs.ts';

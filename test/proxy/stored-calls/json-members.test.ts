@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { JsonMembers } from '../../../src/proxy/stored/json-members.ts';
+import { JsonMembers } from '../../../src/proxy/stored-calls/json-members.ts';
 
 const names = ['status', 'usage', 'output'];
 const kept = 64;

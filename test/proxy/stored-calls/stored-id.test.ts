@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { storedId } from '../../../src/proxy/ownership/stored-objects.ts';
-import { idParameter, storedEndpoints, upstreamPath } from '../../../src/proxy/stored/stored-endpoint.ts';
+import { idParameter, storedEndpoints, upstreamPath } from '../../../src/proxy/stored-calls/stored-endpoint.ts';
 import { operations, resolved, spec } from '../../support/spec.ts';
 
 interface Parameter {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { PollQueue } from '../../../src/stored/background/poll-queue.ts';
+import { PollQueue } from '../../../src/stored-objects/background/poll-queue.ts';
 
 /** A queue whose polls end when they are told to. */
 function controlled() {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { StoredKind, StoredObjects } from '../../src/proxy/ownership/stored-objects.ts';
-import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { createStoredObjects } from '../../src/stored/service.ts';
+import { createStoredObjectModel } from '../../src/stored-objects/model.ts';
+import { createStoredObjects } from '../../src/stored-objects/service.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
