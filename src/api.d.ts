@@ -2448,20 +2448,31 @@ export interface components {
         EventTypeList: {
             data: components["schemas"]["EventTypeDescription"][];
         };
-        /** @description A payment; `credits_added` belongs to a completed one, `reason` to a failed one. */
-        PaymentReport: {
-            /** @enum {string} */
-            status: "completed" | "failed";
-            /** @description The payment, as the payment provider's records name it, `pay_8f2k1` or `pi_3MtwBw`. */
-            payment_id: string;
+        /** @description A payment that was completed or that failed. */
+        PaymentReport: components["schemas"]["CompletedPaymentReport"] | components["schemas"]["FailedPaymentReport"];
+        /** @description A payment that was completed, with the credits that it adds. */
+        CompletedPaymentReport: {
+            /** @constant */
+            status: "completed";
+            payment_id: components["schemas"]["PaymentId"];
             /** @description The account it is about. */
             user_id: string;
             amount: components["schemas"]["Amount"];
             currency: components["schemas"]["Currency"];
             /** @description The credits that the payment adds; counted to a millionth. */
-            credits_added?: number;
+            credits_added: number;
+        };
+        /** @description A payment that failed, with the reason. */
+        FailedPaymentReport: {
+            /** @constant */
+            status: "failed";
+            payment_id: components["schemas"]["PaymentId"];
+            /** @description The account it is about. */
+            user_id: string;
+            amount: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
             /** @description Why it failed, such as `card_declined`. */
-            reason?: string;
+            reason: string;
         };
         Credits: {
             /** @description The credits that are left; less than 0 where more was spent than there was. */

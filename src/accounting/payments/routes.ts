@@ -5,6 +5,8 @@ import type { PaymentService } from './service.ts';
 
 type Schemas = components['schemas'];
 type Status = Schemas['PaymentReport']['status'];
+type Completed = Pick<Schemas['CompletedPaymentReport'], 'credits_added'>;
+type Failed = Pick<Schemas['FailedPaymentReport'], 'reason'>;
 
 /** @throws GatewayError `missing_required_parameter` unless the field, which this status needs, has a value */
 function required<T>(status: Status, name: string, value: T | undefined): T {
@@ -23,7 +25,8 @@ export function paymentOperations(service: PaymentService) {
   return {
     reportPayment: {
       async handle({ body, headers }) {
-        const { status, payment_id: paymentId, user_id: userId, amount, currency, credits_added, reason } = body;
+        const { status, payment_id: paymentId, user_id: userId, amount, currency } = body;
+        const { credits_added, reason } = body as Partial<Completed & Failed>;
         const payment = { paymentId, userId, amount, currency };
         const key = headers['idempotency-key'];
         const report = async () => {

@@ -3,6 +3,7 @@ import { Socket } from 'node:net';
 import express from 'express';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
+import { simplifySchemas } from '../../openapi/simplify-schemas.ts';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import { pathParameter, type Route } from '../route.ts';
 import { openApiValidator } from './express-openapi-validator.ts';
@@ -116,7 +117,8 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
  * `query` got 500 for every call, and a request of `node:http2` passed unchecked. A relayed call whose body the compiled
  * check accepts does not come here.
  */
-export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
+export async function createValidator(described: Spec, routes: readonly Route[]): Promise<Validate> {
+  const spec = simplifySchemas(described);
   const app = createValidatorApp(spec, routes);
   // the request is the validator's own: Express and the validator change what they get, and the host's listeners see the client's
   const validate: Validate = async ({ method, headers, socket }, route, { params, query, body }) => {
