@@ -5,7 +5,7 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts storable.ts ids.ts budgets.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
+const base = 'errors.ts storable.ts ids.ts budgets.ts list-page.ts logger.ts redact.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts http/principal.ts`;
 
@@ -15,7 +15,7 @@ const arrows = {
   'storable.ts': 'errors.ts',
   'ids.ts': 'errors.ts storable.ts',
   'budgets.ts': 'errors.ts',
-  'page.ts': 'errors.ts ids.ts',
+  'list-page.ts': 'errors.ts ids.ts',
   'logger.ts': 'errors.ts',
   'redact.ts': '',
   'version.ts': '',
@@ -173,7 +173,7 @@ const packages = {
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
-  'rate-limiter-flexible': 'http/account-limits.ts',
+  'rate-limiter-flexible': 'http/management-rate-limit.ts',
   'prom-client': 'gateway metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',

@@ -7,7 +7,7 @@ import { latestElection } from '../mongo/elections.ts';
 import type { Logger } from '../options/options.ts';
 import { inPublishSpan } from '../tracing/event-spans.ts';
 import { beginToStore, boundPublication } from './bounded-publication.ts';
-import type { Catalogue } from './catalogue/read-catalogue.ts';
+import type { Catalogue } from './catalogue/catalogue-from-openapi.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
 import { type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';

@@ -14,9 +14,9 @@ import type { ModelHooks } from './models/model-hooks.ts';
 import { checkUpstreams, type UpstreamOptions } from './models/upstreams.ts';
 import { checkProcessOptions, type ProcessOptions, processDefaults } from './processes.ts';
 import { checkTracingOptions, type TracingOptions } from './tracing.ts';
+import { checkEventTypes, type EventTypeOptions } from './webhooks/custom-event-types.ts';
 import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './webhooks/deliveries.ts';
 import { checkDisableOptions, type DisableOptions } from './webhooks/disabling.ts';
-import { checkEventTypes, type EventTypeOptions } from './webhooks/event-types.ts';
 
 export type { Logger } from '../logger.ts';
 export type { CreditOptions } from './accounts/credits.ts';
@@ -34,8 +34,8 @@ export type {
 } from './models/model-hooks.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './models/upstreams.ts';
 export type { TracingOptions } from './tracing.ts';
+export type { EventTypeOptions } from './webhooks/custom-event-types.ts';
 export { defaultRetryDelays } from './webhooks/deliveries.ts';
-export type { EventTypeOptions } from './webhooks/event-types.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions<Custom extends string = string>

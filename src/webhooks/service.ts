@@ -1,10 +1,10 @@
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
+import { checkPage, type Page, pageLimit } from '../list-page.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { checkPage, type Page, pageLimit } from '../page.ts';
 import { activationFields, checkEvents, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';

@@ -7,7 +7,7 @@ import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries
 import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
 import type { SendRates } from '../../src/deliveries/rate-limit/send-rates.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
-import { createCatalogue } from '../../src/events/catalogue/read-catalogue.ts';
+import { createCatalogue } from '../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import type { EventInput } from '../../src/events/publication.ts';
 import { createEventService } from '../../src/events/service.ts';

@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { createCatalogue } from '../../src/events/catalogue/read-catalogue.ts';
+import { createCatalogue } from '../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';

@@ -1,5 +1,5 @@
 import express from 'express';
-import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
+import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
 import { createModelGateway, type GatewayHealth, type ModelGatewayOptions } from '../../src/index.ts';
 import { listen, loopbackOptions } from '../support/gateway.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import express from 'express';
-import { createOperationsListener, withProbes } from '../../src/cli/server/operations-listener.ts';
+import { createOperationsListener, withProbes } from '../../src/cli/server/probes-and-metrics.ts';
 import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
 import { type LiveGateway, listen, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';

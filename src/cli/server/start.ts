@@ -6,7 +6,7 @@ import { loadSecretKeys } from '../config/secret-key.ts';
 import { writeSettings } from '../database/database-access.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
-import { createOperationsListener, withProbes } from './operations-listener.ts';
+import { createOperationsListener, withProbes } from './probes-and-metrics.ts';
 import { createRequestListener } from './request-listener.ts';
 import { startServer } from './server.ts';
 

@@ -19,8 +19,8 @@ import type { AttemptWait } from './attempt-wait.ts';
 import { createMakeManualAttempt } from './manual-attempt.ts';
 import { createManualClaims } from './manual-claims.ts';
 import { createFindRecoverable, type FindRecoverable } from './recoverable.ts';
-import { createRedeliver, type Redeliver } from './redeliver.ts';
 import { createResend, createStoreDelivery, type Resend } from './resend.ts';
+import { createRedeliver, type Redeliver } from './send-for-recovery.ts';
 import { createMakeTestAttempt, type MakeTestAttempt } from './test-attempt.ts';
 
 /** Durations are milliseconds. */

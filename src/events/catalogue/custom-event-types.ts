@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import type { Spec, SpecPathItem } from '../../openapi/spec.ts';
 import type { EventTypeOptions } from '../../options/options.ts';
-import { createCatalogue } from './read-catalogue.ts';
+import { createCatalogue } from './catalogue-from-openapi.ts';
 
 function toWebhook(type: string, { schema, example, description = '' }: EventTypeOptions): SpecPathItem {
   const envelope = { type: 'object', properties: { data: schema } };

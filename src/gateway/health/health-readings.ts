@@ -1,6 +1,6 @@
+import { createCachedReading } from '../../mongo/probes/cached-reading.ts';
 import { createReadSkew } from '../../mongo/probes/clock-skew.ts';
 import { leastFree, readFreeDisk } from '../../mongo/probes/disk-space.ts';
-import { createRecheck } from '../../mongo/probes/recheck.ts';
 import { confirmWrites, createWriteTime } from '../../mongo/probes/write-time.ts';
 import { createIndexCheck } from '../../mongo/schema/index-check.ts';
 import type { FoundIndex } from '../../mongo/schema/indexes.ts';
@@ -90,13 +90,13 @@ export function createHealthReadings({ database, schema, missingKeys, ...work }:
   const db = primaryOf(connection);
   const readSkew = createRecentSkew(schema);
   const lackingIndexes = createIndexCheck(schema);
-  const compatible = createRecheck(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
-  const keys = createRecheck(missingKeys, ({ length }) => length === 0);
-  const freeDisk = createRecheck(
+  const compatible = createCachedReading(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
+  const keys = createCachedReading(missingKeys, ({ length }) => length === 0);
+  const freeDisk = createCachedReading(
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
-  const backlog = createRecheck(
+  const backlog = createCachedReading(
     createReadBacklog(work),
     ({ oldestDue, hasWorker }) => oldestDue <= oldBacklog && hasWorker,
   );

@@ -1,4 +1,4 @@
-import { createRecheck } from '../probes/recheck.ts';
+import { createCachedReading } from '../probes/cached-reading.ts';
 import { type CollectionIndexes, type FoundIndex, findIndexes, isLacking } from './indexes.ts';
 import { primaryOf, type SchemaDeps } from './prepare-schema.ts';
 
@@ -14,5 +14,5 @@ export function createIndexCheck({ connection, needed }: SchemaDeps) {
     return found.filter(isLacking);
   }
 
-  return createRecheck(read, (lacking) => lacking.length === 0);
+  return createCachedReading(read, (lacking) => lacking.length === 0);
 }

@@ -10,7 +10,7 @@ import {
   type UsageSums,
 } from '../../../src/accounting/usage/model.ts';
 import { createQuotaOf } from '../../../src/accounting/usage/quotas.ts';
-import { createCatalogue } from '../../../src/events/catalogue/read-catalogue.ts';
+import { createCatalogue } from '../../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';

@@ -14,7 +14,7 @@ import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
 import { createSend } from '../../../src/deliveries/send/send.ts';
-import { createCatalogue } from '../../../src/events/catalogue/read-catalogue.ts';
+import { createCatalogue } from '../../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../../../errors.ts';
 import type { Logger } from '../../../options/options.ts';
-import type { Redeliver, RedeliveryResult } from '../redeliver.ts';
+import type { Redeliver, RedeliveryResult } from '../send-for-recovery.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { Pace } from './pace.ts';
 

@@ -1,12 +1,12 @@
 import { GatewayError, refuse } from '../../../errors.ts';
 import { checkUserId, isId, newId } from '../../../ids.ts';
+import { checkPage, checkTimes, type Page, pageLimit } from '../../../list-page.ts';
 import { durableCollection } from '../../../mongo/collection.ts';
 import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
 import type { Logger } from '../../../options/options.ts';
-import { checkPage, checkTimes, type Page, pageLimit } from '../../../page.ts';
 import { webhookInactive } from '../manual-attempt.ts';
 import type { FindRecoverable } from '../recoverable.ts';
-import type { Redeliver } from '../redeliver.ts';
+import type { Redeliver } from '../send-for-recovery.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 import { createRecoveryStore } from './recovery-store.ts';
 import { createRunRecovery, maxRecovered } from './run-recovery.ts';

@@ -5,7 +5,10 @@ const [wellFor, otherwiseFor] = [15_000, 5_000] as const;
  * Makes a function that caches what `read` returns: for 15 s, or for 5 s if the value is not good. It returns `undefined` if
  * the value cannot be read.
  */
-export function createRecheck<T>(read: () => Promise<T>, isWell: (value: T) => boolean): () => Promise<T | undefined> {
+export function createCachedReading<T>(
+  read: () => Promise<T>,
+  isWell: (value: T) => boolean,
+): () => Promise<T | undefined> {
   let last: { readonly at: number; readonly value: Promise<T | undefined> } | undefined;
   let validFor = 0;
 
