@@ -23,9 +23,28 @@ async function published(create: typeof createModelGateway, base: ModelGatewayOp
   await open.publish({ type: 'whatever.there_is', userId: 'usr_1', data: {} });
 }
 
+/** Never runs: the compiler reads it. */
+function listened({ on, off }: ModelGateway): void {
+  on('delivery.failed', ({ webhookId }) => webhookId);
+  // @ts-expect-error there is no such notification
+  on('delivery.lost', () => {});
+  // @ts-expect-error a failed delivery names no account's credits
+  on('delivery.failed', ({ creditsRemaining }) => creditsRemaining);
+  // @ts-expect-error the listener of another notification
+  on('webhook.failing', (notification: { readonly eventId: string }) => notification.eventId);
+  // @ts-expect-error a listener is a function
+  on('webhook.disabled', 'a listener');
+  // @ts-expect-error there is no such notification
+  off('delivery.lost', () => {});
+}
+
 describe('the types of events', () => {
   it('are checked by the compiler when they are published', () => {
     expect(published).to.be.a('function');
+  });
+
+  it('are checked by the compiler where a host listens to notifications', () => {
+    expect(listened).to.be.a('function');
   });
 
   it('may be a host’s own where they are received', () => {
