@@ -126,7 +126,8 @@ describe('the commands in the documentation', function () {
   }
 
   it('deliver the event of README.md to its receiver', async () => {
-    await scenes.get('README.md')?.receiver?.until(/payment\.completed/);
+    const [line] = (await scenes.get('README.md')?.receiver?.until(/^.*payment\.completed.*$/m)) ?? [];
+    expect(line).to.match(/payment\.completed {2}evt_[0-9a-z]{26} {2}signature valid {2}answered 200/);
   });
 
   for (const block of toRun.filter(({ language }) => language === 'console')) {
