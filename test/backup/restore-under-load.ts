@@ -7,7 +7,8 @@ import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/cli/mongo/embe
 import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { memoryFolder } from '../support/database/memory-folder.ts';
-import { type Listening, listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { openBooks } from './books.ts';

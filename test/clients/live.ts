@@ -1,7 +1,8 @@
 import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import type { SpecMediaType } from '../../src/openapi/spec.ts';
-import { type LiveGateway, listen, startGateway } from '../support/gateway.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { operations, resolved } from '../support/spec.ts';
 import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 

@@ -11,7 +11,7 @@ import { createOperationsListener } from '../../src/cli/server/probes-and-metric
 import type { GatewayHealth } from '../../src/index.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { root } from '../package/tarball.ts';
-import { listen } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { composeServices, manifestsOf, read } from './files.ts';
 
 const run = promisify(execFile);

@@ -1,7 +1,8 @@
 import express from 'express';
 import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
 import { createModelGateway, type GatewayHealth, type ModelGatewayOptions } from '../../src/index.ts';
-import { listen, loopbackOptions } from '../support/gateway.ts';
+import { loopbackOptions } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 export type Settings = Pick<ModelGatewayOptions, 'mongo' | 'secretKeys' | 'upstreams'>;
 

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { type Listening, listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 
 describe('closing a gateway with a delay', () => {

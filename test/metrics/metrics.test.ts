@@ -5,14 +5,8 @@ import { Counter, Registry } from 'prom-client';
 import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import {
-  type Listening,
-  type LiveGateway,
-  listen,
-  loopbackOptions,
-  newSecretKey,
-  startGateway,
-} from '../support/gateway.ts';
+import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';

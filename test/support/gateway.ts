@@ -11,8 +11,6 @@ export function newSecretKey(id = 'k1'): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
 
-export { type Listening, listen } from './listen.ts';
-
 /** A gateway in an Express 5 app on loopback, with a database of its own and a key for `usr_1`. */
 export interface LiveGateway {
   gateway: ModelGateway;

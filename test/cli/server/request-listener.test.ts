@@ -4,7 +4,7 @@ import { createRequestListener } from '../../../src/cli/server/request-listener.
 import { createRouter } from '../../../src/http/router.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { connectRaw, head } from '../../http/raw-client.ts';
-import { listen } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 
 type Router = ModelGateway['router'];

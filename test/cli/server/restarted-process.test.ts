@@ -9,7 +9,7 @@ import { CommandProcess } from '../command.ts';
 const kills = 3;
 const clients = 16;
 /** Far longer than an answer takes on a busy machine. Milliseconds. */
-const patience = 10_000;
+const maxWait = 10_000;
 
 interface Request {
   readonly startedAt: number;
@@ -23,7 +23,7 @@ function send(url: string): Promise<Request> {
   const startedAt = performance.now();
   return new Promise((resolve) => {
     const end = (outcome: string) => resolve({ startedAt, endedAt: performance.now(), outcome });
-    const request = get(url, { agent: new Agent(), timeout: patience }, (response) => {
+    const request = get(url, { agent: new Agent(), timeout: maxWait }, (response) => {
       response.resume().on('end', () => end(`${response.statusCode}`));
     });
     request.on('timeout', () => request.destroy(new Error('no answer')));
