@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { BudgetUsage } from '../api/types.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Button } from '../elements/inputs/button.tsx';
 import { useSession } from '../session/session.ts';
 import { BudgetLines } from './budget-lines.tsx';
@@ -45,4 +46,12 @@ export function BudgetsSection({ userId, budgets, onClose }: Props) {
       )}
     </section>
   );
+}
+
+/** The same for the account of this session. */
+export function BudgetsCard() {
+  const { api, user_id } = useSession();
+  const query = useQuery((signal) => api.listBudgets({ signal }), { key: 'budgets', every: () => refreshEvery });
+  if (!query.data) return null;
+  return <BudgetsSection userId={user_id} budgets={query.data.data} onClose={query.reload} />;
 }

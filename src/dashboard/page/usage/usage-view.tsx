@@ -1,10 +1,10 @@
+import { BudgetsCard } from '../budgets/budgets-section.tsx';
 import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Choice, Tabs } from '../elements/inputs/choice.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';
 import { useApi, useSession } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
-import { BudgetsCard } from './budgets-card.tsx';
 import { CreditsCard } from './credits-card.tsx';
 import { type Dimension, daysBetween, type Measure, measures, seriesOf } from './series.ts';
 import { UsageChart } from './usage-chart.tsx';

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { DeliveryDetails, Webhook } from '../api/types.ts';
+import { ApiError } from '../api/error.ts';
+import type { DeliveryDetails, EventType, Webhook } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
 import { useQuery } from '../data/use-query.ts';
 import { AttemptExchange, AttemptSummary } from '../deliveries/attempt.tsx';
@@ -13,7 +14,24 @@ import { Failure } from '../elements/states.tsx';
 import { useEventTypes } from '../events/use-event-types.ts';
 import { href } from '../routing/route.ts';
 import { useApi, useSession } from '../session/session.ts';
-import { exampleText, parseData } from './test-data.ts';
+
+/** What is sent as a type's data unless it is edited: its example, with the reader's own account. */
+function exampleText(types: readonly EventType[], type: string | undefined, userId: string): string {
+  const example = types.find((one) => one.type === type)?.example;
+  if (!example) return '';
+  return JSON.stringify('user_id' in example ? { ...example, user_id: userId } : example, null, 2);
+}
+
+/** @throws ApiError for the field where the text is no JSON object */
+function parseData(text: string): Record<string, unknown> {
+  try {
+    const data: unknown = JSON.parse(text);
+    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+  } catch {
+    // said below
+  }
+  throw new ApiError('data: must be a JSON object', { status: 0, code: 'invalid_json', param: 'data' });
+}
 
 /** The receiver's response; waits for a slow one. */
 function Result({ sent }: { sent: DeliveryDetails }) {

@@ -12,8 +12,7 @@ import { useAnnounce } from '../../shell/announce.tsx';
 import { EventsField, requireEvents } from './events-field.tsx';
 import { OptionFields, optionFields } from './option-fields.tsx';
 import { toOptions, toTexts } from './option-texts.ts';
-import { newSecret } from './secret.ts';
-import { SecretField } from './secret-field.tsx';
+import { newSecret, SecretField } from './secret-field.tsx';
 
 const fields = ['url', 'events', 'secret', ...optionFields];
 

@@ -8,8 +8,7 @@ import { Field } from '../../elements/inputs/field.tsx';
 import { Failure } from '../../elements/states.tsx';
 import { useApi } from '../../session/session.ts';
 import { useAnnounce } from '../../shell/announce.tsx';
-import { newSecret } from './secret.ts';
-import { SecretField } from './secret-field.tsx';
+import { newSecret, SecretField } from './secret-field.tsx';
 
 const overlaps = [
   [3_600, '1 hour'],

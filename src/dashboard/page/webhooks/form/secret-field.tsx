@@ -1,13 +1,18 @@
 import { Button } from '../../elements/inputs/button.tsx';
 import { CopyButton } from '../../elements/inputs/copy.tsx';
 import { Field } from '../../elements/inputs/field.tsx';
-import { newSecret } from './secret.ts';
 
 interface Props {
   readonly label: string;
   readonly secret: string;
   readonly error: string | undefined;
   readonly onSecret: (secret: string) => void;
+}
+
+/** A secret that cannot be guessed, in the form of Standard Webhooks: `whsec_` and 32 random bytes in base64. */
+export function newSecret(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return `whsec_${btoa(String.fromCharCode(...bytes))}`;
 }
 
 export function SecretField({ label, secret, error, onSecret }: Props) {

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks';
-import type { RecoverBody, Webhook } from '../../api/types.ts';
+import type { RecoverBody, Recovery, Webhook } from '../../api/types.ts';
 import { useAction } from '../../data/use-action.ts';
 import { useQuery } from '../../data/use-query.ts';
 import { Button } from '../../elements/inputs/button.tsx';
 import { Failure } from '../../elements/states.tsx';
+import { Ago, Time } from '../../elements/time.tsx';
+import { count } from '../../format/number.ts';
 import { useApi } from '../../session/session.ts';
 import { useAnnounce } from '../../shell/announce.tsx';
-import { RecoveryProgress } from './recovery-progress.tsx';
 import { SpanFields, toPeriod, useSpan } from './recovery-span.tsx';
 
 const kinds = [
@@ -17,6 +18,27 @@ const kinds = [
 
 /** While one runs, its progress is this old at most, in milliseconds. */
 const progressEvery = 1_000;
+
+/** The progress of a recovery. */
+function RecoveryProgress({ recovery }: { recovery: Recovery }) {
+  const { id, state, found, resent, delivered, failed, since, until, started_at } = recovery;
+  return (
+    <div class="recovery">
+      <p class="recovery-line">
+        <b id={id}>{state === 'running' ? 'Recovering' : 'Recovered'}</b>
+        <span class="muted small">
+          what was missed from <Time at={since} /> to <Time at={until} />, begun <Ago at={started_at} />
+        </span>
+      </p>
+      <progress value={found === 0 && state === 'done' ? 1 : resent} max={Math.max(1, found)} aria-labelledby={id} />
+      <p class="numbers small" role={state === 'running' ? 'status' : undefined}>
+        {found === 0 && state === 'done'
+          ? 'Nothing was missed.'
+          : `${count(resent)} of ${count(found)} sent again · ${count(delivered)} delivered · ${count(failed)} failed`}
+      </p>
+    </div>
+  );
+}
 
 /** Sends again what was missed, and shows how far that has come. */
 export function Recover({ webhook }: { webhook: Webhook }) {
