@@ -22,9 +22,8 @@ import type {
   StoredEvent,
 } from './store/stored-event.ts';
 import { createOpenTransactions } from './transactions/open-transactions.ts';
-import { requireOwnClient } from './transactions/own-client.ts';
+import { createMajorityCheck, requireOwnClient } from './transactions/session-checks.ts';
 import { createTransactions } from './transactions/transactions.ts';
-import { createMajorityCheck } from './transactions/write-concern.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {

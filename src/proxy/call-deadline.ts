@@ -128,6 +128,22 @@ export class CallDeadline implements Deadline {
   };
 }
 
+/** How long the gateway waits for the usage of an answer that was complete without it when the client disconnected. Milliseconds. */
+const usageGrace = 1_000;
+
+/**
+ * How long an upstream may still work on a call after the client has disconnected. Milliseconds.
+ * @param aborts whether upstream calls are aborted then; where they are not, they run to their end
+ * @param usage of the answer: `reported` is what the upstream has said
+ */
+export function disconnectGrace(
+  aborts: boolean,
+  usage: { readonly isEnded: boolean; readonly reported: unknown },
+): number {
+  if (!aborts) return Number.POSITIVE_INFINITY;
+  return usage.isEnded && !usage.reported ? usageGrace : 0;
+}
+
 /** Waits; resolves early when the deadline aborts the call. */
 export function pause(milliseconds: number, deadline: Deadline): Promise<void> {
   return new Promise((resolve) => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createModels, everyIndex } from '../../src/gateway/collections.ts';
 import { createModelGateway, type GatewayError } from '../../src/index.ts';
-import { createIndexCheck } from '../../src/mongo/schema/index-check.ts';
+import { createIndexCheck } from '../../src/mongo/schema/prepare-schema.ts';
 import { readVersion } from '../../src/version.ts';
 import { command } from '../cli/recorded-terminal.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';

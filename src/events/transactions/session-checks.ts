@@ -1,5 +1,5 @@
 import type { ClientSession, Connection } from 'mongoose';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 
 interface WriteConcern {
   readonly w?: number | string | undefined;
@@ -49,4 +49,23 @@ export function createMajorityCheck(connection: Connection): RequireMajority {
     const concern = writeConcernOf(session);
     if (isWeak(concern.w === undefined ? { ...concern, w: (await serverDefault()).w } : concern)) throw weak();
   };
+}
+
+/** The client that has started a session. The driver keeps it, but its types do not show it. */
+interface Started {
+  readonly client?: unknown;
+}
+
+/**
+ * Refuses a session of another connection: what is written under it cannot be in one transaction with the event.
+ * @throws GatewayError `invalid_value`
+ */
+export function requireOwnClient(connection: Connection, session: ClientSession): void {
+  const { client } = session as unknown as Started;
+  if (client === connection.getClient()) return;
+  refuse(
+    'invalid_value',
+    'session',
+    'must be of the connection that the option mongo names; start it with connection.startSession()',
+  );
 }

@@ -1,6 +1,7 @@
 import type { Connection, mongo } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { ResolvedOptions } from '../../options/options.ts';
+import { createCachedReading } from '../probes/cached-reading.ts';
 import {
   buildIndexesOf,
   type CollectionIndexes,
@@ -95,4 +96,19 @@ export async function prepareSchema(
     const { version, packageVersion } = record;
     logger.info('a newer version has prepared the database; this one may run beside it', { version, packageVersion });
   }
+}
+
+/**
+ * Makes the function that reads which indexes are missing, different or being built; it returns `undefined` where the database
+ * does not say so. Of collections whose loss loses nothing, no index is needed.
+ */
+export function createIndexCheck({ connection, needed }: SchemaDeps) {
+  const important = needed.filter(({ isDisposable }: CollectionIndexes) => !isDisposable);
+
+  async function read(): Promise<readonly FoundIndex[]> {
+    const found = await findIndexes(primaryOf(connection), important);
+    return found.filter(isLacking);
+  }
+
+  return createCachedReading(read, (lacking) => lacking.length === 0);
 }
