@@ -29,7 +29,7 @@ async function answerStream(res: ServerResponse, events: readonly string[], word
   res.end();
 }
 
-async function readJson(req: IncomingMessage): Promise<unknown> {
+async function readJson(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
   try {
     const body = JSON.parse(await text(req));
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
@@ -39,7 +39,7 @@ async function readJson(req: IncomingMessage): Promise<unknown> {
   throw new DemoError(400, 'invalid_json', 'The body must be a JSON object');
 }
 
-async function readForm(req: IncomingMessage): Promise<unknown> {
+async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
   const headers = { 'content-type': req.headers['content-type'] ?? '' };
   try {
     return Object.fromEntries(await new Response(await buffer(req), { headers }).formData());
