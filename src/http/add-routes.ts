@@ -74,7 +74,7 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
     const path = router.route(expressPath(template));
     for (const route of methods) {
       const handler = answer(route);
-      path[route.method.toLowerCase() as 'get']((req, res) => handler(req as unknown as MatchedRequest, res));
+      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => handler(req, res));
     }
     path.all((req, res, next) => {
       if (req.method === 'OPTIONS') next();

@@ -33,7 +33,8 @@ export interface Endpoint {
 }
 
 function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
-  return readModelBody(rawBody, fields, (body as { readonly prompt?: unknown }).prompt);
+  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
+  return readModelBody(rawBody, fields, prompt);
 }
 
 function formOf({ form }: ApiRequest): NonNullable<ApiRequest['form']> {

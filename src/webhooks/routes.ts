@@ -1,5 +1,6 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
+import type { Filters } from './filters.ts';
 import type { OptionalFields, WithHeaderNames } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
@@ -7,13 +8,17 @@ import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
+function toFilters(filters: Filters): Schemas['WebhookFilters'] {
+  return Object.fromEntries(Object.entries(filters).map(([path, values]) => [path, [...values]]));
+}
+
 /** Those that are set. */
 function toOptionalFields(webhook: OptionalFields & WithHeaderNames): Partial<Summary> {
   const { description, metadata, filters, rateLimit, headerNames } = webhook;
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata }),
-    ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
+    ...(filters !== undefined && { filters: toFilters(filters) }),
     ...(rateLimit !== undefined && { rate_limit: rateLimit }),
     ...(headerNames !== undefined && { header_names: [...headerNames] }),
   };
@@ -43,12 +48,6 @@ export function toDetailsBody(
   };
 }
 
-/** A body with its fields as the service names them. */
-function withRateLimit<Body extends { readonly rate_limit?: number | null }>({ rate_limit, ...body }: Body) {
-  const rateLimit = rate_limit as Exclude<Body['rate_limit'], undefined>;
-  return { ...body, ...(rate_limit !== undefined && { rateLimit }) };
-}
-
 /** Adds a generated secret. Only this answer has it, so no cache may store it. */
 function withSecret<Status extends number, Answer extends object>(
   reply: Reply<Status, Answer>,
@@ -68,8 +67,9 @@ export interface WebhookRoutesDeps {
 export function webhookOperations({ service, health }: WebhookRoutesDeps) {
   return {
     createWebhook: {
-      async handle({ principal, body }) {
-        const webhook = await service.create(principal.userId, withRateLimit(body));
+      async handle({ principal, body: { rate_limit: rateLimit, ...fields } }) {
+        const input = { ...fields, ...(rateLimit !== undefined && { rateLimit }) };
+        const webhook = await service.create(principal.userId, input);
         return withSecret({ status: 201, body: toBody(webhook) }, webhook);
       },
     },
@@ -86,8 +86,9 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps) {
       },
     },
     updateWebhook: {
-      async handle({ principal, params, body }) {
-        const webhook = await service.update(principal.userId, params.id, withRateLimit(body));
+      async handle({ principal, params, body: { rate_limit: rateLimit, ...fields } }) {
+        const patch = { ...fields, ...(rateLimit !== undefined && { rateLimit }) };
+        const webhook = await service.update(principal.userId, params.id, patch);
         return { status: 200, body: toBody(webhook) };
       },
     },

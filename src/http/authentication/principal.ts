@@ -18,8 +18,6 @@ function areBudgets(list: unknown): boolean {
   }
 }
 
-type Fields = { readonly [Name in keyof Principal]: unknown };
-
 const budgetRule = [
   (list: unknown) => list === undefined || areBudgets(list),
   "must be a list of budgets such as { period: 'month', tokens: 1_000_000 }, or left out",
@@ -57,8 +55,27 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'this object' : `this ${typeof value}`;
 }
 
+type Fields = Record<string, unknown>;
+
+/** A copy: what the host has cannot change it during the request. */
+function copied(given: object): Fields {
+  const fields: Fields = { ...given };
+  for (const name of Object.keys(rules)) {
+    const value: unknown = Reflect.get(given, name);
+    if (value !== undefined) fields[name] = Array.isArray(value) ? [...value] : value;
+  }
+  return fields;
+}
+
+function checkPrincipal(fields: Fields, option: string): asserts fields is Fields & Principal {
+  for (const [name, [is, must]] of Object.entries(rules)) {
+    if (is(fields[name])) continue;
+    throw new TypeError(`the option ${option} gave a principal whose ${name} ${must}, not ${kindOf(fields[name])}`);
+  }
+}
+
 /**
- * Copies the principal that a host returns, so that it cannot change during the request.
+ * Copies and checks the principal that a host returns.
  * @throws TypeError that names the option, the field and the fix
  */
 function toPrincipal(given: unknown, option: string): Principal | null {
@@ -68,14 +85,9 @@ function toPrincipal(given: unknown, option: string): Principal | null {
       `the option ${option} must give { userId }, or null if no user is signed in, not ${kindOf(given)}`,
     );
   }
-  const principal: Record<string, unknown> = { ...given };
-  for (const [name, [is, must]] of Object.entries(rules)) {
-    const value = (given as Fields)[name as keyof Principal];
-    if (!is(value))
-      throw new TypeError(`the option ${option} gave a principal whose ${name} ${must}, not ${kindOf(value)}`);
-    if (value !== undefined) principal[name] = Array.isArray(value) ? [...value] : value;
-  }
-  return principal as unknown as Principal;
+  const principal = copied(given);
+  checkPrincipal(principal, option);
+  return principal;
 }
 
 /** Checks what a host's own function returns as a principal. */

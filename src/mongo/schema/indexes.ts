@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Model, mongo } from 'mongoose';
+import type { mongo, Schema } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import { isDuplicateKey } from '../writes/duplicate-key.ts';
 
@@ -29,9 +29,14 @@ export interface FoundIndex {
   readonly isUnique: boolean;
 }
 
+/** What is read of a model, whatever its documents are. */
+interface IndexedModel {
+  readonly schema: Pick<Schema, 'indexes'>;
+  readonly collection: { readonly collectionName: string };
+}
+
 /** The indexes that the schema of a model declares. */
-// biome-ignore lint/suspicious/noExplicitAny: models of any document
-export function indexesOfModel({ schema, collection }: Model<any>): CollectionIndexes {
+export function indexesOfModel({ schema, collection }: IndexedModel): CollectionIndexes {
   const indexes = schema.indexes().map(([key, { background: _, ...options }]) => ({ key, ...options }));
   return { collection: collection.collectionName, indexes: indexes as CollectionIndexes['indexes'] };
 }
