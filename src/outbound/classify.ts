@@ -103,7 +103,7 @@ export function isLengthMismatch(error: unknown): boolean {
 
 /** The error of a code, with that code's message. */
 export function outboundError(code: OutboundCode, cause?: unknown): OutboundError {
-  return new OutboundError(code, messages[code], false, { cause });
+  return new OutboundError(code, messages[code], { cause });
 }
 
 function wasReused({ reusedSocket, socket }: Reason): boolean {
@@ -116,5 +116,6 @@ export function classify(error: unknown): OutboundError {
   const reason = asReason(error);
   const code = codeOf(reason);
   const isUnsent = reason.isUnsent === true;
-  return new OutboundError(code, messages[code], code === 'reset' && wasReused(reason), { cause: error, isUnsent });
+  const reusedSocket = code === 'reset' && wasReused(reason);
+  return new OutboundError(code, messages[code], { reusedSocket, isUnsent, cause: error });
 }

@@ -125,8 +125,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     const { code, message, reusedSocket, isUnsent } = classify(error);
     // a socket counts as reused when it has read bytes, but they may belong to this response
     const wasReused = reusedSocket && !this.#answered;
-    const details = { cause: error, isUnsent: !this.#written || (isUnsent && !this.#answered) };
-    this.#reject(new OutboundError(code, message, wasReused, details));
+    const wasUnsent = !this.#written || (isUnsent && !this.#answered);
+    this.#reject(new OutboundError(code, message, { reusedSocket: wasReused, isUnsent: wasUnsent, cause: error }));
   }
 
   #stopListening(): void {

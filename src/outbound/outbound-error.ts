@@ -15,20 +15,29 @@ export type OutboundCode =
   | 'closed'
   | 'unknown';
 
+export interface OutboundDetails {
+  /** Whether the socket had served an earlier response: then a reset says little about the receiver. @default false */
+  readonly reusedSocket?: boolean;
+  /** Whether the receiver certainly has not read the whole request. If `false`, nothing is known. @default false */
+  readonly isUnsent?: boolean;
+  readonly cause?: unknown;
+}
+
 /** The only error with which outgoing calls reject. Has neither the request nor its headers, so printing it cannot reveal a key. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
-  /** Whether the receiver certainly has not read the whole request. If `false`, nothing is known. */
+  readonly code: OutboundCode;
+  readonly reusedSocket: boolean;
   readonly isUnsent: boolean;
 
   constructor(
-    readonly code: OutboundCode,
+    code: OutboundCode,
     message: string,
-    /** Whether the socket had served an earlier response: then a reset says little about the receiver. */
-    readonly reusedSocket = false,
-    options: ErrorOptions & { readonly isUnsent?: boolean } = {},
+    { reusedSocket = false, isUnsent = false, cause }: OutboundDetails = {},
   ) {
-    super(message, options);
-    this.isUnsent = options.isUnsent ?? false;
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+    this.reusedSocket = reusedSocket;
+    this.isUnsent = isUnsent;
   }
 }

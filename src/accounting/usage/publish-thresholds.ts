@@ -56,7 +56,13 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
     if (!quota || limit === undefined) return [];
     const amounts = addition.records.map((record) => amountOf(record, quota.unit));
     const before = usedOf(after, quota.unit) - amounts.reduce((sum, amount) => sum + amount, 0);
-    return crossings(before, amounts, countedLimit(limit, quota.unit), thresholds, after.announced ?? []);
+    return crossings({
+      before,
+      amounts,
+      quota: countedLimit(limit, quota.unit),
+      thresholds,
+      announced: after.announced ?? [],
+    });
   }
 
   return async function publishThresholds(additions, session) {

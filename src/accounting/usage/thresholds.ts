@@ -9,19 +9,22 @@ function percent(used: number, quota: number): number {
   return Math.round((used / quota) * 10_000) / 100;
 }
 
+/** The usage of one quota, as calls add to it. */
+export interface AddedUsage {
+  /** The usage before these amounts. */
+  readonly before: number;
+  readonly amounts: readonly number[];
+  readonly quota: number;
+  readonly thresholds: readonly number[];
+  /** Thresholds that are published already. */
+  readonly announced: readonly number[];
+}
+
 /**
  * The thresholds that are reached while these amounts are added one by one, each at the first amount that reaches it. A
  * threshold that was passed before, under another quota, is reached at the first amount. Pure.
- * @param before the usage before these amounts
- * @param announced thresholds that are published already
  */
-export function crossings(
-  before: number,
-  amounts: readonly number[],
-  quota: number,
-  thresholds: readonly number[],
-  announced: readonly number[],
-): Crossing[] {
+export function crossings({ before, amounts, quota, thresholds, announced }: AddedUsage): Crossing[] {
   const missing = new Set([...thresholds].sort((a, b) => a - b).filter((threshold) => !announced.includes(threshold)));
   const found: Crossing[] = [];
   let used = before;

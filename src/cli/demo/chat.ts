@@ -23,7 +23,7 @@ export function answerChat(request: ChatRequest): ChatAnswer {
   checkModel(request.model);
   const { messages } = request;
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new DemoError(400, 'invalid_value', "'messages' must be a list with at least one message", 'messages');
+    throw new DemoError('invalid_value', "'messages' must be a list with at least one message", 'messages');
   }
   const words = echoOf(lastUserText(messages));
   const limit = Number(request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY);

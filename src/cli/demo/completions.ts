@@ -11,7 +11,7 @@ interface CompletionRequest {
 function echo({ model, prompt }: CompletionRequest) {
   checkModel(model);
   const said = Array.isArray(prompt) ? prompt.join(' ') : prompt;
-  if (typeof said !== 'string') throw new DemoError(400, 'invalid_value', "'prompt' must be a text", 'prompt');
+  if (typeof said !== 'string') throw new DemoError('invalid_value', "'prompt' must be a text", 'prompt');
   const pieces = echoOf(said);
   const prompt_tokens = wordsOf(said).length;
   const usage = { prompt_tokens, completion_tokens: pieces.length, total_tokens: prompt_tokens + pieces.length };

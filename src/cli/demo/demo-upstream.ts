@@ -36,7 +36,7 @@ async function readJson(req: IncomingMessage): Promise<Readonly<Record<string, u
   } catch {
     // said below, as for JSON that is no object
   }
-  throw new DemoError(400, 'invalid_json', 'The body must be a JSON object');
+  throw new DemoError('invalid_json', 'The body must be a JSON object');
 }
 
 async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
@@ -44,7 +44,7 @@ async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, u
   try {
     return Object.fromEntries(await new Response(await buffer(req), { headers }).formData());
   } catch {
-    throw new DemoError(400, 'invalid_form', 'The body must be a form, multipart/form-data');
+    throw new DemoError('invalid_form', 'The body must be a form, multipart/form-data');
   }
 }
 
@@ -61,7 +61,7 @@ async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStor
   const { pathname, searchParams: query } = new URL(req.url ?? '/', 'http://demo');
   const target = `${req.method} ${pathname}`;
   const route = findRoute(target);
-  if (!route) throw new DemoError(404, 'not_found', `There is no ${target} here`);
+  if (!route) throw new DemoError('not_found', `There is no ${target} here`);
   const { handle, params } = route;
   const request = { params, query, store, json: () => readJson(req), form: () => readForm(req) };
   await send(res, await handle(request), wordDelay);
@@ -69,7 +69,7 @@ async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStor
 
 function answerError(res: ServerResponse, error: unknown): void {
   if (res.headersSent) return void res.destroy();
-  const known = error instanceof DemoError ? error : new DemoError(400, 'invalid_value', 'The request cannot be read');
+  const known = error instanceof DemoError ? error : new DemoError('invalid_value', 'The request cannot be read');
   answerJson(res, known.status, known.toBody());
 }
 

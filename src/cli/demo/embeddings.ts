@@ -31,7 +31,7 @@ function encode(vector: Float32Array, format: unknown): number[] | string {
 function inputsOf(input: unknown): string[] {
   if (typeof input === 'string') return [input];
   if (!Array.isArray(input) || input.length === 0) {
-    throw new DemoError(400, 'invalid_value', "'input' must be a string or a list that is not empty", 'input');
+    throw new DemoError('invalid_value', "'input' must be a string or a list that is not empty", 'input');
   }
   if (input.every((item) => typeof item === 'number')) return [input.join(' ')];
   return input.map((item) => (Array.isArray(item) ? item.join(' ') : String(item)));
@@ -45,7 +45,7 @@ export function embeddings(request: EmbeddingRequest): object {
   checkModel(request.model);
   const dimensions = Number(request.dimensions ?? defaultDimensions);
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > maxDimensions) {
-    throw new DemoError(400, 'invalid_value', `'dimensions' must be from 1 to ${maxDimensions}`, 'dimensions');
+    throw new DemoError('invalid_value', `'dimensions' must be from 1 to ${maxDimensions}`, 'dimensions');
   }
   const inputs = inputsOf(request.input);
   const tokens = inputs.reduce((sum, text) => sum + text.split(/\s+/).filter(Boolean).length, 0);

@@ -40,11 +40,11 @@ function plainPng(rgb: Buffer): Buffer {
 export function images(request: ImageRequest): object {
   if (request.model !== undefined) checkModel(request.model);
   if (typeof request.prompt !== 'string' || request.prompt === '') {
-    throw new DemoError(400, 'invalid_value', "'prompt' must be a string that is not empty", 'prompt');
+    throw new DemoError('invalid_value', "'prompt' must be a string that is not empty", 'prompt');
   }
   const n = Number(request.n ?? 1);
   if (!Number.isInteger(n) || n < 1 || n > maxImages)
-    throw new DemoError(400, 'invalid_value', `'n' must be 1 to ${maxImages}`, 'n');
+    throw new DemoError('invalid_value', `'n' must be 1 to ${maxImages}`, 'n');
   const data = Array.from({ length: n }, (_, i) => {
     const rgb = createHash('sha256').update(`${i}\n${request.prompt}`).digest().subarray(0, 3);
     const base64 = plainPng(rgb).toString('base64');

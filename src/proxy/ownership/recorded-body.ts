@@ -153,7 +153,7 @@ class RecordedBody implements BodySink {
     this.#state = 'recording';
     this.#recording.record(id, status).then(
       () => this.#open(),
-      (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', false, { cause })),
+      (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
     );
   }
 

@@ -4,21 +4,31 @@ import { crossings } from '../../../src/accounting/usage/thresholds.ts';
 
 describe('the thresholds of a quota', () => {
   it('are reached by the amount that brings the sum there; one amount may reach several', () => {
-    expect(crossings(0, [79, 1, 5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 80 }]);
-    expect(crossings(70, [45, 10], 100, [100, 80], [])).to.deep.equal([
+    expect(
+      crossings({ before: 0, amounts: [79, 1, 5], quota: 100, thresholds: [80, 100], announced: [] }),
+    ).to.deep.equal([{ threshold: 80, usage: 80 }]);
+    expect(
+      crossings({ before: 70, amounts: [45, 10], quota: 100, thresholds: [100, 80], announced: [] }),
+    ).to.deep.equal([
       { threshold: 80, usage: 115 },
       { threshold: 100, usage: 115 },
     ]);
   });
 
   it('are reported with two decimals', () => {
-    expect(crossings(0, [2], 3, [50], [])).to.deep.equal([{ threshold: 50, usage: 66.67 }]);
+    expect(crossings({ before: 0, amounts: [2], quota: 3, thresholds: [50], announced: [] })).to.deep.equal([
+      { threshold: 50, usage: 66.67 },
+    ]);
   });
 
   it('are not reported twice, but are reported late when a smaller quota puts them in the past', () => {
-    expect(crossings(90, [5], 100, [80, 100], [80])).to.deep.equal([]);
-    expect(crossings(90, [5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 95 }]);
-    expect(crossings(90, [], 100, [80, 100], [])).to.deep.equal([]);
+    expect(crossings({ before: 90, amounts: [5], quota: 100, thresholds: [80, 100], announced: [80] })).to.deep.equal(
+      [],
+    );
+    expect(crossings({ before: 90, amounts: [5], quota: 100, thresholds: [80, 100], announced: [] })).to.deep.equal([
+      { threshold: 80, usage: 95 },
+    ]);
+    expect(crossings({ before: 90, amounts: [], quota: 100, thresholds: [80, 100], announced: [] })).to.deep.equal([]);
   });
 
   it('are the same however the amounts are split into batches', () => {
@@ -39,7 +49,13 @@ describe('the thresholds of a quota', () => {
         for (let i = 0; i < all.length; i += cut + 1) {
           const batch = all.slice(i, i + cut + 1);
           const announced = found.map(([threshold]) => threshold);
-          for (const { threshold, usage } of crossings(before, batch, quota, wanted, announced)) {
+          for (const { threshold, usage } of crossings({
+            before,
+            amounts: batch,
+            quota,
+            thresholds: wanted,
+            announced,
+          })) {
             found.push([threshold, usage]);
           }
           before += batch.reduce((total, amount) => total + amount, 0);

@@ -29,7 +29,7 @@ export function addItems({ conversations }: DemoStore, id: string, added: readon
 export function itemOf({ conversations }: DemoStore, id: string, itemId: string): Item {
   const item = conversations.get(id).items.find((candidate) => candidate.id === itemId);
   if (item) return item;
-  throw new DemoError(404, 'not_found', `There is no item '${itemId}' in the conversation '${id}'`);
+  throw new DemoError('not_found', `There is no item '${itemId}' in the conversation '${id}'`);
 }
 
 /** Takes an item out of a conversation. @throws DemoError 404 */

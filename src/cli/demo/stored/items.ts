@@ -10,7 +10,7 @@ interface GivenItem {
 
 function toItem(given: GivenItem | null): Item {
   if (typeof given !== 'object' || given === null) {
-    throw new DemoError(400, 'invalid_value', "'input' must be a text or a list of items", 'input');
+    throw new DemoError('invalid_value', "'input' must be a text or a list of items", 'input');
   }
   const { type = 'message', role, content } = given;
   if (type !== 'message') return { ...given, id: given.id ?? newId('item'), type };

@@ -36,7 +36,7 @@ export class StoredObjects<T> {
   /** @throws DemoError 404 where there is none */
   get(id: string): T {
     const text = this.#texts.get(id);
-    if (text === undefined) throw new DemoError(404, 'not_found', `There is no ${this.#name} '${id}' here`);
+    if (text === undefined) throw new DemoError('not_found', `There is no ${this.#name} '${id}' here`);
     return JSON.parse(text);
   }
 

@@ -20,7 +20,7 @@ function toBase64(vector: Buffer): string {
     }
     return `"${bytes.toString('base64')}"`;
   } catch (cause) {
-    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', false, { cause });
+    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', { cause });
   }
 }
 
