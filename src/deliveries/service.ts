@@ -14,7 +14,7 @@ import type { ShownDelivery } from './lists/delivery-page.ts';
 import { createDerivedDeliveries } from './lists/derived-deliveries.ts';
 import { createEventStatuses } from './lists/event-statuses.ts';
 import { createDeliveryHistory, type DeliveryHistory } from './lists/history.ts';
-import { createPendingWork } from './pending-work.ts';
+import { createPendingWork, type PendingWork } from './pending-work.ts';
 import type { SendRateModel } from './rate-limit/model.ts';
 import { createTakePermit } from './rate-limit/permits.ts';
 import { createSendRates } from './rate-limit/send-rates.ts';
@@ -30,7 +30,7 @@ const lease = 4_500;
 /** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;
 /** How long closing waits for pending work. Milliseconds. */
-const backgroundWait = 1_000;
+const pendingWorkWait = 1_000;
 
 type Inherited =
   | 'deliveries'
@@ -81,6 +81,39 @@ export interface DeliveryService extends Redelivery {
   stop(): Promise<void>;
   /** Stops, and sends nothing more. At most 35 s; may be called again. */
   close(): Promise<void>;
+}
+
+interface CloseDeps {
+  readonly worker: Pick<Worker, 'close'>;
+  readonly pendingWork: PendingWork;
+  readonly closed: AbortController;
+  readonly clients: ReturnType<typeof createDeliveryClients>;
+}
+
+/** Makes the function that stops all of it, once. */
+function createClose({ worker, pendingWork, closed, clients }: CloseDeps): () => Promise<void> {
+  async function closeOnce(): Promise<void> {
+    try {
+      await worker.close();
+    } finally {
+      await Promise.race([pendingWork.done(), sleep(pendingWorkWait, undefined, { ref: false })]);
+      closed.abort();
+      await clients.close();
+    }
+  }
+  let closing: Promise<void> | null = null;
+  return () => {
+    closing ??= closeOnce();
+    return closing;
+  };
+}
+
+function createBacklogReadings({ deliveries, events }: Pick<DeliveryServiceDeps, 'deliveries' | 'events'>) {
+  return {
+    backlogSize: () => readBacklogSize(deliveries, events),
+    oldestDue: () => readOldestDue(deliveries, events),
+    scheduled: () => readScheduled(deliveries),
+  };
 }
 
 /** Joins the parts of deliveries. */
@@ -148,16 +181,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     derivedDeliveries,
   });
 
-  async function close(): Promise<void> {
-    try {
-      await worker.close();
-    } finally {
-      await Promise.race([pendingWork.done(), sleep(backgroundWait, undefined, { ref: false })]);
-      closed.abort();
-      await clients.close();
-    }
-  }
-  let closing: Promise<void> | null = null;
+  const close = createClose({ worker, pendingWork, closed, clients });
 
   return {
     init: jobs.init,
@@ -172,14 +196,9 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     ...redelivery,
     hasEnded,
     worker,
-    backlogSize: () => readBacklogSize(deliveries, events),
-    oldestDue: () => readOldestDue(deliveries, events),
-    scheduled: () => readScheduled(deliveries),
+    ...createBacklogReadings(deps),
     start: worker.start,
     stop: worker.close,
-    close() {
-      closing ??= close();
-      return closing;
-    },
+    close,
   };
 }

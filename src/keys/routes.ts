@@ -77,8 +77,8 @@ function checkControl({ scopes = accountScopes, models }: Principal, target: Api
   }
 }
 
-/** The operations on API keys, of the caller's account, or with the scope `admin` of any account. */
-export function keyOperations(service: KeyService) {
+/** What the operations do with keys of an account, and what they answer. */
+function createKeyActions(service: KeyService) {
   async function create(
     userId: string,
     { name, scopes, models, budgets, expires_at }: KeyCreation,
@@ -122,6 +122,13 @@ export function keyOperations(service: KeyService) {
     if (!revoked) throw apiKeyNotFound(id);
     return { status: 200, body: { id, deleted: true } };
   }
+
+  return { create, list, update, requireControlled, remove };
+}
+
+/** The operations on API keys, of the caller's account, or with the scope `admin` of any account. */
+export function keyOperations(service: KeyService) {
+  const { create, list, update, requireControlled, remove } = createKeyActions(service);
 
   return {
     createApiKey: {

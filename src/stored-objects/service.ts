@@ -3,9 +3,10 @@ import { durableCollection, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Logger } from '../options/options.ts';
-import type { StoredObject, StoredObjectQuery, StoredObjects } from '../proxy/ownership/stored-objects.ts';
+import type { StoredObject, StoredObjects } from '../proxy/ownership/stored-objects.ts';
 import { createStoredItems, documentId } from './items.ts';
-import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
+import { createListStored, toPairs } from './list.ts';
+import { type StoredObjectModel, toObject } from './model.ts';
 
 export interface StoredObjectsDeps {
   readonly objects: StoredObjectModel;
@@ -19,16 +20,6 @@ export interface StoredObjectsDeps {
 
 const millisecondsPerDay = 86_400_000;
 
-function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
-  return Object.entries(metadata).map((pair) => JSON.stringify(pair));
-}
-
-/** What comes after a document in the order of a list. */
-function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
-  const operator = order === 'asc' ? '$gt' : '$lt';
-  return { $or: [{ createdAt: { [operator]: createdAt } }, { createdAt, _id: { [operator]: _id } }] };
-}
-
 /** Remembers whose the things are that upstreams keep, in the database. */
 export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
   const { objects, database, retentionDays, logger } = deps;
@@ -36,6 +27,7 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
   const readConfirmed = createReadConfirmed(collection);
   const retention = retentionDays * millisecondsPerDay;
   const items = createStoredItems(objects, retention);
+  const list = createListStored(objects);
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
   async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
@@ -60,30 +52,6 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
       upsert: true,
       returnDocument: 'after',
     });
-  }
-
-  /** Where the next page of a list begins. `null` if the account has no such object. */
-  async function after({ after: id, userId, kind, order }: StoredObjectQuery) {
-    if (id === undefined) return {};
-    const last = await collection.findOne({ _id: id, userId, kind });
-    return last && beyond(last, order);
-  }
-
-  async function list(query: StoredObjectQuery): Promise<StoredObject[]> {
-    const { userId, kind, limit, order, model, metadata } = query;
-    const rest = await after(query);
-    if (!rest) return [];
-    const pairs = toPairs(metadata);
-    const filter = {
-      userId,
-      kind,
-      ...rest,
-      ...(model !== undefined && { model }),
-      ...(pairs.length > 0 && { metadata: { $all: pairs } }),
-    } as Parameters<typeof collection.find>[0];
-    const direction = order === 'asc' ? 1 : -1;
-    const found = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
-    return (await found.toArray()).map(toObject);
   }
 
   return {

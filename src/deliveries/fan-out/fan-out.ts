@@ -57,13 +57,10 @@ export interface FanOut extends FanOuts {
   startWith(leased: HeldEvent, make: (first: FirstAttempt) => void): Promise<void>;
 }
 
-/**
- * If this process has room for a first attempt, it makes the attempt from memory, under the lease of the event, and the
- * outcome is the first write of the delivery. Without room, the attempt waits for a moment if room is expected; otherwise its
- * delivery is stored for any worker to claim. So are all deliveries of an event that another process held before, or to
- * which a webhook was added: some attempts may have been made.
- */
-export function createFanOut(deps: FanOutDeps): FanOut {
+/** Starts the fan-out of an event, unless it is under way here. @param firstAttempts makes them. @default this process */
+type Start = (held: HeldEvent, receivers: TargetLookUps, firstAttempts?: FirstAttemptMaker) => Promise<void>;
+
+function createStart(deps: FanOutDeps): Start {
   const startDeliveries = createStartDeliveries(deps);
   /** Fan-outs under way here; this process's own sweep may find their events, too. */
   const running = new Map<string, Promise<void>>();
@@ -78,11 +75,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     }
   }
 
-  async function start(
-    held: HeldEvent,
-    receivers: TargetLookUps,
-    firstAttempts: FirstAttemptMaker = deps,
-  ): Promise<void> {
+  return async function start(held, receivers, firstAttempts = deps) {
     const { event } = held;
     const maker = event.targetsAdded ? noFirstAttempts : firstAttempts;
     if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
@@ -96,7 +89,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       deps.heldEvents.release(id);
     };
     const started = inFanOutSpan(event, () => startDeliveries({ held, receivers, maker })).then(
-      (written) => deps.later(mark(written, event).finally(free)),
+      (writes) => deps.later(mark(writes, event).finally(free)),
       (error) => {
         free();
         throw error;
@@ -104,7 +97,17 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     );
     running.set(id, started);
     return started;
-  }
+  };
+}
+
+/**
+ * If this process has room for a first attempt, it makes the attempt from memory, under the lease of the event, and the
+ * outcome is the first write of the delivery. Without room, the attempt waits for a moment if room is expected; otherwise its
+ * delivery is stored for any worker to claim. So are all deliveries of an event that another process held before, or to
+ * which a webhook was added: some attempts may have been made.
+ */
+export function createFanOut(deps: FanOutDeps): FanOut {
+  const start = createStart(deps);
 
   /** Nothing is lost: when the event's lease has lapsed, a sweep takes over. */
   function leaveToSweep({ _id: eventId }: StoredEvent, error: unknown): void {

@@ -77,6 +77,37 @@ function createRetentionPeriodic(expireEvents: () => Promise<void>, logger: Logg
   });
 }
 
+interface DueListenersDeps extends Pick<WorkerDeps, 'attempts' | 'jobs'> {
+  readonly queues: ReturnType<typeof createAttemptQueues>;
+  readonly isWorking: () => boolean;
+}
+
+/** What hears of stored attempts that are due, and of rate limits. */
+function createDueListeners({ queues, attempts, jobs, isWorking }: DueListenersDeps) {
+  const { dispatcher, backlog } = queues;
+  return {
+    wake(scheduled) {
+      const { webhookId, userId } = scheduled;
+      if (userId === undefined) return backlog.add(webhookId);
+      const ref = { ...scheduled, userId };
+      if (dispatcher.offer(ref, attempts.prepare) !== null) return;
+      backlog.add(webhookId, userId);
+      // this process, or a sweep of another, finds it when its webhook's limit lets it through
+      if (!dispatcher.isLimited(ref)) jobs.scheduleWaiting([ref]);
+    },
+    onDue({ webhookId, userId }) {
+      if (isWorking()) backlog.add(webhookId, userId);
+    },
+    onLimited(webhook, pause) {
+      dispatcher.limit(webhook, Math.max(1, Math.ceil((webhook.rateLimit * horizon) / 1_000)), pause);
+    },
+    enqueue(refs) {
+      if (isWorking()) for (const { webhookId, userId } of refs) backlog.add(webhookId, userId);
+      jobs.scheduleWaiting(refs.filter((ref) => !dispatcher.isLimited(ref)));
+    },
+  } satisfies Partial<Worker>;
+}
+
 /** Joins the parts that start attempts (publications, jobs, sweeps) with those that limit them. */
 export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, jobs, logger } = deps;
@@ -114,23 +145,9 @@ export function createWorker(deps: WorkerDeps): Worker {
   let closing: Promise<void> | null = null;
 
   return {
-    wake(scheduled) {
-      const { webhookId, userId } = scheduled;
-      if (userId === undefined) return backlog.add(webhookId);
-      const ref = { ...scheduled, userId };
-      if (dispatcher.offer(ref, attempts.prepare) !== null) return;
-      backlog.add(webhookId, userId);
-      // this process, or a sweep of another, finds it when its webhook's limit lets it through
-      if (!dispatcher.isLimited(ref)) jobs.scheduleWaiting([ref]);
-    },
-    onDue({ webhookId, userId }) {
-      if (started) backlog.add(webhookId, userId);
-    },
+    ...createDueListeners({ queues, attempts, jobs, isWorking }),
     onEvent() {
       if (started && fanOuts.hasRoom) sweep.runNow();
-    },
-    onLimited(webhook, pause) {
-      dispatcher.limit(webhook, Math.max(1, Math.ceil((webhook.rateLimit * horizon) / 1_000)), pause);
     },
     get isWorking() {
       return started;
@@ -148,10 +165,6 @@ export function createWorker(deps: WorkerDeps): Worker {
     hasRoom: firstAttempts.hasRoom,
     handOver: firstAttempts.handOver,
     waiting: queues.waiting,
-    enqueue(refs) {
-      if (started) for (const { webhookId, userId } of refs) backlog.add(webhookId, userId);
-      jobs.scheduleWaiting(refs.filter((ref) => !dispatcher.isLimited(ref)));
-    },
     async start() {
       started = true;
       startedAt = performance.now();
