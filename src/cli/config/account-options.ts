@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { refuseOption } from '../../options/checks.ts';
 import type { ModelGatewayOptions } from '../../options/options.ts';
-import type { Settings, VariableName } from './environment.ts';
+import { type Settings, settingOf, type VariableName } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 
 type AccountOptions = Pick<ModelGatewayOptions, 'maxApiKeys' | 'limits' | 'quotas' | 'credits' | 'eventTypes'>;
@@ -24,8 +24,9 @@ function limitsOf(settings: Settings): AccountOptions['limits'] {
 }
 
 function quotasOf(settings: Settings): AccountOptions['quotas'] {
-  const { QUOTA_UNIT: unit = 'tokens', DAILY_QUOTA: daily, MONTHLY_QUOTA: monthly } = settings;
+  const { DAILY_QUOTA: daily, MONTHLY_QUOTA: monthly } = settings;
   if (daily === undefined && monthly === undefined) return undefined;
+  const unit = settingOf(settings, 'QUOTA_UNIT');
   return {
     perUser: { unit, ...omitUndefined({ daily, monthly }) },
     ...omitUndefined({ thresholds: settings.QUOTA_THRESHOLDS, enforce: settings.QUOTA_ENFORCE }),

@@ -1,6 +1,6 @@
 import { refuseOption } from '../../options/checks.ts';
 import { checkAccountSettings } from './account-options.ts';
-import type { Settings } from './environment.ts';
+import { type Settings, settingOf } from './environment.ts';
 import { checkOptions } from './gateway-options.ts';
 
 /** How to make what SECRET_KEYS takes. */
@@ -18,11 +18,13 @@ export function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void 
   refuseOption('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }: Settings): void {
-  if (WORKERS > 1 && !MONGODB_URI)
+function checkProcesses(settings: Settings): void {
+  const { MONGODB_URI, METRICS_PORT, METRICS_HOST } = settings;
+  const workers = settingOf(settings, 'WORKERS');
+  if (workers > 1 && !MONGODB_URI)
     refuseOption('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
-  if ((METRICS_PORT ?? 0) + WORKERS > 65_536)
-    refuseOption('METRICS_PORT', `must leave ${WORKERS} ports, one for each of WORKERS`);
+  if ((METRICS_PORT ?? 0) + workers > 65_536)
+    refuseOption('METRICS_PORT', `must leave ${workers} ports, one for each of WORKERS`);
   if (METRICS_HOST !== undefined && METRICS_PORT === undefined)
     refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
 }

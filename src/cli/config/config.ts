@@ -1,7 +1,7 @@
 import type { UpstreamOptions } from '../../options/options.ts';
 import { checkSettings, requireSecretKeys } from './check-settings.ts';
 import { type DatabaseSettings, databaseSettings } from './database-settings.ts';
-import { type Environment, readSettings } from './environment.ts';
+import { type Environment, readSettings, settingOf } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { upstreamsOf, warningsOf } from './upstream-settings.ts';
 import { type WebhookRules, webhookRules } from './webhook-rules.ts';
@@ -38,21 +38,21 @@ export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSettings(settings);
   requireSecretKeys(settings);
-  const host = settings.HOST ?? '127.0.0.1';
+  const host = settingOf(settings, 'HOST');
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
-  const { METRICS_PORT: metricsPort, METRICS_HOST: metricsHost = '127.0.0.1' } = settings;
+  const { METRICS_PORT: metricsPort } = settings;
   return {
     ...databaseSettings(settings),
     host,
-    port: settings.PORT ?? 3000,
+    port: settingOf(settings, 'PORT'),
     ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
     production,
-    logLevel: settings.LOG_LEVEL ?? 'info',
-    role: settings.ROLE ?? 'all',
-    workers: settings.WORKERS ?? 1,
-    ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
-    shutdownDelay: settings.SHUTDOWN_DELAY ?? 0,
+    logLevel: settingOf(settings, 'LOG_LEVEL'),
+    role: settingOf(settings, 'ROLE'),
+    workers: settingOf(settings, 'WORKERS'),
+    ...(metricsPort !== undefined && { metrics: { host: settingOf(settings, 'METRICS_HOST'), port: metricsPort } }),
+    shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
     warnings: warningsOf(env, upstreams),
   };

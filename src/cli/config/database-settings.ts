@@ -1,4 +1,4 @@
-import { type Environment, readSettings, type Settings } from './environment.ts';
+import { type Environment, readSettings, type Settings, settingOf } from './environment.ts';
 import { gatewayOptions } from './gateway-options.ts';
 import { omitUndefined } from './omit-undefined.ts';
 
@@ -16,7 +16,7 @@ export interface DatabaseSettings {
 /** The part of the settings that is about the database. */
 export function databaseSettings(settings: Settings): DatabaseSettings {
   return {
-    dataDir: settings.DATA_DIR ?? '.data',
+    dataDir: settingOf(settings, 'DATA_DIR'),
     ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
     options: gatewayOptions(settings),
   };

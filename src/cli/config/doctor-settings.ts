@@ -1,7 +1,7 @@
 import { checkSettings } from './check-settings.ts';
 import type { Configuration } from './config.ts';
 import { type DatabaseSettings, databaseSettings } from './database-settings.ts';
-import { type Environment, readSettings } from './environment.ts';
+import { type Environment, readSettings, settingOf } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { upstreamsOf, warningsOf } from './upstream-settings.ts';
 import { isOnTrial, webhookRules } from './webhook-rules.ts';
@@ -20,7 +20,7 @@ export type DoctorSettings = DatabaseSettings &
 export function readDoctorSettings(env: Environment): DoctorSettings {
   const settings = readSettings(env);
   checkSettings(settings);
-  const host = settings.HOST ?? '127.0.0.1';
+  const host = settingOf(settings, 'HOST');
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
   return {

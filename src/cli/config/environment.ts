@@ -12,7 +12,7 @@ interface Variable {
   /** A sentence without its full stop. */
   readonly meaning: string;
   readonly type: Parser;
-  /** In words. */
+  /** In words; a text that `type` reads, where {@link settingOf} uses it. */
   readonly default: string;
   readonly example: string;
   /** Whether errors must not repeat the value. */
@@ -35,6 +35,12 @@ export const environmentSchema = z.object(
 
 /** The values of the variables that are set. */
 export type Settings = z.output<typeof environmentSchema>;
+
+/** What a variable says, or its default in the table if it is not set. */
+export function settingOf<Name extends VariableName>(settings: Settings, name: Name) {
+  type Value = NonNullable<Settings[Name]>;
+  return settings[name] ?? (variables[name].type.parse(variables[name].default) as Value);
+}
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

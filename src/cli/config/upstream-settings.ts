@@ -1,6 +1,6 @@
 import { refuseOption } from '../../options/checks.ts';
 import type { UpstreamOptions } from '../../options/options.ts';
-import { type Environment, misspelled, type Settings } from './environment.ts';
+import { type Environment, misspelled, type Settings, settingOf } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { readUpstreamsFile } from './upstreams-file.ts';
 
@@ -18,14 +18,17 @@ const ofOneUpstream = [
  * @throws GatewayError `invalid_options`; `param` is the variable
  */
 export function upstreamsOf(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
-  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
+  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey } = settings;
   if (settings.UPSTREAMS_FILE) {
     const other = ofOneUpstream.find((variable) => settings[variable] !== undefined);
     if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
     return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
   }
   const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
-  if (baseUrl) return [{ name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) }];
+  if (baseUrl) {
+    const name = settingOf(settings, 'UPSTREAM_NAME');
+    return [{ name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) }];
+  }
   if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }
