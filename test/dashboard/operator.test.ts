@@ -149,7 +149,8 @@ describe("the operator's page of the dashboard", function () {
     ]);
     await page.getByRole('link', { name: 'usr_2' }).focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'usr_2' }).waitFor();
+    // the heading takes the focus once it has been drawn
+    await until(async () => (await page.evaluate('document.activeElement.textContent')) === 'usr_2');
     expect(await page.evaluate('document.activeElement.tagName')).to.equal('H1');
     expect(problems).to.deep.equal([]);
   });
