@@ -1720,6 +1720,27 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description What a response could be made from, without making one. Other fields go to the provider as they are. */
+        ResponseInputRequest: {
+            /** @description The id of the model. */
+            model?: string;
+            /** @description A text, or a list of messages and other items. */
+            input?: unknown;
+            /** @description Whether the response comes as server-sent events while it is made. */
+            stream?: boolean | null;
+            /** @description Whether the provider keeps the response. It does so unless this is false. */
+            store?: boolean | null;
+            /** @description Nothing is made in the background here. */
+            background?: boolean | null;
+            /** @description The response of your account that this one continues. */
+            previous_response_id?: string | null;
+            /** @description The conversation of your account that this response belongs to, as its id or as an object with its id. */
+            conversation?: components["schemas"]["ConversationReference"] | null;
+            /** @description The most tokens the response may have, reasoning included. */
+            max_output_tokens?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description The id of a conversation, or an object with it. */
         ConversationReference: string | components["schemas"]["ConversationId"];
         ConversationId: {
@@ -4300,7 +4321,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ResponseRequest"];
+                "application/json": components["schemas"]["ResponseInputRequest"];
             };
         };
         responses: {
@@ -4345,7 +4366,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ResponseRequest"];
+                "application/json": components["schemas"]["ResponseInputRequest"];
             };
         };
         responses: {

@@ -24,7 +24,7 @@ const nouns: Readonly<Record<string, (schema: SpecSchema) => string>> = {
   object: () => 'an object',
   integer: (schema) => numeric('a whole number', schema),
   number: (schema) => numeric('a number', schema),
-  boolean: () => 'true or false',
+  boolean: ({ not }) => ((not as SpecSchema | undefined)?.const === true ? 'false' : 'true or false'),
   null: () => 'null',
 };
 

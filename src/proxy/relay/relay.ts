@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type AdmissionCheck, requestAdmission } from '../admission.ts';
@@ -40,14 +40,13 @@ function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): Model
  * @throws GatewayError `invalid_value` where the upstream would keep nothing that can be asked for afterwards
  */
 function asksForBackground(
-  { answersResponse, stores }: Endpoint,
+  { answersResponse }: Endpoint,
   { rawBody, fields }: ApiRequest,
   storing: ModelRequest['storing'],
 ): boolean {
   if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return false;
   if (storing) return true;
-  const message = stores ? 'store: must not be false with background: true' : 'background: must be false or null here';
-  throw new GatewayError('invalid_value', message, { param: stores ? 'store' : 'background' });
+  return refuse('invalid_value', 'store', 'must not be false with background: true');
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */

@@ -19,6 +19,7 @@ describe('what a schema asks for, in words', () => {
     [{ $ref: '#/components/schemas/Size' }, 'a whole number, 1 or more'],
     [{ type: 'number', maximum: 2 }, 'a number, 2 or less'],
     [{ type: ['boolean', 'null'] }, 'true or false or null'],
+    [{ type: ['boolean', 'null'], not: { const: true } }, 'false or null'],
     [{ enum: ['a', 'b'] }, 'one of a, b'],
     [{ const: true }, 'true'],
     [{ anyOf: [{ type: 'string' }, { type: 'object' }, { type: 'string' }] }, 'a string or an object'],

@@ -231,6 +231,43 @@ describe('responses', () => {
     expect(one.requests.length + two.requests.length).to.equal(calls);
   });
 
+  it('of another account are unknown where a call would only count or compact what follows them', async () => {
+    const { client, stranger, one } = setup;
+    await create('resp_own');
+    const calls = one.requests.length;
+    const body = { model: 'm', input: 'And?', previous_response_id: 'resp_own' };
+    for (const refused of [
+      await failure(stranger.responses.inputTokens.count(body)),
+      await failure(stranger.responses.compact(body)),
+    ]) {
+      expect([refused.status, refused.code, refused.param]).to.deep.equal([
+        404,
+        'response_not_found',
+        'previous_response_id',
+      ]);
+    }
+    expect(one.requests).to.have.lengthOf(calls);
+    one.script = json(200, { object: 'response.input_tokens', input_tokens: 9 });
+    expect((await client.responses.inputTokens.count(body)).input_tokens).to.equal(9);
+    one.script = json(200, { id: 'resp_c', object: 'response.compaction', created_at: 1, output: [], usage: {} });
+    expect((await client.responses.compact(body)).id).to.equal('resp_c');
+  });
+
+  it('are not made in the background where none is made', async () => {
+    for (const path of ['compact', 'input_tokens']) {
+      const { status, body } = await setup.gateway.call('POST', `/v1/responses/${path}`, {
+        model: 'm',
+        input: 'Hi',
+        background: true,
+      });
+      expect([status, body.error.code, body.error.message]).to.deep.equal([
+        400,
+        'invalid_value',
+        'background: must be false or null',
+      ]);
+    }
+  });
+
   it('are not stored with `store: false`', async () => {
     setup.one.script = json(200, responseOf('resp_forgotten'));
     await setup.client.responses.create({ model: 'm', input: 'Hi', store: false });
