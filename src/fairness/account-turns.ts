@@ -5,7 +5,8 @@ interface Account {
 
 /**
  * Limits how many requests of one account run at once. The others of that account wait in line, first come, first served, so
- * that a burst of thousands does not take the database or the process from other accounts.
+ * that a burst of thousands does not take the database or the process from other accounts. p-limit has one line for all, and a limit
+ * of it for each account would have to be removed when the account has no requests.
  */
 export class AccountTurns {
   readonly #limit: number;

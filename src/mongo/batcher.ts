@@ -5,7 +5,8 @@ import { type ItemOutcome, writeIsolated } from './writes/write-isolated.ts';
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
  * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is not delayed. An item
- * that cannot be written fails alone; see {@link writeIsolated}.
+ * that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of
+ * concurrent batches.
  */
 export interface Batcher<Item, Result> {
   /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */

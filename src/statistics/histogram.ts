@@ -1,7 +1,7 @@
 /** Each bucket is this many times as wide as the one before, so that a value read from it is exact to 10 percent. */
 const growth = 1.2;
 
-/** Counts of durations, by bucket. */
+/** Counts of durations, by bucket: sparse, so that MongoDB can store and add them up, which histograms of libraries are not. */
 export type Durations = Readonly<Record<string, number>>;
 
 /** The bucket a duration falls into. */

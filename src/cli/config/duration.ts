@@ -6,7 +6,7 @@ const form = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/;
 
 /**
  * Reads a duration: a number and one of `ms`, `s`, `m`, `h`, `d`, or a bare `0`.
- * @returns whole milliseconds; `undefined` for anything else, a bare number included: it does not say of what
+ * @returns whole milliseconds; `undefined` for anything else, a bare number included, which the package `ms` takes for milliseconds
  */
 export function parseDuration(text: string): number | undefined {
   const trimmed = text.trim();

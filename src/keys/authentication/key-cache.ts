@@ -54,7 +54,8 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
 
 /**
  * A bounded cache; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
- * unknown keys drops no good one.
+ * unknown keys drops no good one. It counts a record's age from the start of its look-up and still has old ones, for `last`, where
+ * lru-cache counts from its end and drops them.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
   const records = new Map<string, Known>();

@@ -21,7 +21,7 @@ function patternMatcher(pattern: string): MatchesModel {
   };
 }
 
-/** Creates a matcher for ids, and for patterns where `*` matches any text. Its cost does not grow with the number of `*`. */
+/** Creates a matcher for ids, and for patterns where `*` matches any text. Its cost does not grow with the number of `*`, as a regular expression's would. */
 export function modelMatcher(models: readonly string[]): MatchesModel {
   const ids = new Set(models.filter((model) => !model.includes('*')));
   const patterns = models.filter((model) => model.includes('*')).map(patternMatcher);

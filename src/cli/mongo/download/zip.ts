@@ -14,7 +14,7 @@ function findEndOfDirectory(archive: Buffer): number {
 
 /**
  * The content of the first entry whose name ends in `suffix`, from a zip archive held in memory (PKWARE APPNOTE 6.3, 4.3).
- * Reads stored and deflated entries below 4 GiB, which is what a Python wheel has.
+ * Reads stored and deflated entries below 4 GiB, which is what a Python wheel has. One entry does not need a library.
  * @throws Error when the archive has no such entry or is damaged
  */
 export function readZipEntry(archive: Buffer, suffix: string): Buffer {

@@ -79,7 +79,8 @@ function toPart(bytes: Buffer, { headStart, headEnd, end }: PartPosition, number
 
 /**
  * Reads a form (RFC 7578). Accepts only what every reader takes alike, so that the provider reads the same: lines end in CRLF,
- * nothing comes before the first boundary or after the last, and the boundary is nowhere else.
+ * nothing comes before the first boundary or after the last, and the boundary is nowhere else. Form libraries accept more than that,
+ * and do not tell where a part stands in the bytes, which go up unchanged.
  * @throws GatewayError `invalid_form`
  */
 export async function readForm(bytes: Buffer, contentType: string): Promise<Form> {
