@@ -4,7 +4,7 @@ import { Agent, tool as agentTool, OpenAIProvider, Runner } from '@openai/agents
 import { embed, generateText, stepCountIs, streamText, tool } from 'ai';
 import { expect } from 'chai';
 import { z } from 'zod';
-import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { ScriptedUpstream } from '../support/upstream.ts';
 import { provider } from './provider.ts';
 
@@ -27,8 +27,8 @@ async function join(parts: AsyncIterable<string>): Promise<string> {
   return text;
 }
 
-function agents(server: ModelServer, useResponses: boolean): Framework {
-  const modelProvider = new OpenAIProvider({ baseURL: server.baseUrl, apiKey: callerKey, useResponses });
+function agents(gateway: LiveGateway, useResponses: boolean): Framework {
+  const modelProvider = new OpenAIProvider({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key, useResponses });
   const runner = new Runner({ modelProvider, tracingDisabled: true });
   const plain = new Agent({ name: 'plain', model: 'm' });
   const called: unknown[] = [];
@@ -58,9 +58,9 @@ function agents(server: ModelServer, useResponses: boolean): Framework {
   };
 }
 
-function vercel(server: ModelServer, endpoint: 'chat' | 'responses'): Framework {
-  const gateway = createOpenAI({ baseURL: server.baseUrl, apiKey: callerKey });
-  const model = gateway[endpoint]('m');
+function vercel(gateway: LiveGateway, endpoint: 'chat' | 'responses'): Framework {
+  const openai = createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key });
+  const model = openai[endpoint]('m');
   const called: unknown[] = [];
   const execute = (input: unknown) => {
     called.push(input);
@@ -80,12 +80,13 @@ function vercel(server: ModelServer, endpoint: 'chat' | 'responses'): Framework 
       expect(await join(streamText(withTool).textStream)).to.equal('Hello');
       return called.pop();
     },
-    embeds: async () => (await embed({ model: gateway.textEmbeddingModel('m'), value: 'Hi', maxRetries: 0 })).embedding,
+    embeds: async () => (await embed({ model: openai.textEmbeddingModel('m'), value: 'Hi', maxRetries: 0 })).embedding,
   };
 }
 
-function langChain(server: ModelServer, useResponsesApi: boolean): Framework {
-  const options = { model: 'm', apiKey: callerKey, maxRetries: 0, configuration: { baseURL: server.baseUrl } };
+function langChain(gateway: LiveGateway, useResponsesApi: boolean): Framework {
+  const configuration = { baseURL: `${gateway.url}/v1` };
+  const options = { model: 'm', apiKey: gateway.key, maxRetries: 0, configuration };
   const model = new ChatOpenAI({ ...options, useResponsesApi });
   const withTool = model.bindTools([{ name: 'weather', description, schema: parameters }]);
   const streamed = async (asked: Pick<typeof model, 'stream'>) => {
@@ -102,32 +103,32 @@ function langChain(server: ModelServer, useResponsesApi: boolean): Framework {
   };
 }
 
-const frameworks: Readonly<Record<string, [create: (server: ModelServer) => Framework, path: string]>> = {
-  'OpenAI Agents SDK on responses': [(server) => agents(server, true), '/v1/responses'],
-  'OpenAI Agents SDK on chat completions': [(server) => agents(server, false), '/v1/chat/completions'],
-  'Vercel AI SDK on responses': [(server) => vercel(server, 'responses'), '/v1/responses'],
-  'Vercel AI SDK on chat completions': [(server) => vercel(server, 'chat'), '/v1/chat/completions'],
-  'LangChain on responses': [(server) => langChain(server, true), '/v1/responses'],
-  'LangChain on chat completions': [(server) => langChain(server, false), '/v1/chat/completions'],
+const frameworks: Readonly<Record<string, [create: (gateway: LiveGateway) => Framework, path: string]>> = {
+  'OpenAI Agents SDK on responses': [(gateway) => agents(gateway, true), '/v1/responses'],
+  'OpenAI Agents SDK on chat completions': [(gateway) => agents(gateway, false), '/v1/chat/completions'],
+  'Vercel AI SDK on responses': [(gateway) => vercel(gateway, 'responses'), '/v1/responses'],
+  'Vercel AI SDK on chat completions': [(gateway) => vercel(gateway, 'chat'), '/v1/chat/completions'],
+  'LangChain on responses': [(gateway) => langChain(gateway, true), '/v1/responses'],
+  'LangChain on chat completions': [(gateway) => langChain(gateway, false), '/v1/chat/completions'],
 };
 
 describe('JavaScript frameworks', () => {
   let upstream: ScriptedUpstream;
-  let server: ModelServer;
+  let live: LiveGateway;
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = provider;
-    server = await startModelServer({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
+    live = await startGateway({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
   });
   after(async () => {
-    await server?.close();
+    await live?.close();
     await upstream?.close();
   });
 
   for (const [name, [create, path]] of Object.entries(frameworks)) {
     it(`chat, stream and call tools through the gateway, and embed if they can: ${name}`, async () => {
-      const framework = create(server);
+      const framework = create(live);
       expect(await framework.plain()).to.equal('Hello');
       expect(upstream.last.path).to.equal(path);
       expect(await framework.streamed()).to.equal('Hello');

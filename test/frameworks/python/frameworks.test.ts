@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { python, skipWithout } from '../../documentation/runtimes.ts';
-import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { ScriptedUpstream } from '../../support/upstream.ts';
 import { provider } from '../provider.ts';
 import { runProgram } from './program.ts';
@@ -20,18 +20,18 @@ const expected: Readonly<Record<string, object>> = {
 describe('Python frameworks', function () {
   this.timeout(600_000);
   let upstream: ScriptedUpstream;
-  let server: ModelServer;
+  let gateway: LiveGateway;
   let outcome: Readonly<Record<string, object>>;
 
   before(async function () {
     skipWithout(this, python);
     upstream = await ScriptedUpstream.start();
     upstream.script = provider;
-    server = await startModelServer({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
-    outcome = await runProgram('frameworks.py', server.baseUrl, callerKey);
+    gateway = await startGateway({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
+    outcome = await runProgram('frameworks.py', `${gateway.url}/v1`, gateway.key);
   });
   after(async () => {
-    await server?.close();
+    await gateway?.close();
     await upstream?.close();
   });
 
