@@ -22,9 +22,10 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   type: 'invalid_type',
 };
 
-/** The validator gives no keyword for an empty query parameter. */
+/** The validator gives no keyword for an empty query parameter, and calls the `type` of dates by a name of its own. */
 function keywordOf({ errorCode = 'minLength' }: Finding): string {
-  return errorCode.split('.')[0] as string;
+  const keyword = errorCode.split('.')[0] as string;
+  return keyword === 'x-eov-type' ? 'type' : keyword;
 }
 
 function isWithin({ path }: Finding, outer: string): boolean {
