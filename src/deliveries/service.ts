@@ -47,6 +47,8 @@ type Inherited =
 export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited>, Partial<AttemptListeners> {
   readonly connection: Connection;
   readonly sendRates: SendRateModel;
+  /** The present URL of a webhook; `null` if it is gone. */
+  readonly urlOf: (webhookId: string) => Promise<string | null>;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: ScheduledDeliveryDeps['options'] &
@@ -122,7 +124,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     deliveries,
     events,
     outbox,
-    forDelivery,
     userAgent,
     options,
     onAttempt = () => {},
@@ -190,8 +191,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     eventStatuses: createEventStatuses(deliveries, events),
     history,
     async context(userId, { webhookId, eventId }) {
-      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body({ _id: eventId, userId })]);
-      return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
+      const [url, body] = await Promise.all([deps.urlOf(webhookId), outbox.body({ _id: eventId, userId })]);
+      return { url, body, userAgent, retryDelays };
     },
     ...redelivery,
     hasEnded,

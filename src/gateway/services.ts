@@ -114,6 +114,7 @@ function createEvents(
     clock,
     settleSubscribers,
     forDelivery: webhooks.forDelivery,
+    urlOf: webhooks.urlOf,
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
     userAgent: `express-model-gateway/${readVersion()}`,

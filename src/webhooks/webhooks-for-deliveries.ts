@@ -17,6 +17,8 @@ export interface WebhooksForDeliveries {
    * @throws GatewayError `secret_unreadable`
    */
   forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
+  /** The URL of a webhook of any account, also where its secret cannot be opened; `null` if it is gone. */
+  urlOf(id: string): Promise<string | null>;
 }
 
 export interface WebhooksForDeliveriesDeps {
@@ -50,5 +52,6 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
       const confirmed = await lookup.confirmedById(id);
       return confirmed && opened(confirmed);
     },
+    urlOf: async (id) => (isId('wh', id) ? ((await lookup.byId(id))?.url ?? null) : null),
   };
 }

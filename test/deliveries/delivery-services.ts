@@ -108,6 +108,7 @@ export async function startDeliveryServices(
     clock,
     settleSubscribers,
     forDelivery: webhooks.forDelivery,
+    urlOf: async (id) => (await webhooks.forDelivery(id))?.url ?? null,
     clients: { allowAddress: (address) => address === '127.0.0.1' },
     options,
     userAgent: 'express-model-gateway/test',

@@ -93,6 +93,7 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
       clock,
       settleSubscribers: settled,
       forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
+      urlOf: async () => null,
       clients: { allowHttp: true, allowAddress: () => true },
       options: { ...deliveryOptions(), logger: { ...silentLogger, warn: note, error: note } },
       userAgent: 'express-model-gateway/test',

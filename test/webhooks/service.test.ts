@@ -344,6 +344,7 @@ describe('webhooks', () => {
       await service.remove(userId, id);
       for (const none of [id, 'wh_', '', { $ne: null }, null] as string[]) {
         expect(await service.forDelivery(none)).to.equal(null);
+        expect(await service.urlOf(none)).to.equal(null);
       }
     });
 
@@ -354,6 +355,8 @@ describe('webhooks', () => {
       const error = await thrown(other.forDelivery(id));
       expect(error).to.include({ code: 'secret_unreadable' });
       expect(error.message).to.include("'k1'");
+      // whoever looks for the reason still finds where the deliveries go
+      expect(await other.urlOf(id)).to.equal(valid.url);
     });
   });
 
