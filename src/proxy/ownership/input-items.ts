@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors.ts';
 import type { BodyShape } from '../../http/body/json/body-shape.ts';
 import { outline } from '../../http/body/json/parse.ts';
 import type { ApiRequest } from '../../http/operation.ts';
@@ -25,7 +26,8 @@ const text: BodyShape = {
   properties: new Map(),
   folded: new Map(),
   items: undefined,
-  keptString: longestId + '""'.length,
+  // each character may be written as \u0000
+  keptString: 6 * longestId + '""'.length,
 };
 const item: BodyShape = {
   ...text,
@@ -36,9 +38,14 @@ const item: BodyShape = {
 /** A list of items, or an item alone, which an upstream may take too. */
 const input: BodyShape = { ...item, items: item };
 
+/** The most items with ids in one input: each costs the database an entry of an index. */
+const mostIds = 10_000;
+
+const isGiven = (value: unknown): boolean => typeof value === 'string' && value !== '';
+
 /** Whether an item is nothing but an id. Messages need no type, but have a role. */
 function isReference({ type, role }: OutlinedItem): boolean {
-  return type === 'item_reference' || ((type === undefined || type === null) && role === undefined);
+  return type === 'item_reference' || (!isGiven(type) && !isGiven(role));
 }
 
 /**
@@ -56,5 +63,8 @@ export async function inputItems({ rawBody, fields }: ApiRequest, field: string)
     const param = Array.isArray(value) ? `${field}[${index}].id` : `${field}.id`;
     found.push({ id: outlined.id, param, isReference: isReference(outlined) });
   });
+  if (found.length > mostIds) {
+    throw new GatewayError('request_too_large', `${field}: has more than ${mostIds} items with ids`, { param: field });
+  }
   return found;
 }

@@ -15,6 +15,8 @@ const longestText = 256;
 const longestEvent = 64 * 1024;
 /** Events after which nothing more is made, and those with which an item begins and ends. */
 const readEvents = /"response\.(?:output_item\.(?:added|done)|completed|failed|incomplete|cancelled)"/;
+/** An event names its type so early. Characters. */
+const headLength = 256;
 const blankLine = /\r\n\r\n|\n\n|\r\r/;
 
 /** Reads the ids of items out of an answer while it passes. */
@@ -118,6 +120,8 @@ function idIn(event: string): string | undefined {
   }
 }
 
+const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
+
 /** Reads the ids of the items that the events of a response show. They are due with its last event. */
 class StreamedIds implements ItemIds {
   #ids = new Set<string>();
@@ -127,11 +131,12 @@ class StreamedIds implements ItemIds {
     const events = (this.#tail + chunk.toString('latin1')).split(blankLine);
     const tail = events.pop() as string;
     this.#tail = tail.length > longestEvent ? '' : tail;
-    let isEnded = false;
+    // the last event has the whole response, and may come in many chunks: the ids are due before its end
+    let isEnded = isLast(readEvents.exec(tail.slice(0, headLength))?.[0]);
     for (const event of events) {
       const type = readEvents.exec(event)?.[0];
       if (type === undefined) continue;
-      if (!type.startsWith('"response.output_item')) isEnded = true;
+      if (isLast(type)) isEnded = true;
       const id = idIn(event);
       if (id !== undefined) this.#ids.add(id);
     }
@@ -156,12 +161,18 @@ export class AnsweredIds implements ItemIds {
   }
 
   read(chunk: Buffer): readonly string[] {
-    const isJson = () => /^\s*[[{]/.test(chunk.toString('latin1', 0, 64));
-    this.#ids ??= isJson() ? new ListedIds(this.#list) : new StreamedIds();
-    return this.#ids.read(chunk);
+    this.#ids ??= this.#readerFor(chunk);
+    return this.#ids?.read(chunk) ?? [];
   }
 
   rest(): readonly string[] {
     return this.#ids?.rest() ?? [];
+  }
+
+  /** A provider may send white space first, to keep a long call's connection open. */
+  #readerFor(chunk: Buffer): ItemIds | undefined {
+    const first = /\S/.exec(chunk.toString('latin1'))?.[0];
+    if (first === undefined) return undefined;
+    return first === '{' || first === '[' ? new ListedIds(this.#list) : new StreamedIds();
   }
 }

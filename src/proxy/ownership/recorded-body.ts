@@ -59,7 +59,7 @@ class RecordedBody implements BodySink {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #state: 'searching' | 'recording' | 'open' | 'failed' = 'searching';
-  /** Whether it is one JSON value; `undefined` until its first byte has come. */
+  /** Whether it is one JSON value; `undefined` until more than white space has come. */
   #isPlain: boolean | undefined;
   #triedHead = false;
   #flowing = true;
@@ -108,7 +108,10 @@ class RecordedBody implements BodySink {
 
   /** @returns whether it has found the id, and more must wait until that is recorded */
   #search(chunk: Buffer): boolean {
-    this.#isPlain ??= /^\s*[[{]/.test(chunk.toString('latin1', 0, 64));
+    // a provider may send white space first, to keep a long call's connection open
+    const first = this.#isPlain === undefined ? /\S/.exec(chunk.toString('latin1'))?.[0] : undefined;
+    if (first !== undefined) this.#isPlain = first === '{' || first === '[';
+    if (this.#isPlain === undefined) return false;
     if (!this.#isPlain) {
       if (chunk.includes('\n') || chunk.includes('\r')) this.#searchEvents();
     } else if (!this.#recording.readsStatus && !this.#triedHead && this.#heldBytes >= headLength) {

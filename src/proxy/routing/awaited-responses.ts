@@ -4,6 +4,8 @@ import { OutboundError } from '../../outbound/outbound-error.ts';
 const manyCalls = 5;
 /** How long none may be answered; less where a call is given up sooner. Milliseconds. */
 const longestSilence = 300_000;
+/** How long calls that were given up count while none waits. Milliseconds. */
+const remembered = 900_000;
 
 /** The model calls that wait for a response of one upstream, and whether it gives any. */
 export class AwaitedResponses {
@@ -12,6 +14,7 @@ export class AwaitedResponses {
   #waiting = 0;
   /** Calls that were given up since the last response. */
   #givenUp = 0;
+  #lastGivenUp = 0;
   /** When the last response began, or, without any since, the first call that waits or was given up. */
   #silentSince = 0;
 
@@ -28,9 +31,10 @@ export class AwaitedResponses {
 
   /**
    * Whether five calls or more wait or were given up, and none has been answered for five minutes, or for the time after which a call is
-   * given up if that is shorter. The next response ends it.
+   * given up if that is shorter. The next response ends it, or a quarter of an hour without calls.
    */
   get isHanging(): boolean {
+    if (this.#waiting === 0 && this.#now() - this.#lastGivenUp >= remembered) return false;
     return this.#waiting + this.#givenUp >= manyCalls && this.#now() - this.#silentSince >= this.#maxSilence;
   }
 
@@ -44,7 +48,10 @@ export class AwaitedResponses {
       this.#silentSince = this.#now();
       return response;
     } catch (error) {
-      if (error instanceof OutboundError && error.code === 'timeout') this.#givenUp += 1;
+      if (error instanceof OutboundError && error.code === 'timeout') {
+        this.#givenUp += 1;
+        this.#lastGivenUp = this.#now();
+      }
       throw error;
     } finally {
       this.#waiting -= 1;

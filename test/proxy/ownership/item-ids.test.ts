@@ -45,6 +45,17 @@ describe('the ids of the items in an answer', () => {
     ]);
   });
 
+  it('are read also where white space comes first, as from a provider that keeps a connection open', () => {
+    expect(idsOf('output', ['\n', ' \r\n', '{"output":[{"id":"a"}]}']).due).to.deep.equal([[], [], ['a']]);
+  });
+
+  it('are due before the end of the last event, however large that is', () => {
+    const item = event({ type: 'response.output_item.added', item: { id: 'msg_1' } });
+    const last = event({ type: 'response.completed', response: { text: 'x'.repeat(100_000) } });
+    const { due } = idsOf('output', [item, last.slice(0, 16_000), last.slice(16_000, 90_000), last.slice(90_000)]);
+    expect(due).to.deep.equal([[], ['msg_1'], [], []]);
+  });
+
   it('are left when an answer breaks off', () => {
     expect(idsOf('output', ['{"output":[{"id":"a"},{']).rest).to.deep.equal(['a']);
   });

@@ -30,6 +30,8 @@ describe('a body whose owner is recorded', () => {
   const plain: [string, string][] = [
     ['first', '{"id":"resp_1","object":"response"}'],
     ['last', `{"object":"response","output":[{"id":"msg_1","text":"${'A'.repeat(400_000)}"}],"id":"resp_1"}`],
+    // pieces of 1,000 bytes: the first ones are nothing but white space
+    ['after white space', `${'\n'.repeat(2_500)}{"id":"resp_1","object":"response"}`],
     ['first, before much else', `{ "id" : "resp_1","text":"${'A'.repeat(400_000)}"}`],
   ];
   for (const [where, answer] of plain) {

@@ -54,6 +54,9 @@ describe('An upstream that is asked for responses', () => {
     for (const { fail } of calls) fail('timeout');
     await settled();
     expect([awaited.waiting, awaited.isHanging]).to.deep.equal([0, true]);
+    // without calls nobody knows
+    now += 15 * minute;
+    expect(awaited.isHanging).to.equal(false);
     call(1);
     calls[5]?.answer();
     await settled();

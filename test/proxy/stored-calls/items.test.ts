@@ -155,6 +155,10 @@ describe('items in the input of a call', () => {
       `[{"type":"item_ref\\u0065rence","role":"user","id":"${id}"}]`,
       `{"type":"item_reference","id":"${id}"}`,
       `[{"type":"item_reference","id":"${id}aaaaaaa"}]`,
+      `[{"type":null,"role":null,"id":"${id}"}]`,
+      `[{"type":"","role":"","id":"${id}"}]`,
+      // an item with content, each character of whose id is escaped
+      `[{"type":"reasoning","summary":[],"id":"${[...id].map((each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"}]`,
     ]) {
       expect(JSON.parse((await input(item)).text).error.code, item).to.equal('item_not_found');
     }
@@ -165,6 +169,15 @@ describe('items in the input of a call', () => {
       const { status, text } = await input(item);
       expect([status, JSON.parse(text).error.code], item).to.deep.equal([400, code]);
     }
+  });
+
+  it('are refused before the database is asked where there are more than 10,000 with ids', async () => {
+    const items = Array.from(
+      { length: 10_001 },
+      (_, i) => `{"type":"message","role":"user","content":"","id":"msg_${i}"}`,
+    );
+    const { status, text } = await send('/responses', `{"model":"m","input":[${items}]}`);
+    expect([status, JSON.parse(text).error.code]).to.deep.equal([413, 'request_too_large']);
   });
 
   it('that a call refers to are asked of the upstream that keeps them', async () => {

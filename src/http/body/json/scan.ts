@@ -195,9 +195,9 @@ export class JsonScan {
 
   #endString(start: number, end: number): void {
     this.#count(weights.string, this.#weighsAll || this.#shape !== undefined);
-    if (this.#weighsAll) this.#budget.spend(end - start);
     const shape = this.#shape;
     const isLong = end - start > (shape?.keptString ?? keptString);
+    if (this.#weighsAll || (!isLong && shape?.keptString !== undefined)) this.#budget.spend(end - start);
     this.#finish(shape && (isLong ? '…' : textAt(this.#bytes, start, end)), end, start);
   }
 
