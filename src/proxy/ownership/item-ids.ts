@@ -1,3 +1,4 @@
+import { beginsAsJson } from './recorded-body.ts';
 import { storedId } from './stored-objects.ts';
 
 const quote = 0x22;
@@ -161,18 +162,15 @@ export class AnsweredIds implements ItemIds {
   }
 
   read(chunk: Buffer): readonly string[] {
-    this.#ids ??= this.#readerFor(chunk);
-    return this.#ids?.read(chunk) ?? [];
+    if (this.#ids === undefined) {
+      const isJson = beginsAsJson(chunk);
+      if (isJson === undefined) return [];
+      this.#ids = isJson ? new ListedIds(this.#list) : new StreamedIds();
+    }
+    return this.#ids.read(chunk);
   }
 
   rest(): readonly string[] {
     return this.#ids?.rest() ?? [];
-  }
-
-  /** A provider may send white space first, to keep a long call's connection open. */
-  #readerFor(chunk: Buffer): ItemIds | undefined {
-    const first = /\S/.exec(chunk.toString('latin1'))?.[0];
-    if (first === undefined) return undefined;
-    return first === '{' || first === '[' ? new ListedIds(this.#list) : new StreamedIds();
   }
 }

@@ -51,6 +51,15 @@ function withId(object: Partial<Found> | undefined | null): Found | undefined {
   return object?.id === undefined ? undefined : { id: object.id, status: object.status };
 }
 
+/**
+ * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
+ * may send first to keep a long call's connection open.
+ */
+export function beginsAsJson(chunk: Buffer): boolean | undefined {
+  const first = /\S/.exec(chunk.toString('latin1'))?.[0];
+  return first === undefined ? undefined : first === '{' || first === '[';
+}
+
 /** One answer, held until it is stored whose it is. */
 class RecordedBody implements BodySink {
   readonly out: ResponseBody;
@@ -108,9 +117,7 @@ class RecordedBody implements BodySink {
 
   /** @returns whether it has found the id, and more must wait until that is recorded */
   #search(chunk: Buffer): boolean {
-    // a provider may send white space first, to keep a long call's connection open
-    const first = this.#isPlain === undefined ? /\S/.exec(chunk.toString('latin1'))?.[0] : undefined;
-    if (first !== undefined) this.#isPlain = first === '{' || first === '[';
+    this.#isPlain ??= beginsAsJson(chunk);
     if (this.#isPlain === undefined) return false;
     if (!this.#isPlain) {
       if (chunk.includes('\n') || chunk.includes('\r')) this.#searchEvents();

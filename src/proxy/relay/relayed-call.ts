@@ -91,7 +91,6 @@ export class RelayedCall implements RoutedCall {
     const answering = tryUpstreams(this, this.#deps.retry);
     const usage = this.#openUsage();
     this.#deps.usageRecorder.opened(usage);
-    let answered = false;
     try {
       const { upstream, response: received } = await answering;
       const response = decoded(received);
@@ -101,7 +100,7 @@ export class RelayedCall implements RoutedCall {
       body.bytes = apiRequest.rawBody;
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, apiRequest);
-      answered = response.status < 300;
+      const answered = response.status < 300;
       const ending = await this.#sendDown(upstream, answered ? this.#owned(usage, upstream, response) : response, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
