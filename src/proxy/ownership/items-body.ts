@@ -1,4 +1,4 @@
-import type { OutboundError } from '../../outbound/outbound-error.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type BodySink, ResponseBody } from '../../outbound/response-body.ts';
 import type { ItemIds } from './item-ids.ts';
 
@@ -70,11 +70,17 @@ class ItemsBody implements BodySink {
 
   #storeFirst(ids: readonly string[], then: () => void): void {
     this.#isStoring = true;
-    void this.#store(ids).then(() => {
-      this.#isStoring = false;
-      then();
-      this.#goOn();
-    });
+    this.#store(ids)
+      .then(() => {
+        this.#isStoring = false;
+        then();
+        this.#goOn();
+      })
+      .catch((cause) => {
+        this.#held = [];
+        this.#source.destroy();
+        this.out.settle(new OutboundError('unknown', 'an answer could not be sent on', { cause }));
+      });
   }
 
   #goOn(): void {

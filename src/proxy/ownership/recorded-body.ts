@@ -161,10 +161,13 @@ class RecordedBody implements BodySink {
       return;
     }
     this.#state = 'recording';
-    this.#recording.record(id, status).then(
-      () => this.#open(),
-      (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
-    );
+    this.#recording
+      .record(id, status)
+      .then(
+        () => this.#open(),
+        (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
+      )
+      .catch((cause) => this.#fail(new OutboundError('unknown', 'an answer could not be sent on', { cause })));
   }
 
   #open(): void {

@@ -3,6 +3,7 @@ import { OutboundError } from '../../../src/outbound/outbound-error.ts';
 import { ResponseBody } from '../../../src/outbound/response-body.ts';
 import { recordedBody } from '../../../src/proxy/ownership/recorded-body.ts';
 import type { StoredKind } from '../../../src/proxy/ownership/stored-objects.ts';
+import { throwingSink } from '../../support/throwing-sink.ts';
 
 /** A body that the test sends, through the gate, and what has come out of it. */
 function open(kind: StoredKind, record: (id: string) => Promise<void>) {
@@ -67,6 +68,16 @@ describe('a body whose owner is recorded', () => {
     source.settle('end');
     expect(await outcome).to.equal('end');
     expect(text()).to.equal(before + after);
+  });
+
+  it('ends with the cause when what it is sent to throws', async () => {
+    const cause = new Error('cannot write');
+    const source = new ResponseBody({ pause() {}, resume() {}, abort() {} });
+    const body = recordedBody(source, { kind: 'conversation', record: async () => {} });
+    const outcome = throwingSink(body, cause);
+    source.push(Buffer.from('{"id":"conv_1"}'));
+    source.settle('end');
+    expect(((await outcome) as OutboundError).cause).to.equal(cause);
   });
 
   it('is not sent when its owner cannot be recorded, and ends with the cause', async () => {
