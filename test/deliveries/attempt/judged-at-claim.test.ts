@@ -16,6 +16,8 @@ describe('A webhook that changes while attempts are pending', () => {
   let gateway: DeliveryServices;
   let receiver: TestReceiver;
   let webhookId: string;
+  /** Ends the wait of the second attempt, before it reads its webhook. */
+  let judge: () => void;
   const current = () => webhooks.webhooks.get(webhookId) ?? expect.fail('no webhook');
 
   beforeEach(async () => {
@@ -23,6 +25,14 @@ describe('A webhook that changes while attempts are pending', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver(500, 200);
     webhookId = webhooks.add(receiver.url);
+    const { forDelivery } = webhooks;
+    const mayJudge = new Promise<void>((resolve) => {
+      judge = resolve;
+    });
+    webhooks.forDelivery = async (id) => {
+      if (receiver.received.length > 0) await mayJudge;
+      return forDelivery(id);
+    };
     gateway = await startDeliveryServices(database.connection, webhooks, { retryDelays: [700] });
     await gateway.start();
   });
@@ -32,10 +42,11 @@ describe('A webhook that changes while attempts are pending', () => {
     await database.drop();
   });
 
-  async function afterFirstAttempt(change: () => void) {
+  async function afterFirstAttempt(change: () => void | Promise<void>) {
     const { id } = await gateway.publish(payment);
     await gateway.delivery(id, ({ attempt }) => attempt === 2);
-    change();
+    await change();
+    judge();
     return gateway.delivery(id, ended);
   }
 
@@ -55,9 +66,10 @@ describe('A webhook that changes while attempts are pending', () => {
   }
 
   it('gets its deliveries when it was resumed before they were due', async () => {
-    const delivery = await afterFirstAttempt(() => {
+    const delivery = await afterFirstAttempt(async () => {
       Object.assign(current(), { active: false });
-      setTimeout(() => Object.assign(current(), { active: true }), 100);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      Object.assign(current(), { active: true });
     });
 
     expect(delivery.state).to.equal('delivered');

@@ -9,9 +9,7 @@ import { silentLogger } from '../../support/logger.ts';
 import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
 
 describe('An attempt whose claim was answered late', () => {
-  const lease = 900;
-
-  async function makeAttempt(answerAfter: number) {
+  async function makeAttempt({ lease, answerAfter }: { readonly lease: number; readonly answerAfter: number }) {
     const done: string[] = [];
     const webhooks = fakeWebhooks();
     const webhookId = webhooks.add('http://127.0.0.1:9/');
@@ -59,10 +57,10 @@ describe('An attempt whose claim was answered late', () => {
   }
 
   it('is released unsent, as another worker may have made it by then', async () => {
-    expect(await makeAttempt(lease)).to.deep.equal(['released']);
+    expect(await makeAttempt({ lease: 600, answerAfter: 700 })).to.deep.equal(['released']);
   });
 
   it('is made when the answer came in time', async () => {
-    expect(await makeAttempt(0)).to.deep.equal(['sent', 'finished']);
+    expect(await makeAttempt({ lease: 60_000, answerAfter: 0 })).to.deep.equal(['sent', 'finished']);
   });
 });

@@ -2,8 +2,8 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { startTcpProxy } from '../../support/servers/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
@@ -21,8 +21,14 @@ describe('A claim that the database has written, and not confirmed in time', () 
     return connection.getClient().db('admin').command(command);
   }
 
-  async function tryToClaim(owner: string, at = deliveries): Promise<string> {
-    const { claim } = createClaims({ deliveries: at, owner, lease, retention: 1_000_000 });
+  async function tryToClaim(owner: string, given: { at?: DeliveryModel; lease?: number } = {}): Promise<string> {
+    const { claim } = createClaims({
+      deliveries: given.at ?? deliveries,
+      owner,
+      lease,
+      retention: 1_000_000,
+      ...given,
+    });
     const made = claim(delivery._id, 1);
     return made.then((claim) => (claim ? 'claimed' : 'not claimed')).catch(() => 'unconfirmed');
   }
@@ -69,22 +75,26 @@ describe('A claim that the database has written, and not confirmed in time', () 
 
   it('counts as no start when another worker has claimed the attempt since, and keeps that start', async () => {
     const uri = new URL(freshUri());
-    const proxy = await startTcpProxy({ port: Number(uri.port) });
-    uri.port = String(proxy.port);
+    const network = createNetwork();
+    uri.host = await network.addMember(0, Number(uri.port));
     uri.pathname = `/${connection.name}`;
     uri.searchParams.delete('replicaSet');
     uri.searchParams.set('directConnection', 'true');
     const slow = await mongoose.createConnection(uri.href).asPromise();
     try {
-      proxy.delay(2 * lease);
-      const late = tryToClaim('slow', createDeliveryModel(slow, 'gateway_'));
+      const at = createDeliveryModel(slow, 'gateway_');
+      // the connection is open by then
+      await at.findOne();
+      const answer = network.inject({ action: 'hold', way: 'down' });
+      const late = tryToClaim('slow', { at });
       await until(async () => (await free()).starts !== 0);
-      expect(await tryToClaim('worker')).to.equal('claimed');
+      expect(await tryToClaim('worker', { lease: 60_000 })).to.equal('claimed');
+      answer();
       expect(await late).to.equal('unconfirmed');
       expect(await deliveries.findOne().lean()).to.deep.include({ starts: 1 });
     } finally {
       await slow.close();
-      await proxy.close();
+      await network.close();
     }
   });
 });

@@ -51,6 +51,8 @@ describe("Agenda's own tools", () => {
     }
   }
   const storedOne = async () => (await scene.stored.findOne()) as DeliveryDocument;
+  /** Makes the next attempt due now, for a sweep to find. */
+  const makeDue = () => scene.stored.updateOne({}, [{ $set: { dueAt: '$$NOW', claimableAt: '$$NOW' } }]);
 
   it('show the retry that a delivery waits for, whatever its number', async () => {
     await open({ retryDelays: [20, 20, hour] }, 500);
@@ -90,7 +92,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show the retry of a webhook that was deleted until it is canceled', async () => {
-    await open({ retryDelays: [1_500] }, 500);
+    await open({ retryDelays: [4_000] }, 500);
     const webhookId = await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     await jobsOnce((found) => found.length === 1);
@@ -137,11 +139,13 @@ describe("Agenda's own tools", () => {
   });
 
   it('may remove every job: the sweep still starts the retry', async () => {
-    await open({ retryDelays: [700] }, 500, 200);
+    await open({ retryDelays: [hour] }, 500, 200);
     await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     await jobsOnce((found) => found.length === 1);
     await stock.cancelAll();
+    expect(await jobs()).to.deep.equal([]);
+    await makeDue();
 
     expect((await scene.delivery(id, ({ state }) => state !== 'pending')).state).to.equal('delivered');
   });

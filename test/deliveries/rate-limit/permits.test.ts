@@ -36,10 +36,12 @@ describe('Permits to send', () => {
 
   it('are shared by all processes', async () => {
     const [one, other] = [process(), process()];
+    const started = performance.now();
     const permits = (await Promise.all([take(10, 'wh_5', 10, one), take(10, 'wh_5', 10, other)])).flat();
+    const took = performance.now() - started;
     const granted = permits.filter(({ isGranted }) => isGranted);
-    // the second write came a moment later, so that one more may be within its horizon
-    expect(granted.length).to.be.within(6, 7);
+    // the second write came a moment later, so that more may be within its horizon: one for each 100 ms
+    expect(granted.length).to.be.within(6, 7 + Math.floor(took / 100));
   });
 
   it('are granted to callers that wait, however late', async () => {
@@ -57,10 +59,11 @@ describe('Permits to send', () => {
   });
 
   it('follow a change of the limit from the next one on', async () => {
-    await take(1, 'wh_8', 1);
+    // one permit in ten seconds
+    await take(1, 'wh_8', 0.1);
     const [next] = await take(1, 'wh_8', 100, process(), true);
     const [after] = await take(1, 'wh_8', 100, process(), true);
-    expect(next?.wait).to.be.within(500, 1_000);
+    expect(next?.wait).to.be.within(500, 10_000);
     expect(after?.wait).to.be.at.most(Number(next?.wait) + 10);
   });
 });

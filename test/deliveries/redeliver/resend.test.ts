@@ -58,7 +58,7 @@ describe('A delivery that is resent', () => {
   });
 
   it('keeps its state, numbering and next attempt after a failure', async () => {
-    await start([400, 0]);
+    await start([4_000, 0]);
     const before = await scene.published(firstFailed);
     const { status, body } = await resend(before.id);
 
@@ -83,12 +83,12 @@ describe('A delivery that is resent', () => {
   });
 
   it('is not attempted again once a resend has delivered it', async () => {
-    await start([1_000, 0]);
+    await start([4_000, 0]);
     const { id } = await scene.published(firstFailed);
     receiver.answers(200);
     expect((await resend(id)).body).to.deep.include({ state: 'delivered', schedule: [] });
     // shows that the scheduled attempt is not made
-    await sleep(1_200);
+    await sleep(4_200);
 
     expect(receiver.received).to.have.length(2);
     expect(await scene.stored.findOne({ _id: id })).to.not.have.any.keys('claimableAt', 'manual');
@@ -164,7 +164,7 @@ describe('A delivery that is resent', () => {
   });
 
   it('can be resent after the process that resent it has died, and its next attempt is not early', async () => {
-    await start([1_500]);
+    await start([4_000]);
     const { id, next_attempt_at } = await scene.published(firstFailed);
     const due = new Date(next_attempt_at);
     const dead = { owner: 'wrk_dead', token: 'gone', startedAt: new Date(), until: new Date(Date.now() - 1) };

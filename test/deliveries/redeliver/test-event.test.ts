@@ -125,7 +125,7 @@ describe('A test event in a process that makes no deliveries', () => {
 describe('A test event to a receiver that hangs', () => {
   it('is answered with the time-out of its attempt', async () => {
     const receiver = await startReceiver(hang);
-    const scene = await startScene({ attemptTimeout: 300 });
+    const scene = await startScene({ attemptTimeout: 1_000 });
     try {
       const id = await scene.webhook(receiver.url);
       const { status, body } = await scene.call('POST', `/v1/webhooks/${id}/test`, { type: 'credits.low' });

@@ -45,12 +45,14 @@ describe('The rate limit of a webhook', function () {
     const { body } = await create({ rate_limit: 4 });
     const path = `/v1/webhooks/${body.id}`;
     const test = () => live.call('POST', `${path}/test`, { type: 'credits.low' });
+    // not from the first arrival: a busy receiver may have read it late
+    const started = performance.now();
     const tests = await Promise.all([test(), test(), test()]);
     for (const { body: delivery } of tests) expect(delivery.state).to.equal('delivered');
     const resent = await Promise.all(tests.map(({ body: { id } }) => live.call('POST', `/v1/deliveries/${id}/resend`)));
     for (const { status } of resent) expect(status).to.equal(200);
     const times = receiver.received.map(({ at }) => at);
     expect(times).to.have.length(6);
-    expect(Number(times.at(-1)) - Number(times[0])).to.be.at.least(5 * 250 - 50);
+    expect(Number(times.at(-1)) - started).to.be.at.least(5 * 250 - 5);
   });
 });

@@ -49,12 +49,12 @@ describe('Claims', () => {
 
   it('lapse unless they are renewed, and the attempt keeps its number', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
-    const dying = claimsOf('dying', 1_000);
+    const dying = claimsOf('dying', 3_000);
     const abandoned = await dying.claim('dlv_1', 1);
     const renewed = await dying.claim('dlv_2', 1);
     await claimsOf('dying').renew(renewed ? [renewed] : []);
     // longer than the lease
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await new Promise((resolve) => setTimeout(resolve, 3_100));
     const other = claimsOf('other');
     const taken = await other.claim('dlv_1', 1);
 
@@ -68,7 +68,8 @@ describe('Claims', () => {
     await deliveries.create(delivery('dlv_1'));
     const claims = claimsOf('worker');
     const claim = await claims.claim('dlv_1', 1);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // a timer may fire a millisecond early, and the database's clock counts whole ones
+    await new Promise((resolve) => setTimeout(resolve, 53));
     if (claim) await claims.finish(claim, result, { retryIn: 60_000 });
     const found = await deliveries.findById('dlv_1').lean();
 
@@ -99,10 +100,10 @@ describe('Claims', () => {
 
   it('that were lost change nothing, even under a token shared with a valid claim', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
-    const claims = claimsOf('worker', 1_000);
+    const claims = claimsOf('worker', 3_000);
     const lost = await claims.claim('dlv_1', 1);
     // longer than the lease
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await new Promise((resolve) => setTimeout(resolve, 3_100));
     const lasting = claimsOf('worker');
     const [again, other] = await Promise.all([lasting.claim('dlv_1', 1), lasting.claim('dlv_2', 1)]);
     if (!lost || !again || !other) throw new Error('they should all have been claimed');

@@ -106,7 +106,7 @@ describe('When a process is killed', function () {
       expect(await resent).to.equal('killed');
       expect((await scene.call('POST', `/v1/deliveries/${id}/resend`)).body.error.code).to.equal('attempt_in_flight');
 
-      const failed = await scene.delivery(id, ({ state }) => state === 'failed', 20_000);
+      const failed = await scene.delivery(id, ({ state }) => state === 'failed', 40_000);
       const numbers = failed.attempts.map(({ number }: { number: number | null }) => number);
       expect(numbers).to.deep.equal([1, 2, 3, 4, 5, 6]);
       expect(Date.parse(failed.attempts[1].started_at)).to.be.at.least(Date.parse(next_attempt_at));
@@ -127,7 +127,7 @@ describe('When a process is killed', function () {
       expect(await sent).to.equal('killed');
       const second = await process();
       const look = () => scene.connection.collection<DeliveryDocument>('gateway_deliveries').find().toArray();
-      const [delivery] = await eventually(look, ([found]) => found?.state === 'delivered', 20_000);
+      const [delivery] = await eventually(look, ([found]) => found?.state === 'delivered', 40_000);
       await second.kill();
 
       expect(delivery?.attempts.map(({ number }) => number)).to.deep.equal([1]);
