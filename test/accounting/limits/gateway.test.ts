@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { type Inbox, type LiveAccount, startAccount } from '../../support/account.ts';
+import { whileClockStands } from '../../support/clock.ts';
 import type { LiveGateway } from '../../support/gateway.ts';
 import { json, type ScriptedUpstream } from '../../support/upstream.ts';
 
@@ -28,36 +28,33 @@ describe('an OpenAI client that exceeds its limits', () => {
 
   it('reads its limits in every response, is refused with 429, and its account gets one signed event', async () => {
     await client.get('/webhooks');
-    const untilMinute = 60_000 - (Date.now() % 60_000);
-    // until a new minute begins, so that it does not end in between
-    if (untilMinute < 2_000) await sleep(untilMinute);
-    // until a new window begins, for the same reason
-    await sleep(eventWindow - (Date.now() % eventWindow) + 1);
+    // in one minute and one window
+    await whileClockStands(async () => {
+      const { response } = await client.chat.completions.create(ask).withResponse();
+      expect(response.headers.get('x-ratelimit-limit-requests')).to.equal('5');
+      expect(response.headers.get('x-ratelimit-remaining-requests')).to.equal('4');
+      expect(response.headers.get('x-ratelimit-reset-requests')).to.match(/^\d+(\.\d+)?m?s$/);
+      expect(response.headers.get('x-ratelimit-limit-tokens')).to.equal('1000');
+      expect(Number(response.headers.get('x-ratelimit-remaining-tokens'))).to.be.within(900, 999);
 
-    const { response } = await client.chat.completions.create(ask).withResponse();
-    expect(response.headers.get('x-ratelimit-limit-requests')).to.equal('5');
-    expect(response.headers.get('x-ratelimit-remaining-requests')).to.equal('4');
-    expect(response.headers.get('x-ratelimit-reset-requests')).to.match(/^\d+(\.\d+)?m?s$/);
-    expect(response.headers.get('x-ratelimit-limit-tokens')).to.equal('1000');
-    expect(Number(response.headers.get('x-ratelimit-remaining-tokens'))).to.be.within(900, 999);
+      upstream.script = json(422, { error: { message: 'no', type: 'invalid', param: null, code: null } });
+      const failed = await client.chat.completions.create(ask).catch((error) => error);
+      expect(failed.headers.get('x-ratelimit-remaining-requests')).to.equal('3');
+      upstream.script = json(200, { choices: [], usage });
 
-    upstream.script = json(422, { error: { message: 'no', type: 'invalid', param: null, code: null } });
-    const failed = await client.chat.completions.create(ask).catch((error) => error);
-    expect(failed.headers.get('x-ratelimit-remaining-requests')).to.equal('3');
-    upstream.script = json(200, { choices: [], usage });
-
-    const called = upstream.requests.length;
-    const answers = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(ask)));
-    expect(upstream.requests.length - called).to.equal(3);
-    const refusals = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
-    expect(refusals).to.have.length(17);
-    for (const refusal of refusals) {
-      expect(refusal).to.be.instanceOf(OpenAI.RateLimitError);
-      expect(refusal).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error' });
-      expect(Number(refusal.headers.get('retry-after'))).to.be.within(1, 60);
-      expect(Number(refusal.headers.get('retry-after-ms'))).to.be.within(1, 60_000);
-      expect(refusal.headers.get('x-ratelimit-remaining-requests')).to.equal('0');
-    }
+      const called = upstream.requests.length;
+      const answers = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(ask)));
+      expect(upstream.requests.length - called).to.equal(3);
+      const refusals = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
+      expect(refusals).to.have.length(17);
+      for (const refusal of refusals) {
+        expect(refusal).to.be.instanceOf(OpenAI.RateLimitError);
+        expect(refusal).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error' });
+        expect(Number(refusal.headers.get('retry-after'))).to.be.within(1, 60);
+        expect(Number(refusal.headers.get('retry-after-ms'))).to.be.within(1, 60_000);
+        expect(refusal.headers.get('x-ratelimit-remaining-requests')).to.equal('0');
+      }
+    });
 
     const [event] = await inbox.exactly(1);
     expect(event?.type).to.equal('rate_limit.exceeded');
