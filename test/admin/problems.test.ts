@@ -120,6 +120,9 @@ describe('The problems that an operator sees', () => {
     await fetch(`${live.url}/v1/models`);
     const ofUser = async () => (await get('/v1/admin/refusals?user_id=usr_1&hours=2')).data;
     await until(async () => (await ofUser()).length === 2);
+    // these are written by themselves
+    const isMissingKey = ({ code }: { code: string }) => code === 'missing_api_key';
+    await until(async () => (await get('/v1/admin/refusals')).data.some(isMissingKey));
     await createRefusalModel(database.connection, 'gateway_').create([
       { _id: 'earlier', hour: new Date(hour - 5 * 3_600_000), userId: 'usr_1', counts: { webhook_not_found: 4 } },
       { _id: 'before', hour: new Date(hour - 24 * 3_600_000), userId: 'usr_1', counts: { webhook_not_found: 50 } },
@@ -131,7 +134,7 @@ describe('The problems that an operator sees', () => {
     ]);
     const all = await get('/v1/admin/refusals');
     expect(all.has_more).to.equal(false);
-    const missingKey = all.data.find(({ code }: { code: string }) => code === 'missing_api_key');
+    const missingKey = all.data.find(isMissingKey);
     expect(missingKey).to.include({ user_id: null, count: 1 });
     // the next hour may have begun meanwhile
     expect(Date.parse(missingKey.hour)).to.be.oneOf([hour, hour + 3_600_000]);

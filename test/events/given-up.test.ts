@@ -6,10 +6,10 @@ import { createGateway } from '../support/gateway.ts';
 import { payment, rejection } from './harness.ts';
 
 describe('A publication whose subscriber lookup takes too long', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   const appName = `given-up-${process.pid}`;
-  /** Longer than a publication waits. Milliseconds. */
-  const blockTimeMS = 3_800;
+  /** Longer than a publication waits, even if the process stands still for a second. Milliseconds. */
+  const blockTimeMS = 5_000;
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let connection: Connection;
   let gateway: ModelGateway;

@@ -157,13 +157,19 @@ describe('usage records', () => {
     expect(await usage.countDocuments()).to.equal(0);
   });
 
-  it('take one insert for calls that end at once, and an update for those that run on', async () => {
+  /** A connection, and what is written on it: the command and how many records. */
+  async function monitor() {
     const monitored = await mongoose.createConnection(database.uri, { monitorCommands: true }).asPromise();
     const commands: string[] = [];
     monitored.getClient().on('commandStarted', ({ commandName, command }) => {
       if (commandName === 'insert' || commandName === 'update')
         commands.push(`${commandName} ${command.documents?.length ?? 1}`);
     });
+    return { monitored, commands };
+  }
+
+  it('take one insert for calls that end at once, and an update for those that run on', async () => {
+    const { monitored, commands } = await monitor();
     const journal = make({ usage: createUsageModel(monitored, 'gateway_') });
     const [short, long] = [open(), open()];
     journal.opened(short);
@@ -192,13 +198,17 @@ describe('usage records', () => {
 
   it('are written in batches, so that a kill loses only the latest', async () => {
     // what has been gathered and not yet written when a process dies is lost: here the last five of ten calls
-    const dying = make({ flushInterval: 50 });
+    const { monitored, commands } = await monitor();
+    const dying = make({ usage: createUsageModel(monitored, 'gateway_') });
     const early = Array.from({ length: 5 }, () => open());
     for (const call of early) dying.opened(call);
     expect(await written(5)).to.have.lengthOf(5);
+    expect(commands).to.deep.equal(['insert 5']);
     for (let i = 0; i < 5; i += 1) dying.opened(open());
-    expect(await usage.countDocuments()).to.equal(5);
+    expect(commands).to.deep.equal(['insert 5']);
     await dying.close();
+    await monitored.close();
+    expect(commands).to.deep.equal(['insert 5', 'insert 5']);
     expect(await usage.countDocuments()).to.equal(10);
   });
 });

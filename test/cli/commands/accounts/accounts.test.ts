@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { listen } from '../../../support/listen.ts';
 import { freshUri } from '../../../support/mongo.ts';
+import { until } from '../../../support/until.ts';
 import { json, ScriptedUpstream } from '../../../support/upstream.ts';
 import { command } from '../../recorded-terminal.ts';
 import { type Commanded, startCommanded } from '../gateway-commands.ts';
@@ -152,7 +153,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     const question = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }] };
     expect((await live.call('POST', '/v1/chat/completions', question)).status).to.equal(200);
     const lines = async (...args: string[]) => (await live.run('usage', ...args)).stdout.split('\n');
-    for (const deadline = Date.now() + 5_000; (await lines())[1] === '' && Date.now() < deadline; );
+    await until(async () => (await lines())[1] !== '');
     const [head, row] = await lines('--by', 'model');
     expect(head).to.match(/^MODEL +REQUESTS +INPUT TOKENS +OUTPUT TOKENS +IMAGES +CREDITS$/);
     expect(row).to.match(/^gpt-5-mini +1 +1,200 +7 +0 +0\.001207$/);
