@@ -55,6 +55,7 @@ describe('The log of requests and attempts', () => {
 
     const refused = await live.call('POST', '/v1/chat/completions', { ...chat, model: 'other' });
     expect(refused.status).to.equal(404);
+    await until(() => logger.lines.length > 0);
     expect(lines('request')).to.deep.equal([
       { requestId: refused.headers.get('x-request-id'), ...call, status: 404, model: 'other', code: 'model_not_found' },
     ]);

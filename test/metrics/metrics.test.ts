@@ -8,7 +8,7 @@ import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';
 
 const answer = json(200, {
@@ -140,7 +140,9 @@ describe('The metrics of a gateway', () => {
     await receiver.count(3);
     const delivered = 'gateway_delivery_attempts_total{outcome="succeeded",status="2xx",code=""}';
     await until(async () => (await scrape()).get(delivered) === 2);
-    const values = await scrape();
+    // the pool may open a connection just then
+    const atRest = ['attempts_held', 'database_connections{state="opening"}', 'database_connection_waits'];
+    const values = await eventually(scrape, (found) => atRest.every((name) => found.get(`gateway_${name}`) === 0));
     expect(values.get('gateway_delivery_attempts_total{outcome="failed",status="5xx",code="http_status"}')).to.equal(1);
     expect(values.get('gateway_delivery_attempt_duration_seconds_count{outcome="succeeded"}')).to.equal(2);
     expect(values.get('gateway_delivery_lateness_seconds_count')).to.equal(3);

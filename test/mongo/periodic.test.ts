@@ -173,14 +173,14 @@ describe('A periodic task', () => {
     const startedAt = performance.now();
     create({ interval: 40, longestRun: 80 }).start();
     await script.begun(3);
-    expect(performance.now() - startedAt).to.be.within(155, 1_000);
+    expect(performance.now() - startedAt).to.be.within(155, 8_000);
     expect(warnings).to.have.lengthOf(1);
   });
 
   it('runs again when a run takes longer than 9 s by default', async () => {
     create({ interval: 0 }).start();
     await script.begun(2);
-    expect(run(1).startedAt - run(0).startedAt).to.be.within(8_900, 10_000);
+    expect(run(1).startedAt - run(0).startedAt).to.be.within(8_900, 14_000);
   });
 
   it('does not keep its process alive', async () => {

@@ -27,7 +27,7 @@ export function openDeliveryPath(choices: PathChoices = {}) {
   const opened = parseNetworks(networks);
   const clients = createDeliveryClients({
     allowAddress: (address) => isAllowedAddress(address, opened),
-    resolve: createResolver({ timeout: deadline / 2, servers: [nameServer] }),
+    resolve: createResolver({ timeout: Math.max(2_000, deadline / 2), servers: [nameServer] }),
     ...(ca !== undefined && { ca }),
     ...(connectTimeout !== undefined && { connectTimeout }),
   });

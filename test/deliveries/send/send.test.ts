@@ -22,8 +22,11 @@ const answering =
   };
 const answer = answering(ok);
 const close = (socket: Socket) => void socket.destroy();
-// a connection can be taken again some turns after its answer
-const settle = () => sleep(20);
+// a connection can be taken again some turns after its answer; after a pause, a process runs timers before it reads
+async function settle(): Promise<void> {
+  await sleep(20);
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+}
 const body = Buffer.from('{"id":"evt_1","data":"ä€𝄞"}');
 
 describe('Sending a delivery', () => {
@@ -63,9 +66,9 @@ describe('Sending a delivery', () => {
     path = openDeliveryPath({ nameServer: names.address, ca: authority.cert });
   });
   /** For attempts that take as long as they may. */
-  async function shorten(): Promise<void> {
+  async function shorten(deadline = 600): Promise<void> {
     await path.close();
-    path = openDeliveryPath({ deadline: 600, nameServer: names.address, ca: authority.cert });
+    path = openDeliveryPath({ deadline, nameServer: names.address, ca: authority.cert });
   }
   afterEach(async () => {
     await path.close();
@@ -148,16 +151,19 @@ describe('Sending a delivery', () => {
 
     it('keeps one deadline when it sends again', async () => {
       const url = await receive([[answer], [() => {}]]);
-      await shorten();
+      const deadline = 2_500;
+      await shorten(deadline);
       await path.post(url, body);
       await settle();
       reset();
       const { code, durationMs } = await path.post(url, body);
       expect(code).to.equal('timeout');
-      expect(durationMs).to.be.within(590, 600 + 450);
+      expect(durationMs).to.be.within(deadline - 10, 2 * deadline - 100);
     });
 
-    it('closes it after less than 2 s, before receivers do', async () => {
+    it('closes it after less than 2 s, before receivers do', async function () {
+      // it measures time, to which a busy machine only adds: the least of three measurements counts
+      this.retries(2);
       const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
       const url = await receive([[offering]]);
       await path.post(url, body);
@@ -228,7 +234,7 @@ describe('Sending a delivery', () => {
     it(`ends with ${what} that came in time, even if the process reads it only after the deadline`, async () => {
       await receive([]);
       await shorten();
-      const thread = await startReceiverThread(200);
+      const thread = await startReceiverThread(what === 'a reset' ? 60_000 : 200);
       try {
         const sending = path.post(thread.url, body);
         await until(async () => (await thread.requests()) !== 0);
@@ -269,7 +275,7 @@ describe('Sending a delivery', () => {
       };
       const { code, durationMs } = await path.post(thread.url, body, stopBeforeWriting);
       expect(code).to.equal('timeout');
-      expect(durationMs).to.be.within(3_600 - 10, 3_600 + 1_500);
+      expect(durationMs).to.be.within(3_600 - 10, 3_600 + 5_000);
     } finally {
       await thread.stop();
     }

@@ -4,7 +4,9 @@ import { freshUri } from '../../support/mongo.ts';
 import { fakeWebhooks, startDeliveryServices } from '../delivery-services.ts';
 
 describe('A worker with nothing to do', () => {
-  it('queries the database fewer than seven times a second', async () => {
+  it('queries the database fewer than seven times a second', async function () {
+    // on a busy machine, what starting asks may come later: the least of three measurements counts
+    this.retries(2);
     const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     const gateway = await startDeliveryServices(connection, fakeWebhooks());
     await gateway.start();

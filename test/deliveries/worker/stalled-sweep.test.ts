@@ -8,7 +8,7 @@ import { fakeWebhooks, startDeliveryServices } from '../delivery-services.ts';
 const appName = 'stalled-sweep';
 
 describe('A sweep that the database does not answer', () => {
-  it('delays the next one by at most 10 s, even on a connection without a time-out', async () => {
+  it('delays the next one by about 10 s at most, even on a connection without a time-out', async () => {
     const connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
     const client = connection.getClient();
     const looks: { requestId: number; at: number }[] = [];
@@ -26,7 +26,8 @@ describe('A sweep that the database does not answer', () => {
     const [first, second] = looks;
     if (!first || !second) throw new Error('there are not two');
     expect(answered.has(first.requestId)).to.equal(false);
-    expect(second.at - first.at).to.be.below(10_000);
+    // 10 s, and what a busy machine adds; the answer comes after 15 s
+    expect(second.at - first.at).to.be.below(14_000);
 
     await gateway.close();
     dropLater(connection);

@@ -59,11 +59,11 @@ describe('What a process without workers publishes', () => {
   });
 
   it('is delivered with change streams long before a sweep would find it', async () => {
-    await open({ changeStreams: true, sweepInterval: 2_000 });
+    await open({ changeStreams: true, sweepInterval: 8_000 });
     const [, ...others] = await waits();
 
     // published right after a delivery, each would wait for a whole interval; how quick it is belongs to the benchmark
-    expect(Math.max(...others)).to.be.below(1_000);
+    expect(Math.max(...others)).to.be.below(4_000);
   });
 });
 

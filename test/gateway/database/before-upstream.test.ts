@@ -16,11 +16,22 @@ describe('a model call of a known account', () => {
   let gateway: ModelGateway;
   let server: Awaited<ReturnType<typeof listen>>;
   let log: string[];
+  /** Commands under way. */
+  let unanswered = 0;
 
   before(async () => {
     log = [];
     connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
-    connection.getClient().on('commandStarted', ({ commandName }) => log.push(commandName));
+    const client = connection.getClient();
+    client.on('commandStarted', ({ commandName }) => {
+      log.push(commandName);
+      unanswered += 1;
+    });
+    for (const name of ['commandSucceeded', 'commandFailed'] as const) {
+      client.on(name, () => {
+        unanswered -= 1;
+      });
+    }
     upstream = await ScriptedUpstream.start();
     const answer = json(200, { usage: { prompt_tokens: 1, completion_tokens: 1 } });
     upstream.script = (...exchange) => {
@@ -54,7 +65,7 @@ describe('a model call of a known account', () => {
 
   /** Waits until what came of a call has been written. */
   async function quiet(): Promise<void> {
-    for (let before = -1; log.length > before; ) {
+    for (let before = -1; log.length > before || unanswered > 0; ) {
       before = log.length;
       await new Promise((resolve) => setTimeout(resolve, 250));
     }

@@ -4,7 +4,7 @@ import OpenAI from 'openai';
 import { type LiveAccount, startAccount } from '../../support/account.ts';
 
 const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
-const eventWindow = 2_000;
+const eventWindow = 4_000;
 
 /** Every part on, as a stand-alone gateway would have it; whatever is caused goes through HTTP. */
 describe('The gateway delivers, signed and only once,', function () {

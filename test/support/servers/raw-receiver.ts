@@ -48,7 +48,10 @@ export const resettingAfter =
   async (socket) => {
     await request(socket);
     if (first !== '') await new Promise((resolve) => socket.write(first, resolve));
-    setTimeout(() => socket.resetAndDestroy(), 20);
+    // a reset makes the other side forget what it has not read yet; after a pause, a process runs timers before it reads
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    socket.resetAndDestroy();
   };
 
 /** Waits for a request, writes `first`, and then `again` for as long as anyone listens, `gap` milliseconds apart; 0 writes as fast as it is taken. */
