@@ -20,8 +20,8 @@ export interface CrowdOptions {
   /** Where the gateways are; each client goes on at the next one when its own is gone. */
   readonly urls: readonly string[];
   readonly modelOf: (call: number) => string;
-  /** Told before each call how many calls have ended, of all clients together; the call waits for what it returns. */
-  readonly onProgress: (ended: number) => Promise<unknown> | undefined;
+  /** Told before each call how many calls have ended, of all clients together, and which were answered; the call waits for what it returns. */
+  readonly onProgress: (ended: number, answered: readonly AnsweredCall[]) => Promise<unknown> | undefined;
 }
 
 /** What became of all calls. */
@@ -88,7 +88,7 @@ export async function callTogether(options: CrowdOptions): Promise<CrowdOutcome>
           await sleep(20);
         }
       }
-      await options.onProgress(answered.length + refused);
+      await options.onProgress(answered.length + refused, answered);
     }
   }
 

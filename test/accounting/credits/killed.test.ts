@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
+import type { AnsweredCall } from './crowd.ts';
 import type { DeadlyCommand } from './gateway-process.ts';
 import type { GatewayProcess } from './processes.ts';
 import { openScene, overdraft } from './scene.ts';
@@ -14,8 +16,6 @@ const deadlyCommands: readonly DeadlyCommand[] = [
   { command: 'findAndModify', collection: 'gateway_credit_accounts' },
   { command: 'commitTransaction' },
 ];
-/** What a process had not yet written when it died; far more than it takes to write it. Milliseconds. */
-const lastMoments = 1_500;
 
 describe('an account that spends through three processes, two of which are killed', function () {
   this.timeout(300_000);
@@ -28,22 +28,40 @@ describe('an account that spends through three processes, two of which are kille
     const scene = await openScene(database.uri, seed, 3);
     try {
       const [victim, counting, survivor] = scene.processes as [GatewayProcess, GatewayProcess, GatewayProcess];
-      const diedAt = new Map<string, number>();
-      for (const { url, died } of [victim, counting]) void died.then(() => diedAt.set(url, performance.now()));
+      // what each of the two may have had to write when it was killed: all that it has answered since it had written the rest
+      const recorded: AnsweredCall[] = [];
+      const untilRecorded = async ({ url }: GatewayProcess, answeredBy: readonly AnsweredCall[]) => {
+        const calls = answeredBy.filter((call) => call.url === url);
+        await until(() =>
+          scene.balances.expectRecorded(calls).then(
+            () => true,
+            () => false,
+          ),
+        );
+        recorded.push(...calls);
+      };
       const { answered, refused } = await scene.spend(
-        { afterCalls: 450 + scene.random.below(500), happen: () => victim.child.kill('SIGKILL') },
         {
           afterCalls: 450 + scene.random.below(500),
-          happen: () => counting.child.send(scene.random.pick(deadlyCommands)),
+          async happen(before) {
+            await untilRecorded(victim, before);
+            victim.child.kill('SIGKILL');
+          },
+        },
+        {
+          afterCalls: 450 + scene.random.below(500),
+          async happen(before) {
+            await untilRecorded(counting, before);
+            counting.child.send(scene.random.pick(deadlyCommands));
+          },
         },
       );
       const ofSurvivor = answered.filter(({ url }) => url === survivor.url);
       await scene.balances.settled(ofSurvivor, 120_000);
       for (const { child } of [victim, counting]) expect(child.signalCode, 'how it ended').to.equal('SIGKILL');
       const left = await scene.balances.expectEven();
-      await scene.balances.expectRecorded(
-        answered.filter(({ url, endedAt }) => endedAt < (diedAt.get(url) ?? Number.POSITIVE_INFINITY) - lastMoments),
-      );
+      expect(recorded.length, 'calls answered by the two').to.be.above(0);
+      await scene.balances.expectRecorded([...ofSurvivor, ...recorded]);
       expect(refused, 'refused').to.be.above(0);
       expect(left / 1_000_000, 'credits left').to.be.within(-3 * overdraft, 0);
       const calls = scene.upstream.requests.length;

@@ -1,7 +1,7 @@
 import mongoose from 'mongoose';
 import { createRandom } from '../../faults/random.ts';
 import { createGateway, newSecretKey } from '../../support/gateway.ts';
-import { type CrowdOutcome, callTogether } from './crowd.ts';
+import { type AnsweredCall, type CrowdOutcome, callTogether } from './crowd.ts';
 import { expectedBalances } from './expected-balances.ts';
 import { startMeteredUpstream } from './metered-upstream.ts';
 import { startProcess } from './processes.ts';
@@ -23,7 +23,8 @@ export const overdraft = largestEstimate + credits.allowance;
 /** Something that is done once, when so many calls have ended. */
 export interface Incident {
   readonly afterCalls: number;
-  happen(): unknown;
+  /** @param answered the calls that have been answered so far */
+  happen(answered: readonly AnsweredCall[]): unknown;
 }
 
 /** One account, its money, the gateway processes that serve it, and eight clients. */
@@ -70,8 +71,9 @@ export async function openScene(uri: string, seed: number, count: number) {
         apiKey: key,
         urls: processes.map(({ url }) => url),
         modelOf: (call) => (call % 2 === 0 ? 'large' : 'small'),
-        onProgress(ended) {
-          while (upcoming[0] && ended >= upcoming[0].afterCalls) happening.push(upcoming.shift()?.happen());
+        onProgress(ended, answered) {
+          while (upcoming[0] && ended >= upcoming[0].afterCalls)
+            happening.push(upcoming.shift()?.happen([...answered]));
           if (ended >= paidAfter) paid ??= pay();
           // nobody calls on until it is booked: a balance that was below the threshold by then would fall below it twice
           return paid;
