@@ -20,6 +20,9 @@ describe('API keys', () => {
   const confirmations = () => finds().filter(isConfirming).length;
   const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
 
+  /** For tests that count look-ups: a busy machine may take longer than the usual second for which a key is remembered. Milliseconds. */
+  const longTtl = { cacheTtl: 60_000 };
+
   let services: KeyService[] = [];
 
   /** The service alone: nothing is published, nothing joined in a transaction. */
@@ -85,7 +88,7 @@ describe('API keys', () => {
   });
 
   it('cost one look-up while they are in use, however many requests come at once', async () => {
-    const service = newService();
+    const service = newService(longTtl);
     const { key } = await service.create({ userId: 'usr_1' });
     database.forget();
     await Promise.all(Array.from({ length: 20 }, () => service.authenticate(key)));
@@ -94,7 +97,7 @@ describe('API keys', () => {
   });
 
   it('that do not exist cost a few look-ups for a thousand of them, and none when they are sent again', async () => {
-    const service = newService();
+    const service = newService(longTtl);
     const strange = Array.from({ length: 1_000 }, () => newKeyText(newId('key', Date.now())));
     for (let round = 0; round < 3; round++) {
       expect(new Set(await Promise.all(strange.map(service.authenticate)))).to.deep.equal(new Set([null]));
@@ -122,12 +125,17 @@ describe('API keys', () => {
     expect(await there.authenticate(key)).to.equal(null);
     await keys.collection.insertOne(stored as never);
     const created = performance.now();
-    await until(async () => (await there.authenticate(key)) !== null);
-    expect(performance.now() - created).to.be.below(1_000);
+    let lastRefused = created;
+    for (let asked = created; (await there.authenticate(key)) === null; asked = performance.now()) {
+      lastRefused = asked;
+      // the pause between two requests
+      await sleep(5);
+    }
+    expect(lastRefused - created).to.be.below(1_000);
   });
 
   it('are recognised without a wait while they are cached, and only with the right secret', async () => {
-    const service = newService();
+    const service = newService(longTtl);
     const { key } = await service.create({ userId: 'usr_1' });
     expect(service.authenticateCached(key)).to.equal(undefined);
     await service.authenticate(key);
@@ -136,7 +144,7 @@ describe('API keys', () => {
   });
 
   it('stay cached while others guess secrets and ids', async () => {
-    const service = newService({ cacheCapacity: 1 });
+    const service = newService({ ...longTtl, cacheCapacity: 1 });
     const good = await service.create({ userId: 'usr_1' });
     const other = await service.create({ userId: 'usr_2' });
     await service.authenticate(good.key);
@@ -224,8 +232,10 @@ describe('API keys', () => {
 
   it('are refused after they expire, once their cached record is too old', async () => {
     const service = newService({ cacheTtl: 20 });
-    const { key } = await service.create({ userId: 'usr_1', expiresAt: new Date(Date.now() + 1_000) });
+    const { id, key } = await service.create({ userId: 'usr_1', expiresAt: new Date(Date.now() + 600_000) });
     expect(await service.authenticate(key)).to.not.equal(null);
+    // it expires soon, but only after that request, however long it took
+    await keys.updateOne({ _id: id }, { $set: { expiresAt: new Date(Date.now() + 50) } });
     await until(async () => (await service.authenticate(key)) === null);
   });
 

@@ -19,13 +19,14 @@ function post(server: Listening, headers: Record<string, string>, body?: string 
 
 describe('reading a body', () => {
   let server: Listening;
+  /** The same, but it waits a short time for a body. */
+  let impatient: Listening;
   let sawRelayed = 0;
 
   before(async () => {
+    const limits = { webhookBodyLimit: 1000, modelBodyLimit: 4000 };
     const edge = await createFakeEdge({
-      webhookBodyLimit: 1000,
-      modelBodyLimit: 4000,
-      bodyTimeout: 150,
+      ...limits,
       operations: fakeOperations({
         createEmbedding: {
           async relay(_call, res) {
@@ -36,8 +37,13 @@ describe('reading a body', () => {
       }),
     });
     server = await listen((req, res) => edge(req, res, () => res.writeHead(299).end()));
+    const impatientEdge = await createFakeEdge({ ...limits, bodyTimeout: 150 });
+    impatient = await listen((req, res) => impatientEdge(req, res, () => res.writeHead(299).end()));
   });
-  after(() => server.close());
+  after(async () => {
+    await server.close();
+    await impatient.close();
+  });
 
   for (const [encoding, compress] of [
     ['gzip', gzipSync],
@@ -133,21 +139,21 @@ describe('reading a body', () => {
   });
 
   it('answers 408 to a body that does not arrive', async () => {
-    const client = connectRaw(server.port);
+    const client = connectRaw(impatient.port);
     client.write(head('POST', '/v1/webhooks', { ...json, 'content-length': '500' }), '{"url":');
     expect(await client.received(/"code":"request_timeout"/)).to.include('408 Request Timeout');
     client.socket.destroy();
   });
 
   it('answers 408 to a compressed body that does not arrive, and goes on serving', async () => {
-    const client = connectRaw(server.port);
+    const client = connectRaw(impatient.port);
     const bytes = gzipSync(webhook);
     client.write(head('POST', '/v1/webhooks', { ...json, 'content-encoding': 'gzip', 'content-length': '500' }), bytes);
     await client.received(/408 Request Timeout/);
     client.write(Buffer.alloc(500 - bytes.length, 1));
     client.socket.destroy();
     await once(client.socket, 'close');
-    expect((await request(server.url).get('/v1/models').set({ authorization })).status).to.equal(200);
+    expect((await request(impatient.url).get('/v1/models').set({ authorization })).status).to.equal(200);
   });
 
   it('goes on serving after a client disconnects in the middle of a compressed body', async () => {

@@ -19,7 +19,7 @@ async function timed(work: Promise<unknown>): Promise<number> {
 describe('a hardened server', () => {
   let server: Server;
   let port: number;
-  const short = { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 20 };
+  const short = { headersTimeout: 400, requestTimeout: 600, connectionsCheckingInterval: 20 };
 
   async function start(options: HardenOptions = short): Promise<void> {
     const edge = await createFakeEdge({
@@ -49,7 +49,7 @@ describe('a hardened server', () => {
   it('closes a connection that sends nothing', async () => {
     await start();
     const client = connectRaw(port);
-    expect(await timed(client.ended())).to.be.within(150, 5_000);
+    expect(await timed(client.ended())).to.be.within(350, 5_000);
   });
 
   it('closes a connection that sends headers all the time and never ends them', async () => {
@@ -59,7 +59,7 @@ describe('a hardened server', () => {
     const dripping = setInterval(() => client.write('x-drip: 1\r\n'), 20);
     const took = await timed(client.ended());
     clearInterval(dripping);
-    expect(took).to.be.within(150, 5_000);
+    expect(took).to.be.within(350, 5_000);
     expect(await client.ended()).to.match(/^HTTP\/1\.1 408 /);
   });
 
@@ -70,7 +70,7 @@ describe('a hardened server', () => {
     const dripping = setInterval(() => client.write('x'), 20);
     const took = await timed(client.ended());
     clearInterval(dripping);
-    expect(took).to.be.within(350, 5_000);
+    expect(took).to.be.within(550, 5_000);
   });
 
   it('closes a connection whose second request does not end, after a fast first one', async () => {
@@ -79,7 +79,7 @@ describe('a hardened server', () => {
     client.write(head('GET', '/v1/webhooks', { authorization }));
     await client.received(/200 OK/);
     client.write('GET /v1/');
-    expect(await timed(client.ended())).to.be.within(150, 5_000);
+    expect(await timed(client.ended())).to.be.within(350, 5_000);
   });
 
   it('lets an answer take longer than a request may', async () => {
@@ -93,7 +93,7 @@ describe('a hardened server', () => {
   });
 
   it('ignores headers above maxHeadersCount', async () => {
-    await start({ ...short, maxHeadersCount: 5 });
+    await start({ maxHeadersCount: 5 });
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`x-${i}`, '1']));
     const client = connectRaw(port);
     client.write(head('GET', '/', many));
@@ -103,10 +103,12 @@ describe('a hardened server', () => {
   });
 
   it('closes connections above maxConnections', async () => {
-    await start({ ...short, headersTimeout: 400, maxConnections: 3 });
+    await start({ ...short, maxConnections: 3 });
     const clients = Array.from({ length: 6 }, () => connectRaw(port));
-    const lifetimes = await Promise.all(clients.map((client) => timed(client.ended())));
-    expect(lifetimes.filter((ms) => ms < 200)).to.have.length(3);
+    const answers = await Promise.all(clients.map((client) => client.ended()));
+    // those that were accepted ran into the time limit, the others were closed without a word
+    expect(answers.filter((text) => text.startsWith('HTTP/1.1 408 '))).to.have.length(3);
+    expect(answers.filter((text) => text === '')).to.have.length(3);
   });
 
   it('has the default values that are documented', () => {
