@@ -22,7 +22,8 @@ describe('The resolver', () => {
 
   const resolver = (options: ResolverOptions = {}) =>
     createResolver({
-      timeout: 400,
+      // longer than any pause of a busy machine, where nothing waits for it
+      timeout: 10_000,
       maxWait: 60,
       servers: [names.address],
       hostsFile: join(folder, 'none'),
@@ -66,7 +67,7 @@ describe('The resolver', () => {
       asked += 1;
       return asked === 1 ? new Promise(() => {}) : { addresses: ['93.184.216.34'] };
     });
-    expect(await resolver()('lossy.example')).to.deep.equal(['93.184.216.34']);
+    expect(await resolver({ timeout: 2_000 })('lossy.example')).to.deep.equal(['93.184.216.34']);
   });
 
   for (const [what, code] of [
@@ -95,14 +96,14 @@ describe('The resolver', () => {
 
   it('waits only briefly for a family that does not answer, not for the whole timeout', async () => {
     names.answers((_name, family) => (family === 4 ? new Promise(() => {}) : { addresses: ['2606:4700::1111'] }));
-    const [addresses, took] = await timed(resolver({ timeout: 5_000 })('half.example'));
+    const [addresses, took] = await timed(resolver()('half.example'));
     expect(addresses).to.have.length(1);
     expect(took).to.be.within(50, 3_000);
   });
 
   it('answers other names at once while a hundred wait for a slow server', async () => {
     names.answers((name) => (name.startsWith('slow') ? new Promise(() => {}) : { addresses: ['93.184.216.34'] }));
-    const resolve = resolver();
+    const resolve = resolver({ timeout: 2_000 });
     const slow = Promise.all(Array.from({ length: 100 }, (_, i) => failure(resolve(`slow${i}.example`))));
     const [addresses, took] = await timed(resolve('quick.example'));
     expect(addresses).to.deep.equal(['93.184.216.34']);
@@ -118,13 +119,13 @@ describe('The resolver', () => {
       { length: 5 },
       () =>
         new Promise<void>((resolve) => {
-          pbkdf2('a', 'b', 300_000, 64, 'sha512', () => {
+          pbkdf2('a', 'b', 1_000_000, 64, 'sha512', () => {
             finished += 1;
             resolve();
           });
         }),
     );
-    const resolve = resolver({ timeout: 5_000, hostsFile: join(folder, 'hosts') });
+    const resolve = resolver({ hostsFile: join(folder, 'hosts') });
     expect(await resolve('db.internal')).to.deep.equal(['10.0.0.5']);
     expect(await resolve('quick.example')).to.deep.equal(['93.184.216.34']);
     expect(finished).to.equal(0);
