@@ -104,13 +104,14 @@ describe('a form of 32 MiB', () => {
     it(`costs little CPU time and memory, and does not block the event loop: ${title}`, async () => {
       let { cpu, turn, memory, outcome } = await costOf(() => readAsGateway(form));
       // what else the machine does adds to a measurement, and nothing takes from it
-      for (let again = 0; again < 2 && (cpu >= 500 || turn >= 100); again += 1) {
+      const most = form.body.length + 8 * 1024 * 1024;
+      for (let again = 0; again < 2 && (cpu >= 500 || turn >= 100 || memory >= most); again += 1) {
         ({ cpu, turn, memory, outcome } = await costOf(() => readAsGateway(form)));
       }
       expect(outcome).to.equal(outcomes[title as keyof typeof cases]);
       expect(cpu, 'CPU').to.be.lessThan(500);
       expect(turn, 'CPU in one turn').to.be.lessThan(100);
-      expect(memory, 'memory beside the body').to.be.lessThan(form.body.length + 8 * 1024 * 1024);
+      expect(memory, 'memory beside the body').to.be.lessThan(most);
     });
   }
 });

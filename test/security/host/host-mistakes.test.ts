@@ -56,6 +56,9 @@ describe('a mistake in a function of the host', function () {
     error: (message, fields) => run('logger', () => lines.push(`${message} ${JSON.stringify(fields)}`)) as never,
   };
 
+  /** The background work of the gateway may log as well. */
+  const hasLogged = (what: RegExp) => lines.some((line) => what.test(line));
+
   const unhandled: unknown[] = [];
   const onUnhandled = (reason: unknown) => unhandled.push(reason);
 
@@ -151,18 +154,20 @@ describe('a mistake in a function of the host', function () {
 
   it('in the code of an error is answered with 500, and the log names the code', async () => {
     for (const where of ['onRequest', 'authenticate'] as const) {
+      lines = [];
       mistake = { where, how: 'throws', what: () => new GatewayError('quota_used_up' as never, 'Nothing is left') };
       const response = await ask(where);
       expect([response.status, ((await response.json()) as ErrorBody).error.code]).to.deep.equal([
         500,
         'internal_error',
       ]);
-      expect(lines.at(-1)).to.match(/has the code quota_used_up, which is none of ErrorCode/);
+      expect(hasLogged(/has the code quota_used_up, which is none of ErrorCode/)).to.equal(true);
     }
   });
 
   it('in a header of an error leaves that header out, and the log names it', async () => {
     for (const value of [undefined, 'a\r\nset-cookie: x=1', '\u20ac']) {
+      lines = [];
       const headers = { 'x-odd': value, 'retry-after': '7' } as Record<string, string>;
       mistake = {
         where: 'onRequest',
@@ -176,7 +181,7 @@ describe('a mistake in a function of the host', function () {
         null,
       ]);
       expect(response.headers.get('set-cookie')).to.equal(null);
-      expect(lines.at(-1)).to.match(/headers that cannot be sent and were left out: x-odd/);
+      expect(hasLogged(/headers that cannot be sent and were left out: x-odd/)).to.equal(true);
     }
   });
 
@@ -202,9 +207,10 @@ describe('a mistake in a function of the host', function () {
     for (const where of ['limits.perKey', 'limits.perUser'] as const) {
       for (const what of nonsense) {
         const before = upstream.requests.length;
+        lines = [];
         mistake = { where, how: 'gives', what: () => what };
         expect((await ask(where)).status, `${where} ${JSON.stringify(what)}`).to.equal(500);
-        expect(lines.at(-1)).to.match(/functions in the option limits must give numbers/);
+        expect(hasLogged(/functions in the option limits must give numbers/)).to.equal(true);
         expect(upstream.requests.length).to.equal(before);
       }
     }
@@ -217,7 +223,7 @@ describe('a mistake in a function of the host', function () {
     mistake = { where: 'onDisable', how: 'rejects', what: untouchable };
     const data = { user_id: 'usr_1', credits_remaining: 5, threshold: 10 };
     await gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
-    await until(() => lines.some((line) => /looked at again .*cannot be turned into text/.test(line)));
+    await until(() => hasLogged(/looked at again .*cannot be turned into text/));
     mistake = undefined;
     await until(async () => !(await gateway.webhooks.get('usr_1', id)).active);
     await receiver.close();
@@ -234,7 +240,7 @@ describe('a mistake in a function of the host', function () {
     );
     const response = await fetch(`${host.url}/v1/models`);
     expect([response.status, await response.text()]).to.deep.equal([200, 'of the host']);
-    expect(lines.at(-1)).to.match(/answered already/);
+    expect(hasLogged(/answered already/)).to.equal(true);
     await host.close();
   });
 });

@@ -8,6 +8,7 @@ import { hang, reset as resetAnswer, startReceiver, type TestReceiver } from '..
 import { createGateway, loopbackOptions } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { events, json, reset, ScriptedUpstream } from '../../support/upstream.ts';
 import { sendBadRequests } from './bad-requests.ts';
 import {
@@ -233,11 +234,7 @@ export async function runEverything(scanner: LeakScanner) {
   await connection.collection('gateway_webhooks').updateOne({ _id: id }, { $set: { secret: 'v1.k1.AA.AA.AA' } });
   await gateway.publish(event);
   await failing(() => gateway.webhooks.rotateSecret('usr_1', id, { secret: rotated }));
-  const deadline = performance.now() + 10_000;
-  const isTold = () => scanner.records.some(({ text }) => text.includes('an attempt could not be made'));
-  while (!isTold() && performance.now() < deadline) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await until(() => scanner.records.some(({ text }) => text.includes('an attempt could not be made')));
   scanner.saw('resealing', await gateway.webhooks.reseal());
   scanner.saw('webhook', await gateway.webhooks.get('usr_2', first));
   upstream.script = json(401, { error: { message: `Incorrect API key provided: ${upstreamKey}` } });
