@@ -16,7 +16,7 @@ export interface DashboardOptions {
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
 }
 
-const known = ['path', 'authenticate'];
+const knownOptions = ['path', 'authenticate'];
 
 /**
  * Checks the option `dashboard`.
@@ -25,7 +25,7 @@ const known = ['path', 'authenticate'];
 export function checkDashboardOptions(dashboard: DashboardOptions): void {
   if (typeof dashboard !== 'object' || dashboard === null)
     refuseOption('dashboard', "must be an object: { path: '/dashboard' }");
-  checkKeys('dashboard', dashboard, known);
+  checkKeys('dashboard', dashboard, knownOptions);
   const { path, authenticate } = dashboard;
   if (typeof path !== 'string' || !/^(\/[\w.~-]+)+$/.test(path) || /^\/v1(\/|$)|\/\.{1,2}(\/|$)/.test(path)) {
     refuseOption('dashboard.path', `must be a path such as '/dashboard', outside /v1, without a slash at its end`);

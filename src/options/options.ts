@@ -197,9 +197,16 @@ const bounds = {
  */
 export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   const allDefaults = { ...defaults, ...bodyDefaults(given), ...deliveryDefaults(given) };
-  const known = new Set(['mongo', 'secretKeys', ...Object.keys(allDefaults), ...functionOptions, ...partOptions]);
+  const knownOptions = new Set([
+    'mongo',
+    'secretKeys',
+    ...Object.keys(allDefaults),
+    ...functionOptions,
+    ...partOptions,
+  ]);
   for (const name of Object.keys(given)) {
-    if (!known.has(name)) refuseOption(name, `is not an option; there are ${[...known].sort().join(', ')}`);
+    if (!knownOptions.has(name))
+      refuseOption(name, `is not an option; there are ${[...knownOptions].sort().join(', ')}`);
   }
   const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const { mongo, secretKeys } = given;

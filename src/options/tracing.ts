@@ -11,14 +11,14 @@ export interface TracingOptions {
   readonly propagateToReceivers?: boolean;
 }
 
-const known = ['propagateToUpstreams', 'propagateToReceivers'] as const;
+const knownOptions = ['propagateToUpstreams', 'propagateToReceivers'] as const;
 
 /** @throws GatewayError `invalid_options`, naming the option */
 export function checkTracingOptions(tracing: TracingOptions): void {
   if (typeof tracing !== 'object' || tracing === null)
     refuseOption('tracing', 'must be an object: { propagateToUpstreams: true }');
-  checkKeys('tracing', tracing, known);
-  for (const name of known) {
+  checkKeys('tracing', tracing, knownOptions);
+  for (const name of knownOptions) {
     if (tracing[name] !== undefined && typeof tracing[name] !== 'boolean') {
       refuseOption(`tracing.${name}`, 'must be true or false');
     }

@@ -38,7 +38,7 @@ export interface CreditOptions {
   readonly renewInterval?: number;
 }
 
-const known = ['prices', 'initialBalance', 'lowThreshold', 'allowance', 'expectedOutputTokens', 'renewInterval'];
+const knownOptions = ['prices', 'initialBalance', 'lowThreshold', 'allowance', 'expectedOutputTokens', 'renewInterval'];
 const knownPrices = ['input', 'cachedInput', 'output', 'image', 'second', 'character'];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
@@ -60,7 +60,7 @@ function checkNumber(param: string, value: unknown, min: number, max: number): v
  */
 export function checkCreditOptions(credits: CreditOptions): void {
   checkObject('credits', credits);
-  checkKeys('credits', credits, known);
+  checkKeys('credits', credits, knownOptions);
   checkObject('credits.prices', credits.prices);
   if (!Object.hasOwn(credits.prices, '*'))
     refuseOption('credits.prices', "must have '*', the price of models not named there");

@@ -30,7 +30,7 @@ export interface LimitOptions {
   readonly eventWindow?: number;
 }
 
-const known = ['perKey', 'perUser', 'shared', 'syncInterval', 'eventWindow'];
+const knownOptions = ['perKey', 'perUser', 'shared', 'syncInterval', 'eventWindow'];
 const knownLimits = ['requestsPerMinute', 'tokensPerMinute'];
 
 function checkWhole(param: string, value: unknown, min: number, max: number): void {
@@ -54,7 +54,7 @@ function checkLimits(param: string, limits: RateLimitsFor | undefined): void {
  */
 export function checkLimitOptions(limits: LimitOptions): void {
   if (typeof limits !== 'object' || limits === null) refuseOption('limits', 'must be an object');
-  checkKeys('limits', limits, known);
+  checkKeys('limits', limits, knownOptions);
   checkLimits('limits.perKey', limits.perKey);
   checkLimits('limits.perUser', limits.perUser);
   checkWhole('limits.syncInterval', limits.syncInterval, 1, 60_000);

@@ -56,7 +56,7 @@ export interface UpstreamOptions {
   readonly maskErrors?: boolean;
 }
 
-const known = [
+const knownOptions = [
   'name',
   'baseUrl',
   'apiKey',
@@ -108,7 +108,7 @@ function checkWholeNumber(param: string, value: unknown, min: number): void {
 }
 
 function checkUpstream(param: string, upstream: UpstreamOptions): void {
-  checkKeys(param, upstream, known);
+  checkKeys(param, upstream, knownOptions);
   if (typeof upstream.name !== 'string' || !/^[\x21-\x7e]+$/.test(upstream.name)) {
     refuseOption(`${param}.name`, 'must be a non-empty string of printable ASCII without spaces');
   }

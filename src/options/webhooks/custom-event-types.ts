@@ -10,7 +10,7 @@ export interface EventTypeOptions {
   readonly description?: string;
 }
 
-const known = ['schema', 'example', 'description'];
+const knownOptions = ['schema', 'example', 'description'];
 /** Words separated by dots, as the gateway's own types are. */
 const typeName = /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/;
 const typeNameLimit = 100;
@@ -32,7 +32,7 @@ export function checkEventTypes(types: Readonly<Record<string, EventTypeOptions>
       refuseOption(param, `must be called by lower-case words separated by dots, ${typeNameLimit} characters at most`);
     }
     if (!isObject(options)) refuseOption(param, 'must be an object with schema and example');
-    checkKeys(param, options, known);
+    checkKeys(param, options, knownOptions);
     const { schema, example, description = '' } = options;
     if (!isObject(schema) || schema.type !== 'object')
       refuseOption(`${param}.schema`, "must be a JSON schema with type: 'object'");
