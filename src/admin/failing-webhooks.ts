@@ -41,7 +41,7 @@ export function createListFailingWebhooks({
 
   /** The next webhooks that were reported as failing; some may not be there any more. */
   async function reportedIds(after: string | undefined): Promise<string[]> {
-    const found = await collection
+    const documents = await collection
       .find(
         { reportedFailingSince: { $exists: true }, ...following(after) },
         { projection: { _id: 1 }, hint: 'failing', batchSize: batchSize + 1 },
@@ -49,7 +49,7 @@ export function createListFailingWebhooks({
       .sort({ _id: 1 })
       .limit(batchSize)
       .toArray();
-    return found.map(({ _id }) => _id);
+    return documents.map(({ _id }) => _id);
   }
 
   /**
@@ -58,8 +58,8 @@ export function createListFailingWebhooks({
    */
   async function removeMarksOfDeleted(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const found = await webhookCollection.find({ _id: { $in: [...ids] } }, { projection: { _id: 1 } }).toArray();
-    const present = new Set(found.map(({ _id }) => _id));
+    const documents = await webhookCollection.find({ _id: { $in: [...ids] } }, { projection: { _id: 1 } }).toArray();
+    const present = new Set(documents.map(({ _id }) => _id));
     const deleted = ids.filter((id) => !present.has(id));
     const mark = { $unset: { reportedFailingSince: true } } as const;
     if (deleted.length > 0) await collection.updateMany({ _id: { $in: deleted } }, mark, { writeConcern: { w: 1 } });
@@ -89,7 +89,7 @@ export function createListFailingWebhooks({
     if (state !== 'failing' && state !== 'disabled') {
       refuse('invalid_value', 'state', 'must be failing or disabled');
     }
-    const found = await (state === 'failing' ? failing : disabled)(after, limit + 1);
-    return { webhooks: found.slice(0, limit), hasMore: found.length > limit };
+    const accountWebhooks = await (state === 'failing' ? failing : disabled)(after, limit + 1);
+    return { webhooks: accountWebhooks.slice(0, limit), hasMore: accountWebhooks.length > limit };
   };
 }

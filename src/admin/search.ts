@@ -71,7 +71,7 @@ const keyText = /^emg_([0-9a-z]{26})(?:_|$)/;
 function createLookUpRequest(usage: UsageModel): LookUp {
   const collection = durableCollection(usage);
   return async (requestId) => {
-    const found = await collection
+    const records = await collection
       .aggregate<Found & { readonly startedAt: Date }>([
         { $match: { _id: { $gte: `use_${timeOf(requestId)}` } } },
         { $sort: { _id: 1 } },
@@ -80,7 +80,7 @@ function createLookUpRequest(usage: UsageModel): LookUp {
         { $project: { userId: 1, startedAt: 1 } },
       ])
       .toArray();
-    return found.map(({ _id: id, userId, startedAt }) => ({
+    return records.map(({ _id: id, userId, startedAt }) => ({
       type: 'usage_record',
       id,
       userId,
@@ -94,8 +94,10 @@ export function createSearch({ models, listIds }: SearchDeps): Search {
   function lookUpIn(type: SearchResultType, model: unknown, moment: string): LookUp {
     const collection = durableCollection<Found & Readonly<Record<string, unknown>>>(model as never);
     return async (id) => {
-      const found = await collection.findOne({ _id: id }, { projection: { userId: 1, [moment]: 1 } });
-      return found ? [{ type, id, userId: found.userId, createdAt: (found[moment] as Date | undefined) ?? null }] : [];
+      const document = await collection.findOne({ _id: id }, { projection: { userId: 1, [moment]: 1 } });
+      return document
+        ? [{ type, id, userId: document.userId, createdAt: (document[moment] as Date | undefined) ?? null }]
+        : [];
     };
   }
 

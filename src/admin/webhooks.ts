@@ -34,7 +34,7 @@ export function createReadWebhooks({ webhooks, healths }: ReadWebhooksDeps): Rea
   const healthCollection = durableCollection(healths);
 
   return async function readWebhooks(filter, limit, hint) {
-    const found = await webhookCollection
+    const documents = await webhookCollection
       .aggregate<WebhookDocument>(
         [
           { $match: filter },
@@ -47,10 +47,10 @@ export function createReadWebhooks({ webhooks, healths }: ReadWebhooksDeps): Rea
         { ...inOneBatch, ...(hint !== undefined && { hint }) },
       )
       .toArray();
-    const ids = found.map(({ _id }) => _id);
+    const ids = documents.map(({ _id }) => _id);
     const health = await healthCollection.find({ _id: { $in: ids } }, inOneBatch).toArray();
     const byId = new Map(health.map((document) => [document._id, document]));
     const now = Date.now();
-    return found.map((webhook) => ({ ...toDetails(webhook), health: toHealth(byId.get(webhook._id) ?? {}, now) }));
+    return documents.map((webhook) => ({ ...toDetails(webhook), health: toHealth(byId.get(webhook._id) ?? {}, now) }));
   };
 }

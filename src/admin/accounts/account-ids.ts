@@ -48,13 +48,13 @@ async function idsIn({ collection, hint, filter }: Source, { after, prefix, limi
     const bounds = { ...from, ...below };
     const isBounded = Object.keys(bounds).length > 0;
     const options = { projection: { _id: 0, userId: 1 }, hint, batchSize: size + 1 } as const;
-    const found = await collection
+    const documents = await collection
       .find({ ...filter, ...(isBounded && { userId: bounds }) }, options)
       .sort({ userId: 1 })
       .limit(size)
       .toArray();
-    ids.push(...new Set(found.map(({ userId }) => userId)));
-    if (found.length < size) break;
+    ids.push(...new Set(documents.map(({ userId }) => userId)));
+    if (documents.length < size) break;
     past = ids.at(-1);
   }
   return ids.slice(0, limit);
@@ -74,7 +74,7 @@ export function createListAccountIds({ keys, webhooks, periods }: AccountIdsDeps
   return async function listAccountIds(range) {
     const filter = { period: 'monthly', start: dayOf(new Date()).slice(0, 7) };
     const inUse: readonly Source[] = used ? [{ collection: used, hint: 'monthAccounts', filter }] : [];
-    const found = await Promise.all([...byUser, ...inUse].map((source) => idsIn(source, range)));
-    return [...new Set(found.flat())].sort(byBytes).slice(0, range.limit);
+    const idLists = await Promise.all([...byUser, ...inUse].map((source) => idsIn(source, range)));
+    return [...new Set(idLists.flat())].sort(byBytes).slice(0, range.limit);
   };
 }

@@ -28,16 +28,16 @@ function createCountWebhooks({ webhooks, healths }: SummariesDeps) {
   const webhookCollection = durableCollection(webhooks);
   const healthCollection = durableCollection(healths);
   return async function countWebhooks(userIds: readonly string[]) {
-    const found = await webhookCollection
+    const documents = await webhookCollection
       .find({ userId: { $in: [...userIds] } }, { projection: { userId: 1, active: 1, disabled: 1 }, ...inOneBatch })
       .toArray();
-    const active = found.filter((webhook) => webhook.active).map(({ _id }) => _id);
+    const active = documents.filter((webhook) => webhook.active).map(({ _id }) => _id);
     const failing = await healthCollection
       .find({ _id: { $in: active }, $expr: isFailing }, { projection: { _id: 1 }, ...inOneBatch })
       .toArray();
     const failingIds = new Set(failing.map(({ _id }) => _id));
     const counts = new Map<string, { total: number; failing: number; disabled: number }>();
-    for (const { _id, userId, disabled } of found) {
+    for (const { _id, userId, disabled } of documents) {
       const count = counts.get(userId) ?? { ...noWebhooks };
       counts.set(userId, count);
       count.total += 1;
@@ -62,8 +62,8 @@ function createReadUsage(periods: PeriodModel) {
     const ids = userIds.flatMap((userId) =>
       periodsOf({ userId }, today).flatMap(({ _id, period }) => (period === 'monthly' ? [_id] : [])),
     );
-    const found = await collection.find({ _id: { $in: ids } }, inOneBatch).toArray();
-    return new Map(found.map((period) => [period.userId, toUsage(period)]));
+    const monthlyPeriods = await collection.find({ _id: { $in: ids } }, inOneBatch).toArray();
+    return new Map(monthlyPeriods.map((period) => [period.userId, toUsage(period)]));
   };
 }
 

@@ -60,12 +60,12 @@ export function createListRefusals(model: RefusalModel): ListRefusals {
     const since = new Date(hourOf(Date.now()) - (hours - 1) * hourLength);
     const hint = userId === undefined ? 'expiry' : 'userHours';
     // each document has a line at least
-    const found = await collection
+    const documents = await collection
       .find({ ...(userId !== undefined && { userId }), hour: { $gte: since } }, { hint, batchSize: lineLimit + 2 })
       .sort({ hour: -1 })
       .limit(lineLimit + 1)
       .toArray();
-    const all = found
+    const all = documents
       .flatMap(toRefusals)
       .sort((a, b) => b.hour.getTime() - a.hour.getTime() || b.count - a.count || a.code.localeCompare(b.code));
     return { since, refusals: all.slice(0, lineLimit), hasMore: all.length > lineLimit };

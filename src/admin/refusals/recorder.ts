@@ -52,11 +52,11 @@ export function createRefusalRecorder(deps: RefusalRecorderDeps): RefusalRecorde
   let failing = false;
 
   async function write(): Promise<void> {
-    const taken = gathered;
+    const batch = gathered;
     gathered = new Map();
-    if (taken.size === 0) return;
+    if (batch.size === 0) return;
     try {
-      await collection.bulkWrite([...taken].map(toUpsert), writeOptions);
+      await collection.bulkWrite([...batch].map(toUpsert), writeOptions);
       failing = false;
     } catch (error) {
       // one line until a write succeeds again
