@@ -22,9 +22,9 @@ export function createInTurn(): InTurn {
   return (userId, work) => {
     const askedAt = performance.now();
     return turns.run(userId, async () => {
-      const left = longestDatabaseWait - (performance.now() - askedAt);
-      if (left < leastLeft) throw new TimeoutError('others wrote the balance for too long');
-      return work(left);
+      const remaining = longestDatabaseWait - (performance.now() - askedAt);
+      if (remaining < leastLeft) throw new TimeoutError('others wrote the balance for too long');
+      return work(remaining);
     });
   };
 }
@@ -40,11 +40,11 @@ const withoutTurn: InTurn = (_userId, work) => work();
 /** @param inTurn @default all transactions run at once */
 export function createWriteAccount(transaction: RunInTransaction, inTurn = withoutTurn): WriteAccount {
   return async function writeAccount(userId, write) {
-    for (let left = maxRetries; ; left -= 1) {
+    for (let retriesLeft = maxRetries; ; retriesLeft -= 1) {
       try {
         return await inTurn(userId, (within) => transaction(write, within));
       } catch (error) {
-        if (!isDuplicateKey(error) || left === 0) throw error;
+        if (!isDuplicateKey(error) || retriesLeft === 0) throw error;
       }
     }
   };

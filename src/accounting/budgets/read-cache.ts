@@ -25,7 +25,7 @@ export interface ReadCache<T> {
 }
 
 export function createReadCache<T>(logger: Logger): ReadCache<T> {
-  const known = new Map<string, Entry<T>>();
+  const entries = new Map<string, Entry<T>>();
   const reading = new Map<string, Promise<T | undefined>>();
   let failing = false;
 
@@ -34,17 +34,17 @@ export function createReadCache<T>(logger: Logger): ReadCache<T> {
     try {
       const value = await withTimeout(read(), longestRead, false);
       failing = false;
-      known.delete(key);
-      known.set(key, { value, readAt });
-      for (const oldest of known.keys()) {
-        if (known.size <= capacity) break;
-        known.delete(oldest);
+      entries.delete(key);
+      entries.set(key, { value, readAt });
+      for (const oldest of entries.keys()) {
+        if (entries.size <= capacity) break;
+        entries.delete(oldest);
       }
       return value;
     } catch (error) {
       if (!failing) logger.warn('budgets could not be read', { reason: String(error) });
       failing = true;
-      return known.get(key)?.value;
+      return entries.get(key)?.value;
     } finally {
       reading.delete(key);
     }
@@ -52,10 +52,10 @@ export function createReadCache<T>(logger: Logger): ReadCache<T> {
 
   return {
     fresh(key) {
-      const entry = known.get(key);
+      const entry = entries.get(key);
       return entry && performance.now() - entry.readAt < lifetime ? entry.value : undefined;
     },
-    stale: (key) => known.get(key)?.value,
+    stale: (key) => entries.get(key)?.value,
     read(key, read) {
       const present = reading.get(key) ?? readNow(key, read);
       reading.set(key, present);

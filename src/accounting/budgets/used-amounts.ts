@@ -88,8 +88,8 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
   /** The totals of keys of an account, by the id of the key. A key that has not been used since there are totals has none. */
   async function totalsOf(userId: string, keyIds: readonly string[]): Promise<ReadonlyMap<string, Amounts>> {
     const ids = keyIds.map((keyId) => keyTotalId(userId, keyId));
-    const found = await keyTotals.find({ _id: { $in: ids } }, { ...inOneBatch, maxTimeMS }).toArray();
-    return new Map(found.map((total) => [total.keyId, amountsOf(total)]));
+    const totals = await keyTotals.find({ _id: { $in: ids } }, { ...inOneBatch, maxTimeMS }).toArray();
+    return new Map(totals.map((total) => [total.keyId, amountsOf(total)]));
   }
 
   return {
@@ -97,13 +97,13 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
       const at = await clock.now();
       const [day, month] = periodsOf({ userId }, dayOf(at)).map(({ _id }) => _id) as [string, string];
       const filter = withTotal ? { $or: [{ _id: day }, { _id: monthsOf(userId) }] } : { _id: { $in: [day, month] } };
-      const found = await periods.find(filter, inOneBatch).toArray();
-      const of = (id: string) => sumOf(found.filter(({ _id }) => _id === id).map(amountsOf));
+      const documents = await periods.find(filter, inOneBatch).toArray();
+      const of = (id: string) => sumOf(documents.filter(({ _id }) => _id === id).map(amountsOf));
       return {
         at,
         day: of(day),
         month: of(month),
-        total: sumOf(found.filter(({ _id }) => _id !== day).map(amountsOf)),
+        total: sumOf(documents.filter(({ _id }) => _id !== day).map(amountsOf)),
       };
     },
 

@@ -17,7 +17,11 @@ export interface AllowanceLease {
  * @param turn higher each time, so that a request that reaches the database after a newer one changes nothing
  * @returns what it has leased now; `null` if there is certainly no such account
  */
-export type RenewAllowanceLease = (userId: string, wanted: number, turn: number) => Promise<AllowanceLease | null>;
+export type RenewAllowanceLease = (
+  userId: string,
+  requestedAmount: number,
+  turn: number,
+) => Promise<AllowanceLease | null>;
 
 /** @param duration how long a lease lasts unless it is renewed, in milliseconds by the database's clock */
 export function createRenewAllowanceLease(
@@ -34,9 +38,9 @@ export function createRenewAllowanceLease(
     present: { $arrayElemAt: [{ $filter: { input: '$leases', cond: isHolders } }, 0] },
   };
 
-  return async function renewAllowanceLease(userId, wanted, turn) {
+  return async function renewAllowanceLease(userId, requestedAmount, turn) {
     const free = { $subtract: ['$balance', { $sum: '$$others.amount' }] };
-    const amount = { $max: [0, { $min: [wanted, free] }] };
+    const amount = { $max: [0, { $min: [requestedAmount, free] }] };
     const renewed = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', duration] }, turn };
     const latest = { $cond: [{ $gt: ['$$present.turn', turn] }, '$$present', renewed] };
     const update = [{ $set: { leases: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
@@ -65,12 +69,12 @@ export function createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial, 
   const renewLease = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), leaseDuration);
   let turns = 0;
 
-  return async function leaseOrOpen(userId: string, wanted: number): Promise<AllowanceLease> {
+  return async function leaseOrOpen(userId: string, requestedAmount: number): Promise<AllowanceLease> {
     turns += 1;
     const turn = turns;
-    const known = await renewLease(userId, wanted, turn);
-    if (known !== null || !hasInitial) return known ?? nothing;
+    const lease = await renewLease(userId, requestedAmount, turn);
+    if (lease !== null || !hasInitial) return lease ?? nothing;
     await writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-    return (await renewLease(userId, wanted, turn)) ?? nothing;
+    return (await renewLease(userId, requestedAmount, turn)) ?? nothing;
   };
 }

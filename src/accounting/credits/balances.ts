@@ -62,21 +62,21 @@ export function createBalances({ accounts, publishLowBalance, lowThreshold, init
       await publishLowBalance({ userId, before, balance: before.balance + by, cause }, session);
     },
     async requireRoom(userId, amount, session) {
-      const found = await collection.findOne({ _id: userId }, session ? { session } : {});
-      if (Number.isSafeInteger((found?.balance ?? initial) + amount)) return;
+      const account = await collection.findOne({ _id: userId }, session ? { session } : {});
+      if (Number.isSafeInteger((account?.balance ?? initial) + amount)) return;
       const message = 'credits: the balance of an account can be 9,000,000,000 credits at most; add fewer';
       throw new GatewayError('invalid_value', message, { param: 'credits' });
     },
     async read(userId) {
       const find = () => collection.findOne({ _id: userId }, { projection: { balance: 1 } });
-      const found = await readConfirmed(userId, find);
-      return found?.balance ?? initial;
+      const account = await readConfirmed(userId, find);
+      return account?.balance ?? initial;
     },
     async readAll(userIds) {
-      const found = await collection
+      const documents = await collection
         .find({ _id: { $in: [...userIds] } }, { projection: { balance: 1 }, ...inOneBatch })
         .toArray();
-      const stored = new Map(found.map(({ _id, balance }) => [_id, balance]));
+      const stored = new Map(documents.map(({ _id, balance }) => [_id, balance]));
       return new Map(userIds.map((userId) => [userId, stored.get(userId) ?? initial]));
     },
   };

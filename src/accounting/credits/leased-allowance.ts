@@ -8,7 +8,7 @@ import type { Ledger } from './ledger.ts';
 export interface LeasedAllowanceDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
   /** Leases this many micro-credits of a balance, or as many as there are. */
-  readonly renewLease: (userId: string, wanted: number) => Promise<AllowanceLease>;
+  readonly renewLease: (userId: string, requestedAmount: number) => Promise<AllowanceLease>;
   /** What each lease asks for, where no more is reserved. Micro-credits. */
   readonly leaseAmount: number;
   /** How often each process renews its leases. Milliseconds. */
@@ -50,7 +50,7 @@ export class LeasedAllowance {
   readonly #log: LeaseRenewalLog;
   /** Ended calls that will not be charged again, and are still part of what is reserved. */
   readonly #settled = new Set<string>();
-  /** Whether the last renewal leased less than was wanted. */
+  /** Whether the last renewal leased less than was requested. */
   #isScarce = false;
   #touchedAt = performance.now();
   /** When the last renewal started. */
@@ -167,21 +167,21 @@ export class LeasedAllowance {
     const { allowance } = this;
     const { ledger, renewLease, leaseAmount, leaseDuration } = this.#deps;
     const startedAt = this.#startedAt;
-    const known = new Set(this.#settled);
+    const settledIds = new Set(this.#settled);
     // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
     const ended = this.#isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
-    const asked = ended.filter((id) => !known.has(id));
+    const unsettledIds = ended.filter((id) => !settledIds.has(id));
     // read the booked calls before the balance: so no call is missing from both
-    const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
+    const booked = [...settledIds, ...(unsettledIds.length > 0 ? await inTime(ledger.booked(unsettledIds)) : [])];
     const reserved = allowance.reserved - allowance.unbookedCost(booked);
-    const wanted = reserved + Math.max(leaseAmount, reserved);
-    allowance.lowerLimit(wanted, booked);
-    const lease = await inTime(renewLease(this.#userId, wanted));
-    const isScarce = lease.amount < wanted;
+    const requestedAmount = reserved + Math.max(leaseAmount, reserved);
+    allowance.lowerLimit(requestedAmount, booked);
+    const lease = await inTime(renewLease(this.#userId, requestedAmount));
+    const isScarce = lease.amount < requestedAmount;
     // when credits are scarce, do not count a charge both in the balance and as unbooked
     const later = isScarce ? await inTime(ledger.booked(allowance.unbooked)) : [];
     allowance.applyLease(lease, booked, later);
-    for (const id of known) this.#settled.delete(id);
+    for (const id of settledIds) this.#settled.delete(id);
     this.#isScarce = isScarce;
     this.#renewedAt = startedAt;
     this.#expiresAt = startedAt + leaseDuration;

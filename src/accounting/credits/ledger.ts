@@ -65,10 +65,10 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   const balances = createBalances({ accounts, publishLowBalance, lowThreshold, initial });
 
   async function booked(ids: readonly string[], session?: ClientSession): Promise<string[]> {
-    const found = await collection
+    const entries = await collection
       .find({ _id: { $in: [...ids] } }, { projection: { _id: 1 }, ...(session && { session }) })
       .toArray();
-    return found.map(({ _id }) => _id);
+    return entries.map(({ _id }) => _id);
   }
 
   /** The first entry of every ledger; none if accounts begin with nothing. */

@@ -50,8 +50,8 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
       })),
       { ordered: false },
     );
-    const found = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
-    const byId = new Map(found.map(({ _id, used }) => [_id, used]));
+    const documents = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
+    const byId = new Map(documents.map(({ _id, used }) => [_id, used]));
     for (const counter of touched) {
       const others = { requests: 0, tokens: 0 };
       for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(counter)) ?? {})) {

@@ -42,13 +42,13 @@ export function createAddToKeyTotals(deps: KeyTotalDeps): AddToKeyTotals {
       userId: { $in: added.map(({ userId }) => userId) },
       keyId: { $in: added.map(({ keyId }) => keyId) },
     };
-    const found = await counters
+    const groups = await counters
       .aggregate<CountersOfKey>(
         [{ $match: filter }, { $group: { _id: { userId: '$userId', keyId: '$keyId' }, ...summed } }],
         { ...inSession, ...inOneBatch },
       )
       .toArray();
-    const before = found
+    const before = groups
       .map(({ _id: { userId, keyId }, ...sums }) => ({ _id: keyTotalId(userId, keyId), sums }))
       .filter(({ _id }) => ids.has(_id));
     if (before.length === 0) return;

@@ -69,8 +69,8 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
     const concerned = additions.filter(({ key }) => quotaOf(key.userId)?.[key.period] !== undefined);
     if (concerned.length === 0) return;
     const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
-    const found = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
-    for (const after of found) {
+    const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
+    for (const after of documents) {
       const addition = byId.get(after._id);
       const reached = addition ? crossed(addition, after) : [];
       if (reached.length === 0) continue;

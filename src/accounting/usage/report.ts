@@ -73,7 +73,7 @@ export function createReport(model: CounterModel): ReportUsage {
   return async function report(userId, query) {
     const { from, to } = rangeOf(query);
     const fields = [...new Set<UsageDimension>(query.groupBy ?? ['day'])].map((dimension) => fieldOf[dimension]);
-    const found = await counters
+    const groups = await counters
       .aggregate<{ _id: Omit<UsageLine, keyof UsageSums | 'credits'>; microCredits: number } & UsageSums>([
         { $match: { userId, day: { $gte: from, $lte: to } } },
         {
@@ -94,11 +94,11 @@ export function createReport(model: CounterModel): ReportUsage {
         { $limit: lineLimit + 1 },
       ])
       .toArray();
-    const lines = found.slice(0, lineLimit).map(({ _id, microCredits, ...sums }) => ({
+    const lines = groups.slice(0, lineLimit).map(({ _id, microCredits, ...sums }) => ({
       ..._id,
       ...sums,
       ...(microCredits > 0 && { credits: microCredits / microCreditsPerCredit }),
     }));
-    return { from, to, lines, hasMore: found.length > lineLimit };
+    return { from, to, lines, hasMore: groups.length > lineLimit };
   };
 }

@@ -26,15 +26,15 @@ export interface AddedUsage {
  */
 export function crossings({ before, amounts, quota, thresholds, announced }: AddedUsage): Crossing[] {
   const missing = new Set([...thresholds].sort((a, b) => a - b).filter((threshold) => !announced.includes(threshold)));
-  const found: Crossing[] = [];
+  const reached: Crossing[] = [];
   let used = before;
   for (const amount of amounts) {
     used += amount;
     for (const threshold of missing) {
       if (used * 100 < threshold * quota) break;
       missing.delete(threshold);
-      found.push({ threshold, usage: percent(used, quota) });
+      reached.push({ threshold, usage: percent(used, quota) });
     }
   }
-  return found;
+  return reached;
 }
