@@ -59,8 +59,8 @@ function trace({ status, headers }: Response): string[] {
 export async function refusalOf(response: Response, baseUrl: string): Promise<CommandFailure> {
   const error = response.ok ? undefined : await errorIn(response);
   if (!error) return noGateway(response, baseUrl);
-  const known = advice[error.code];
-  const lines = [`${error.code}: ${error.message}`, ...(known ? [known] : []), ...comeBack(response.headers)];
+  const hint = advice[error.code];
+  const lines = [`${error.code}: ${error.message}`, ...(hint ? [hint] : []), ...comeBack(response.headers)];
   const Failure = response.status === 429 || response.status >= 500 ? PassingFailure : CommandFailure;
   return new Failure([...lines, ...trace(response)].join('\n'));
 }

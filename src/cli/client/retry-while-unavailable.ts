@@ -9,10 +9,10 @@ export function retryWhileUnavailable<T>(read: () => Promise<T[]>, { printNote }
   let waiting: boolean | undefined;
   return async () => {
     try {
-      const found = await read();
+      const items = await read();
       if (waiting) printNote('It answers again.');
       waiting = false;
-      return found;
+      return items;
     } catch (error) {
       if (waiting === undefined || !(error instanceof PassingFailure)) throw error;
       if (!waiting) printNote(`${error.message.split('\n')[0]} Waiting for it …`);

@@ -26,8 +26,8 @@ export function findCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show }, given: string) => {
         const id = given.startsWith('emg_') ? given.slice(0, shownOfKey) : given;
-        const found = await dataOf(api.GET('/v1/admin/search', { params: { query: { id } } }));
-        show(found, ({ data }, paint, now) =>
+        const results = await dataOf(api.GET('/v1/admin/search', { params: { query: { id } } }));
+        show(results, ({ data }, paint, now) =>
           data.length > 0 ? tableLines(columns(now), data, paint) : ['Nothing has that id.'],
         );
       }),

@@ -34,11 +34,11 @@ async function startHere(config: Configuration, number = 0) {
 }
 
 async function startOneOfSeveral(config: Configuration, number: number): Promise<void> {
-  const told = untilToldToStop();
+  const stopSignal = untilToldToStop();
   try {
     const running = await startHere(config, number);
     notifyReady();
-    await told;
+    await stopSignal;
     await running.close();
   } finally {
     leave();

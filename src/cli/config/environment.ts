@@ -99,11 +99,11 @@ function isOfService(name: string, value = ''): boolean {
 
 /** The variable that a name is probably meant to be. Those of the gateway itself have no prefix. */
 function meantBy(name: string): string | undefined {
-  const known = [...Object.keys(variables), ...clientVariables];
-  if (!name.startsWith(prefix)) return closestMatch(name, known, { maxDistance });
+  const variableNames = [...Object.keys(variables), ...clientVariables];
+  if (!name.startsWith(prefix)) return closestMatch(name, variableNames, { maxDistance });
   const rest = name.slice(prefix.length);
-  if (known.includes(rest)) return rest;
-  return closestMatch(name, known, { maxDistance }) ?? (rest.length < shortest ? undefined : meantBy(rest));
+  if (variableNames.includes(rest)) return rest;
+  return closestMatch(name, variableNames, { maxDistance }) ?? (rest.length < shortest ? undefined : meantBy(rest));
 }
 
 /** Says in sentences for the operator which set variables are probably names of ours that are wrong. */

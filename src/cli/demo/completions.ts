@@ -10,10 +10,10 @@ interface CompletionRequest {
 
 function echo({ model, prompt }: CompletionRequest) {
   checkModel(model);
-  const said = Array.isArray(prompt) ? prompt.join(' ') : prompt;
-  if (typeof said !== 'string') throw new DemoError('invalid_value', "'prompt' must be a text", 'prompt');
-  const pieces = echoOf(said);
-  const prompt_tokens = wordsOf(said).length;
+  const text = Array.isArray(prompt) ? prompt.join(' ') : prompt;
+  if (typeof text !== 'string') throw new DemoError('invalid_value', "'prompt' must be a text", 'prompt');
+  const pieces = echoOf(text);
+  const prompt_tokens = wordsOf(text).length;
   const usage = { prompt_tokens, completion_tokens: pieces.length, total_tokens: prompt_tokens + pieces.length };
   const created = Math.floor(Date.now() / 1000);
   return {

@@ -69,8 +69,8 @@ async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStor
 
 function answerError(res: ServerResponse, error: unknown): void {
   if (res.headersSent) return void res.destroy();
-  const known = error instanceof DemoError ? error : new DemoError('invalid_value', 'The request cannot be read');
-  answerJson(res, known.status, known.toBody());
+  const demoError = error instanceof DemoError ? error : new DemoError('invalid_value', 'The request cannot be read');
+  answerJson(res, demoError.status, demoError.toBody());
 }
 
 /**

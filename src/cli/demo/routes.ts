@@ -153,8 +153,8 @@ const routes = Object.entries({ ...chats, ...responses, ...conversations, ...oth
 /** Finds what answers a request such as `GET /v1/models/demo-echo`. */
 export function findRoute(target: string): { handle: Handler; params: string[] } | undefined {
   for (const { pattern, handle } of routes) {
-    const found = pattern.exec(target);
-    if (found) return { handle, params: found.slice(1).map(decodeURIComponent) };
+    const match = pattern.exec(target);
+    if (match) return { handle, params: match.slice(1).map(decodeURIComponent) };
   }
   return undefined;
 }

@@ -41,7 +41,7 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
   let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
   /** Whether its end would be unexpected. */
-  let wanted = true;
+  let shouldRun = true;
   let restarts = 0;
   let restarting: Promise<void> | undefined;
 
@@ -64,7 +64,7 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
 
   async function watch(running: Mongod): Promise<void> {
     await running.ended;
-    if (wanted) restarting = recover();
+    if (shouldRun) restarting = recover();
   }
 
   void watch(mongod);
@@ -75,16 +75,16 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
       return mongod.pid;
     },
     async kill() {
-      wanted = false;
+      shouldRun = false;
       mongod.kill('SIGKILL');
       await mongod.ended;
     },
     async start() {
-      wanted = true;
+      shouldRun = true;
       await startAgain();
     },
     async stop() {
-      wanted = false;
+      shouldRun = false;
       await restarting;
       await endInOrder(mongod);
     },

@@ -43,8 +43,8 @@ async function configure(admin: AdminCommand, { name, hosts }: ReplicaSet): Prom
     await admin({ replSetInitiate: { _id: name, members, settings: timings } });
     return;
   }
-  const known: string[] = config.members.map((member: { host: string }) => member.host);
-  if (known.join() === hosts.join()) return;
+  const currentHosts: string[] = config.members.map((member: { host: string }) => member.host);
+  if (currentHosts.join() === hosts.join()) return;
   // forced: on its new port the node is not a member of its own set, so no majority could agree
   await admin({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
 }

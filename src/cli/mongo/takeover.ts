@@ -29,14 +29,14 @@ function endProcess(pid: number): void {
  */
 export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
   const startedAt = Date.now();
-  let asked: number | undefined;
+  let signalledPid: number | undefined;
   for (;;) {
     try {
       return await startMongod(options);
     } catch (error) {
       if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - startedAt > maxWait)
         throw error;
-      if (error.kind === 'data_in_use') asked = await makeRoom(options.dbPath, dataDir, startedAt, asked);
+      if (error.kind === 'data_in_use') signalledPid = await makeRoom(options.dbPath, dataDir, startedAt, signalledPid);
       await sleep(200);
     }
   }
@@ -46,14 +46,14 @@ async function makeRoom(
   dbPath: string,
   dataDir: string,
   startedAt: number,
-  asked?: number,
+  signalledPid?: number,
 ): Promise<number | undefined> {
   const running = await runningRecord(dataDir);
   if (running) {
     throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
   }
   const holder = await holderOf(dbPath);
-  if (!holder || holder === asked || Date.now() - startedAt < gracePeriod) return asked;
+  if (!holder || holder === signalledPid || Date.now() - startedAt < gracePeriod) return signalledPid;
   endProcess(holder);
   return holder;
 }

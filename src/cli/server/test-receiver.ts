@@ -57,15 +57,15 @@ function describe({ body, valid }: Delivery, status: number, times: number): str
  * @param print given a delivery in a few lines
  */
 export async function listen(options: ListenOptions, print: (text: string) => void): Promise<RunningServer> {
-  const seen = new Map<string, number>();
+  const receivedCounts = new Map<string, number>();
 
   async function receive(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const body = await buffer(req);
     const header = req.headers['x-service-signature'];
     const delivery = { body, valid: verifySignature(body, header?.toString(), options.secret) };
     const id = String(parse(body)?.id);
-    const times = (seen.get(id) ?? 0) + 1;
-    seen.set(id, times);
+    const times = (receivedCounts.get(id) ?? 0) + 1;
+    receivedCounts.set(id, times);
     await sleep(options.delay);
     const { status, body: answer } = answerFor(delivery, options.status);
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));

@@ -46,14 +46,14 @@ function withoutDetails({
  */
 export function follow({ list, get, now, past, since }: FollowDeps): { changes(): Promise<Summary[]> } {
   /** Every delivery that may still appear or change, as it was last seen, in the order it was last looked at. */
-  const known = new Map<string, Summary>();
+  const latestById = new Map<string, Summary>();
   let horizon = since;
   let hasBegun = false;
 
   function note(delivery: Summary): boolean {
-    const before = known.get(delivery.id);
-    known.delete(delivery.id);
-    known.set(delivery.id, delivery);
+    const before = latestById.get(delivery.id);
+    latestById.delete(delivery.id);
+    latestById.set(delivery.id, delivery);
     return !before || markOf(before) !== markOf(delivery);
   }
 
@@ -61,8 +61,8 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
     if (!newest) return;
     const edge = new Date(Date.parse(newest.created_at) - overlap).toISOString();
     if (horizon === undefined || edge > horizon) horizon = edge;
-    for (const [id, { state, created_at: created }] of known) {
-      if (state !== 'pending' && created < horizon) known.delete(id);
+    for (const [id, { state, created_at: created }] of latestById) {
+      if (state !== 'pending' && created < horizon) latestById.delete(id);
     }
   }
 
@@ -90,7 +90,9 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
   }
 
   async function older(seen: ReadonlySet<string>): Promise<Summary[]> {
-    const due = [...known.values()].filter((delivery) => !seen.has(delivery.id) && mayHaveChanged(delivery, now()));
+    const due = [...latestById.values()].filter(
+      (delivery) => !seen.has(delivery.id) && mayHaveChanged(delivery, now()),
+    );
     return Promise.all(due.slice(0, maxOlder).map(async ({ id }) => withoutDetails(await get(id))));
   }
 

@@ -34,10 +34,10 @@ function oneLines(description: Description, paint: Paint): string[] {
 }
 
 function find(types: readonly Description[], name: string): Description {
-  const found = types.find(({ type }) => type === name);
-  if (found) return found;
-  const known = types.map(({ type }) => type).join(', ');
-  throw new CommandFailure(`There is no type ${name}; there are ${known}.`);
+  const description = types.find(({ type }) => type === name);
+  if (description) return description;
+  const typeNames = types.map(({ type }) => type).join(', ');
+  throw new CommandFailure(`There is no type ${name}; there are ${typeNames}.`);
 }
 
 /** `events types` */

@@ -14,17 +14,17 @@ const overlap = 10_000;
  * gateway's own.
  */
 export function followEvents(list: ListEvents): { next(): Promise<PastEvent[]> } {
-  const seen = new Map<string, string>();
+  const seenEvents = new Map<string, string>();
   let since: string | undefined;
   let hasBegun = false;
 
   async function readNew(): Promise<PastEvent[]> {
     const { data } = await gather(Number.POSITIVE_INFINITY, (query) => list({ ...query, ...(since && { since }) }));
-    const unseen = data.filter(({ id }) => !seen.has(id));
-    for (const { id, created } of unseen) seen.set(id, created);
+    const unseen = data.filter(({ id }) => !seenEvents.has(id));
+    for (const { id, created } of unseen) seenEvents.set(id, created);
     const [newest] = data;
     if (newest) since = new Date(Date.parse(newest.created) - overlap).toISOString();
-    for (const [id, created] of seen) if (since && created < since) seen.delete(id);
+    for (const [id, created] of seenEvents) if (since && created < since) seenEvents.delete(id);
     return unseen.reverse();
   }
 

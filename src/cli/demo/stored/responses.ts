@@ -51,9 +51,9 @@ export function countInput(request: ResponseRequest, store: DemoStore): object {
  */
 export function createResponse(request: ResponseRequest, store: DemoStore): ResponseObject {
   checkModel(request.model);
-  const given = toItems(request.input ?? []);
-  const input = [...turnsBefore(request, store), ...given];
-  const message = toMessage(lastUserText(given), request.max_output_tokens ?? Number.POSITIVE_INFINITY);
+  const newItems = toItems(request.input ?? []);
+  const input = [...turnsBefore(request, store), ...newItems];
+  const message = toMessage(lastUserText(newItems), request.max_output_tokens ?? Number.POSITIVE_INFINITY);
   const tokens = [countTokens(input), countTokens([message])] as const;
   const isCut = message.status === 'incomplete';
   const conversationId = conversationIdOf(request);
@@ -90,7 +90,7 @@ export function createResponse(request: ResponseRequest, store: DemoStore): Resp
       total_tokens: tokens[0] + tokens[1],
     },
   };
-  if (conversationId !== undefined) addItems(store, conversationId, [...given, message]);
+  if (conversationId !== undefined) addItems(store, conversationId, [...newItems, message]);
   if (request.store !== false) store.responses.set(response.id, { response, input });
   return response;
 }

