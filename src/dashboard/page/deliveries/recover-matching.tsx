@@ -29,12 +29,12 @@ export function RecoverMatching({ filter, state, webhooks, onStarted }: Props) {
   const targets = webhooks.filter(({ id, active }) => active && (!webhook_id || id === webhook_id));
   const recover = useAction(async () => {
     const from = since ?? new Date(Date.now() - longest).toISOString();
-    let found = 0;
+    let total = 0;
     for (const { id } of targets) {
       const body = { since: from, ...(until && { until }), states: [state] } as RecoverBody;
-      found += (await api.recoverWebhook(id, body)).found;
+      total += (await api.recoverWebhook(id, body)).found;
     }
-    announce(`${counted(found, 'delivery is', 'deliveries are')} being sent again`);
+    announce(`${counted(total, 'delivery is', 'deliveries are')} being sent again`);
     onStarted();
   });
   return (

@@ -22,10 +22,10 @@ export function Ago({ at }: { at: string }) {
 
 /** How long it still takes. */
 export function Countdown({ to }: { to: string }) {
-  const left = Date.parse(to) - useNow();
+  const remaining = Date.parse(to) - useNow();
   return (
     <time dateTime={to} title={`${localTime(to)} (${utcTime(to)})`} class="numbers">
-      {left < 1_000 ? 'now' : `in ${span(left)}`}
+      {remaining < 1_000 ? 'now' : `in ${span(remaining)}`}
     </time>
   );
 }

@@ -41,16 +41,16 @@ function FailedFirst({ route, known, period }: { route: Route; known: string; pe
   const week = useMemo(() => sinceOf('7d'), []);
   const query = useEvents({ since: week, ...period, type: route.query.type, state: 'failed', limit: failedAsked });
   useReloadOn(known, query.reload);
-  const found = query.data?.data.filter(({ test }) => !test) ?? [];
-  if (found.length === 0) return null;
-  const isMore = found.length > failedShown || query.data?.has_more;
+  const failedEvents = query.data?.data.filter(({ test }) => !test) ?? [];
+  if (failedEvents.length === 0) return null;
+  const isMore = failedEvents.length > failedShown || query.data?.has_more;
   return (
     <FailedCard
       isRange={period.since !== undefined}
       what="events"
       more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}
     >
-      <EventTable caption="Failed events, newest first" events={found.slice(0, failedShown)} />
+      <EventTable caption="Failed events, newest first" events={failedEvents.slice(0, failedShown)} />
     </FailedCard>
   );
 }

@@ -28,6 +28,6 @@ export function countsOf({ deliveries, skipped }: PastEvent): string {
     [deliveries.canceled, 'canceled'],
     [skipped, 'skipped'],
   ] as const;
-  const said = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
-  return said.join(', ') || 'No webhook subscribed';
+  const phrases = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  return phrases.join(', ') || 'No webhook subscribed';
 }

@@ -34,11 +34,11 @@ export function utcTime(iso: string): string {
 
 /** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
 export function span(ms: number): string {
-  const left = Math.max(0, Math.round(ms / second) * second);
-  if (left < minute) return `${left / second} s`;
-  if (left < hour) return join(Math.floor(left / minute), 'min', (left % minute) / second, 's');
-  if (left < day) return join(Math.floor(left / hour), 'h', Math.floor((left % hour) / minute), 'min');
-  return join(Math.floor(left / day), 'd', Math.floor((left % day) / hour), 'h');
+  const rounded = Math.max(0, Math.round(ms / second) * second);
+  if (rounded < minute) return `${rounded / second} s`;
+  if (rounded < hour) return join(Math.floor(rounded / minute), 'min', (rounded % minute) / second, 's');
+  if (rounded < day) return join(Math.floor(rounded / hour), 'h', Math.floor((rounded % hour) / minute), 'min');
+  return join(Math.floor(rounded / day), 'd', Math.floor((rounded % day) / hour), 'h');
 }
 
 function join(large: number, largeUnit: string, small: number, smallUnit: string): string {

@@ -19,8 +19,8 @@ async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKe
   let after: string | undefined;
   for (;;) {
     const { data, has_more } = await api.listApiKeys({ limit: 100, after }, { signal });
-    const found = data.find((key) => key.id === id);
-    if (found) return found;
+    const apiKey = data.find((key) => key.id === id);
+    if (apiKey) return apiKey;
     after = data.at(-1)?.id;
     if (has_more && after) continue;
     throw new ApiError(`No API key ${id} is in this account; the view API keys lists those that are`, {

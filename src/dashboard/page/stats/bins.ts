@@ -17,9 +17,9 @@ function sum(hours: readonly StatsHour[], of: (hour: StatsHour) => number): numb
 
 /** The last `take` hours, `size` of them in a bin. */
 export function binsOf(hours: readonly StatsHour[], take: number, size: number): Bin[] {
-  const taken = hours.slice(-take);
-  return Array.from({ length: Math.ceil(taken.length / size) }, (_, i) => {
-    const part = taken.slice(i * size, (i + 1) * size);
+  const lastHours = hours.slice(-take);
+  return Array.from({ length: Math.ceil(lastHours.length / size) }, (_, i) => {
+    const part = lastHours.slice(i * size, (i + 1) * size);
     const start = part[0]?.start ?? '';
     const last = part.at(-1)?.start ?? start;
     return {

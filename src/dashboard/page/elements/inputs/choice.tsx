@@ -19,7 +19,7 @@ interface Props {
 export function Choice({ route, name, label, any, options }: Props) {
   const chosen = route.query[name] ?? '';
   const { after: _, ...query } = route.query;
-  const known = chosen === '' || options.some(({ value }) => value === chosen);
+  const isListed = chosen === '' || options.some(({ value }) => value === chosen);
   return (
     <label class="choice">
       <span class="visually-hidden">{label}</span>
@@ -29,7 +29,7 @@ export function Choice({ route, name, label, any, options }: Props) {
         onChange={(event) => goTo(href(route.path, { ...query, [name]: event.currentTarget.value }))}
       >
         <option value="">{any}</option>
-        {!known && <option value={chosen}>{chosen}</option>}
+        {!isListed && <option value={chosen}>{chosen}</option>}
         {options.map(({ value, name: text }) => (
           <option key={value} value={value}>
             {text}
