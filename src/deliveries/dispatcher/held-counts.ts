@@ -37,8 +37,8 @@ export class HeldCounts {
   }
 
   of(ref: WebhookRef): WebhookEntry {
-    const asked = this.#asked;
-    return asked?.ref.webhookId === ref.webhookId && asked.ref.userId === ref.userId ? asked : this.#find(ref);
+    const entry = this.#asked;
+    return entry?.ref.webhookId === ref.webhookId && entry.ref.userId === ref.userId ? entry : this.#find(ref);
   }
 
   /** Whether attempts of this webhook are held. */

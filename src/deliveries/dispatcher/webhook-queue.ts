@@ -26,8 +26,8 @@ export interface WebhookQueue {
 export function createWebhookQueue(share: AccountShare, perWebhook: number): WebhookQueue {
   const window: PrefetchWindow = createPrefetchWindow({
     places() {
-      const left = share.places() - (share.window.sending - window.sending);
-      return Math.min(perWebhook, dynamicThreshold(left, 2, 3));
+      const remaining = share.places() - (share.window.sending - window.sending);
+      return Math.min(perWebhook, dynamicThreshold(remaining, 2, 3));
     },
   });
   return { window, waiting: new Set() };

@@ -39,7 +39,7 @@ export interface FanOutSweep {
    * Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with whether
    * there may be more.
    */
-  take(found: readonly UnfinishedEvent[]): Promise<boolean>;
+  take(unfinished: readonly UnfinishedEvent[]): Promise<boolean>;
   /** Whether an event would be taken now. */
   readonly hasRoom: boolean;
   /** Whether events have waited for room and there is some now. */
@@ -72,10 +72,10 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   }
 
   /** The first events that there is room for. */
-  function fitting(found: readonly UnfinishedEvent[]): EventKey[] {
+  function fitting(unfinished: readonly UnfinishedEvent[]): EventKey[] {
     let { attempts, bytes } = budget;
     const events: EventKey[] = [];
-    for (const { _id, userId, targetCount, size } of found) {
+    for (const { _id, userId, targetCount, size } of unfinished) {
       attempts -= targetCount;
       bytes -= size;
       if ((attempts < 0 || bytes < 0) && events.length > 0) break;
@@ -99,18 +99,20 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
       budget = room();
       return budget.attempts > 0 ? outbox.unfinished(limitOf(budget.attempts)) : null;
     },
-    async take(found) {
+    async take(unfinished) {
       if (budget.attempts === 0) return false;
-      const events = fitting(found);
-      const isMore = found.length === limitOf(budget.attempts) || events.length < found.length;
+      const events = fitting(unfinished);
+      const isMore = unfinished.length === limitOf(budget.attempts) || events.length < unfinished.length;
       // a few places that become free again and again must not postpone the rest again and again
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (events.length === 0) return false;
-      const taken = await deps.take(events, deps.lease);
-      const results = await Promise.allSettled(taken.map(begin));
+      const leasedEvents = await deps.take(events, deps.lease);
+      const results = await Promise.allSettled(leasedEvents.map(begin));
       logFailures(
         results.flatMap((result, i) =>
-          result.status === 'rejected' ? [{ id: String(taken[i]?.event._id), reason: String(result.reason) }] : [],
+          result.status === 'rejected'
+            ? [{ id: String(leasedEvents[i]?.event._id), reason: String(result.reason) }]
+            : [],
         ),
       );
       return isMore;

@@ -83,17 +83,17 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   }
 
   function dueOf(name: string): DueJobs {
-    const found = due.get(name) ?? createDueJobs(jobs, name, channel, delays[name]);
-    due.set(name, found);
-    return found;
+    const dueJobs = due.get(name) ?? createDueJobs(jobs, name, channel, delays[name]);
+    due.set(name, dueJobs);
+    return dueJobs;
   }
 
   const grouped: Pick<JobRepository, Grouped> = {
     async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
       if (closed) return undefined;
       locks.owner = options?.lastModifiedBy ?? '';
-      const wanted = { owner: locks.owner, nextScanAt, lockDeadline };
-      const job = await tracked(dueOf(name).next(wanted));
+      const request = { owner: locks.owner, nextScanAt, lockDeadline };
+      const job = await tracked(dueOf(name).next(request));
       if (job) locks.add(String(job._id));
       return job;
     },

@@ -34,7 +34,7 @@ export interface DueJobs {
    * returns `undefined` once, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count
    * as locked permanently.
    */
-  next(wanted: JobRequest): Promise<JobParameters | undefined>;
+  next(request: JobRequest): Promise<JobParameters | undefined>;
   /** Locked jobs that Agenda has not asked for yet. */
   readonly ready: readonly JobParameters[];
 }
@@ -70,15 +70,15 @@ export function createDueJobs(
       disabled: { $ne: true },
       $or: [{ lockedAt: null, nextRunAt: { $lte: before(nextScanAt) } }, { lockedAt: { $lte: lockDeadline } }],
     };
-    const found = await collection
+    const jobs = await collection
       .find<StoredJob>(isFree, { projection: { nextRunAt: 1, priority: 1 }, ...inOneBatch })
       .sort({ nextRunAt: 1, priority: -1 })
       .limit(maxLocked)
       .toArray();
     const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > before(lockedAt);
-    const later = found.find(isLater);
+    const later = jobs.find(isLater);
     if (later) notify(toParameters(later));
-    const due = found.filter((job) => !isLater(job));
+    const due = jobs.filter((job) => !isLater(job));
     if (due.length === 0) return;
     const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
     const lockedByUs = { lockedAt, lastModifiedBy: owner };
@@ -88,9 +88,9 @@ export function createDueJobs(
   }
 
   return {
-    async next(wanted) {
+    async next(request) {
       // any process may lock the jobs that Agenda did not ask for in time
-      while (ready[0]?.lockedAt && ready[0].lockedAt <= wanted.lockDeadline) ready.shift();
+      while (ready[0]?.lockedAt && ready[0].lockedAt <= request.lockDeadline) ready.shift();
       if (isHandedOut) {
         isHandedOut = false;
         notify({ nextRunAt: new Date(0), priority: 0 });
@@ -99,7 +99,7 @@ export function createDueJobs(
       // the search that is under way may have started before this job was due
       if (ready.length === 0) await locking;
       if (ready.length === 0) {
-        locking ??= lock(wanted).finally(() => {
+        locking ??= lock(request).finally(() => {
           locking = null;
         });
         await locking;

@@ -59,15 +59,18 @@ const sameTimeFilter = ({ userId, id }: DeliveryKey) => ({
 
 type Collection = ReturnType<typeof durableCollection<DeliveryDocument>>;
 
-async function withoutStored(deliveries: Collection, found: readonly DeliveryDocument[]): Promise<DeliveryDocument[]> {
-  if (found.length === 0) return [];
-  const ids = found.map(({ _id }) => _id);
+async function withoutStored(
+  deliveries: Collection,
+  derived: readonly DeliveryDocument[],
+): Promise<DeliveryDocument[]> {
+  if (derived.length === 0) return [];
+  const ids = derived.map(({ _id }) => _id);
   const stored = await deliveries
     .find({ _id: { $in: ids } }, { projection: { _id: 1 }, ...inOneBatch })
     .map(({ _id }) => _id)
     .toArray();
-  const known = new Set(stored);
-  return found.filter(({ _id }) => !known.has(_id));
+  const storedIds = new Set(stored);
+  return derived.filter(({ _id }) => !storedIds.has(_id));
 }
 
 export function createDerivedDeliveries(
@@ -92,34 +95,40 @@ export function createDerivedDeliveries(
 
   async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
     if (!isId('dlv', id)) return null;
-    const found = await events.find(sameTimeFilter({ userId, id }), { ...pendingFanOuts, ...inOneBatch }).toArray();
-    return found.find(hasDelivery(id)) ?? null;
+    const candidates = await events
+      .find(sameTimeFilter({ userId, id }), { ...pendingFanOuts, ...inOneBatch })
+      .toArray();
+    return candidates.find(hasDelivery(id)) ?? null;
   }
 
   const confirmed = createBatcher<DeliveryKey, StoredEvent | null>({
     maxSize: confirmMaxSize,
     maxDelay: confirmMaxDelay,
-    async write(asked) {
-      const found = await findConfirmed(events, { $or: asked.map(sameTimeFilter) }, { projection: withoutBody });
-      return asked.map(
-        ({ userId, id }) => found.filter((event) => event.userId === userId).find(hasDelivery(id)) ?? null,
+    async write(keys) {
+      const candidates = await findConfirmed(events, { $or: keys.map(sameTimeFilter) }, { projection: withoutBody });
+      return keys.map(
+        ({ userId, id }) => candidates.filter((event) => event.userId === userId).find(hasDelivery(id)) ?? null,
       );
     },
   });
 
   async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
-    const wanted = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
-    const [delivery] = await withoutStored(deliveries, wanted);
+    const derived = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
+    const [delivery] = await withoutStored(deliveries, derived);
     return delivery ? toShown(delivery) : null;
   }
 
   /** The deliveries of these events that are on the page. If the query filtered, the database would read all events to find a few. */
-  async function derivedFrom(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
-    const asked = found.filter(
+  async function derivedFrom(
+    pendingEvents: readonly StoredEvent[],
+    { type, webhookId }: DeliveryPage,
+    { $gte, $lt }: IdRange,
+  ) {
+    const matching = pendingEvents.filter(
       (event) =>
         (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
     );
-    const derived = asked.flatMap((event) => deliveriesOf(event, webhookId));
+    const derived = matching.flatMap((event) => deliveriesOf(event, webhookId));
     return withoutStored(
       deliveries,
       derived.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)),
@@ -134,7 +143,7 @@ export function createDerivedDeliveries(
       if (page.state !== undefined && page.state !== 'pending') return { deliveries: [], time: '' };
       const { $gte: from, $lt: before } = range;
       const oldest = { $gte: `evt_${timeOf(from)}`, ...(page.eventId !== undefined && { $eq: page.eventId }) };
-      const found: DeliveryDocument[] = [];
+      const derived: DeliveryDocument[] = [];
       let below = before === undefined ? 'evt_~' : eventsBelow(before);
       for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, maxSeen - seen)) {
         const part = await readPageBelow(
@@ -143,9 +152,9 @@ export function createDerivedDeliveries(
           { ...oldest, $lt: below },
           count,
         );
-        found.push(...(await derivedFrom(part.found, page, range)));
-        if (part.time === '' || found.length >= limit || seen + count >= maxSeen) {
-          return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(toShown), time: part.time };
+        derived.push(...(await derivedFrom(part.found, page, range)));
+        if (part.time === '' || derived.length >= limit || seen + count >= maxSeen) {
+          return { deliveries: derived.sort((a, b) => (a._id < b._id ? 1 : -1)).map(toShown), time: part.time };
         }
         below = `evt_${part.time}`;
       }

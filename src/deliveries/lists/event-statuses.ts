@@ -45,10 +45,10 @@ function countStates(groups: readonly StateCount[], events: readonly FannedOut[]
   }
   for (const { _id, fanOut, targets } of events) {
     if (fanOut === 'done') continue;
-    const known = counts.get(_id) ?? none;
-    const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
+    const byState = counts.get(_id) ?? none;
+    const stored = Object.values(byState).reduce((sum, count) => sum + count, 0);
     const unstored = Math.max(0, (targets?.length ?? 0) - stored);
-    if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
+    if (unstored > 0) counts.set(_id, { ...byState, pending: byState.pending + unstored });
   }
   return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
 }
@@ -59,17 +59,17 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
   const events = durableCollection(eventModel);
   const presentTypes = createPresentTypes(model);
 
-  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
+  async function of(fannedOut: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
     const groups = await collection
       .aggregate<StateCount>(
         [
-          { $match: { eventId: { $in: asked.map(({ _id }) => _id) } } },
+          { $match: { eventId: { $in: fannedOut.map(({ _id }) => _id) } } },
           { $group: { _id: { eventId: '$eventId', state: '$state' }, count: { $sum: 1 } } },
         ],
         { hint: 'eventDeliveries', ...inOneBatch },
       )
       .toArray();
-    return countStates(groups, asked);
+    return countStates(groups, fannedOut);
   }
 
   /** The newest events whose fan-out is not done. */
@@ -94,8 +94,8 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
       // read first: the query below finds what is stored in between
       const unfinished = await lookForUnfinished(userId, page);
-      const known = new Map(unfinished.found.map((event) => [event._id, event]));
-      const rest = new Set(state === 'pending' ? known.keys() : []);
+      const unfinishedById = new Map(unfinished.found.map((event) => [event._id, event]));
+      const rest = new Set(state === 'pending' ? unfinishedById.keys() : []);
       const listed: string[] = [];
       let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
       let time = '';
@@ -109,8 +109,10 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
         const waiting = [...rest].filter((id) => timeOf(id) >= part.time);
         for (const id of waiting) rest.delete(id);
         const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
-        const asked = ids.filter((id) => after === undefined || id < after);
-        const statuses = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
+        const candidateIds = ids.filter((id) => after === undefined || id < after);
+        const statuses = await of(
+          candidateIds.map((_id) => unfinishedById.get(_id) ?? { _id, targets: [], fanOut: 'done' }),
+        );
         const matching = ids.filter((id) => statuses.get(id)?.state === state && !listed.includes(id));
         listed.push(...matching.sort().reverse());
         if (time === '' || listed.length >= limit) break;

@@ -99,15 +99,15 @@ export function createDeliveryHistory(
         ),
       );
       const stored = answers.flat();
-      const known = new Set(stored.map(({ _id }) => _id));
-      const all = [...stored, ...waiting.filter(({ _id }) => !known.has(_id))];
+      const storedIds = new Set(stored.map(({ _id }) => _id));
+      const all = [...stored, ...waiting.filter(({ _id }) => !storedIds.has(_id))];
       // below this time, deliveries that are not stored yet may be missing
-      const found = all.filter(({ _id }) => timeOf(_id) >= time);
-      if (answers.length > 1 || waiting.length > 0) found.sort((a, b) => (a._id < b._id ? 1 : -1));
-      if (found.length > limit || time === '') {
-        return { deliveries: found.slice(0, limit), hasMore: found.length > limit };
+      const deliveries = all.filter(({ _id }) => timeOf(_id) >= time);
+      if (answers.length > 1 || waiting.length > 0) deliveries.sort((a, b) => (a._id < b._id ? 1 : -1));
+      if (deliveries.length > limit || time === '') {
+        return { deliveries: deliveries.slice(0, limit), hasMore: deliveries.length > limit };
       }
-      return { deliveries: found, hasMore: true, nextAfter: `dlv_${time}${'0'.repeat(16)}` };
+      return { deliveries, hasMore: true, nextAfter: `dlv_${time}${'0'.repeat(16)}` };
     },
 
     async get(userId, id) {
@@ -117,9 +117,9 @@ export function createDeliveryHistory(
       // the second read finds a delivery that is stored in between
       const read = async () => (await readStored()) ?? (await derivedDeliveries.find(userId, id)) ?? readStored();
       if (!isId('dlv', id)) throw deliveryNotFound(id);
-      const found = (await readConfirmed(id, read)) ?? (await derivedDeliveries.findConfirmed(userId, id));
-      if (!found) throw deliveryNotFound(id);
-      return found;
+      const delivery = (await readConfirmed(id, read)) ?? (await derivedDeliveries.findConfirmed(userId, id));
+      if (!delivery) throw deliveryNotFound(id);
+      return delivery;
     },
   };
 }

@@ -34,11 +34,11 @@ export async function readPageBelow<T extends { readonly _id: string }>(
   count: number,
 ): Promise<PageBelow<T>> {
   const newestFirst = { sort: { _id: -1 }, ...inOneBatch } as const;
-  const found = await read(range, { ...newestFirst, limit: count });
-  const last = found[count - 1];
-  if (!last) return { found, time: '' };
+  const documents = await read(range, { ...newestFirst, limit: count });
+  const last = documents[count - 1];
+  if (!last) return { found: documents, time: '' };
   const time = timeOf(last._id);
-  const whole = found.filter(({ _id }) => timeOf(_id) !== time);
+  const whole = documents.filter(({ _id }) => timeOf(_id) !== time);
   const oldest = whole.at(-1);
   if (oldest) return { found: whole, time: timeOf(oldest._id) };
   return { found: await read({ ...range, $gte: firstOfSameTime(last._id) }, newestFirst), time };

@@ -24,11 +24,11 @@ export interface Recoverable {
  */
 export interface FindRecoverable {
   /** The number of deliveries and events, at most `atMost`. An unconfirmed read, because it is only shown. */
-  count(wanted: Recoverable, atMost: number): Promise<number>;
+  count(selection: Recoverable, atMost: number): Promise<number>;
   /** Ids of deliveries that ended without success. */
-  deliveries(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+  deliveries(selection: Recoverable, after: string | null, limit: number): Promise<string[]>;
   /** Ids of events that were not sent. */
-  events(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+  events(selection: Recoverable, after: string | null, limit: number): Promise<string[]>;
 }
 
 const idOnly = { _id: 1 } as const;
@@ -42,39 +42,39 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
   const deliveries = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
 
-  async function endedFilter(wanted: Recoverable, after: string | null) {
-    const { userId, webhookId } = wanted;
-    const states = wanted.states.filter((state) => state !== 'skipped');
+  async function endedFilter(selection: Recoverable, after: string | null) {
+    const { userId, webhookId } = selection;
+    const states = selection.states.filter((state) => state !== 'skipped');
     const type = { $in: await confirm((options) => deliveries.distinct('type', { webhookId }, options)) };
-    return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', wanted, after), userId, test: false };
+    return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', selection, after), userId, test: false };
   }
 
-  function skippedFilter(wanted: Recoverable, after: string | null) {
-    const { userId, webhookId } = wanted;
+  function skippedFilter(selection: Recoverable, after: string | null) {
+    const { userId, webhookId } = selection;
     // the second condition makes the partial index usable
-    return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', wanted, after), userId };
+    return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', selection, after), userId };
   }
 
   return {
-    async count(wanted, limit) {
+    async count(selection, limit) {
       const [ended, missed] = await Promise.all([
-        deliveries.countDocuments(await endedFilter(wanted, null), { limit, hint: 'ofWebhook' }),
-        wanted.states.includes('skipped')
-          ? events.countDocuments(skippedFilter(wanted, null), { limit, hint: 'skipped' })
+        deliveries.countDocuments(await endedFilter(selection, null), { limit, hint: 'ofWebhook' }),
+        selection.states.includes('skipped')
+          ? events.countDocuments(skippedFilter(selection, null), { limit, hint: 'skipped' })
           : 0,
       ]);
       return Math.min(ended + missed, limit);
     },
-    async deliveries(wanted, after, limit) {
+    async deliveries(selection, after, limit) {
       const options = { projection: idOnly, hint: 'ofWebhook', sort: { _id: 1 }, limit } as const;
-      const found = await findConfirmed(deliveries, await endedFilter(wanted, after), options);
-      return found.map(({ _id }) => _id);
+      const documents = await findConfirmed(deliveries, await endedFilter(selection, after), options);
+      return documents.map(({ _id }) => _id);
     },
-    async events(wanted, after, limit) {
-      if (!wanted.states.includes('skipped')) return [];
+    async events(selection, after, limit) {
+      if (!selection.states.includes('skipped')) return [];
       const options = { projection: idOnly, hint: 'skipped', sort: { _id: 1 }, limit } as const;
-      const found = await findConfirmed(events, skippedFilter(wanted, after), options);
-      return found.map(({ _id }) => _id);
+      const documents = await findConfirmed(events, skippedFilter(selection, after), options);
+      return documents.map(({ _id }) => _id);
     },
   };
 }

@@ -32,17 +32,17 @@ function* take<T>(items: Iterator<T>, limit: number): Generator<T> {
 
 /** One item of each line in turn, then a second one of each, and so on. */
 function* inTurn<T>(lines: Iterable<Iterator<T>>): Generator<T> {
-  let left = lines;
+  let remainingLines = lines;
   for (;;) {
     const rest: Iterator<T>[] = [];
-    for (const line of left) {
+    for (const line of remainingLines) {
       const { done, value } = line.next();
       if (done) continue;
       rest.push(line);
       yield value;
     }
     if (rest.length === 0) return;
-    left = rest;
+    remainingLines = rest;
   }
 }
 
@@ -61,16 +61,20 @@ function divide(webhooks: readonly Candidate[], limit: number, accountWants: (us
     budgets.set(userId, budget);
   }
   const shares: Shares = new Map();
-  let left = limit;
+  let remaining = limit;
   webhooks.forEach(({ webhookId, userId, free }, i) => {
     const budget = budgets.get(userId) ?? { left: 0, webhooks: 1 };
-    const share = Math.min(free, Math.ceil(left / (webhooks.length - i)), Math.ceil(budget.left / budget.webhooks));
+    const share = Math.min(
+      free,
+      Math.ceil(remaining / (webhooks.length - i)),
+      Math.ceil(budget.left / budget.webhooks),
+    );
     shares.set(webhookId, share);
-    left -= share;
+    remaining -= share;
     budget.left -= share;
     budget.webhooks -= 1;
   });
-  return { shares, left };
+  return { shares, left: remaining };
 }
 
 /** Decides whose turn it is in the backlog: serves accounts in turn, and the webhooks of each account in turn. */
@@ -87,9 +91,9 @@ export class BacklogTurns {
 
   add(webhookId: string, userId?: string): void {
     this.#added += 1;
-    const known = this.#webhooks.accountOf(webhookId);
-    const account = userId ?? known ?? unknownAccount;
-    if (account !== known) this.#webhooks.remove(webhookId);
+    const currentAccount = this.#webhooks.accountOf(webhookId);
+    const account = userId ?? currentAccount ?? unknownAccount;
+    if (account !== currentAccount) this.#webhooks.remove(webhookId);
     this.#webhooks.put(webhookId, account, this.#added);
   }
 
@@ -155,12 +159,12 @@ export class BacklogTurns {
   }
 
   *#candidatesOf(userId: string, webhookIds: Iterable<string>): Generator<Candidate> {
-    let left = this.#accountWants(userId);
+    let remaining = this.#accountWants(userId);
     for (const webhookId of webhookIds) {
-      if (left <= 0) return;
+      if (remaining <= 0) return;
       const free = userId === unknownAccount ? unknownShare : this.#demand.wanted({ webhookId, userId });
       if (free <= 0) continue;
-      left -= 1;
+      remaining -= 1;
       yield { webhookId, userId, free };
     }
   }

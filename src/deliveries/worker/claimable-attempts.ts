@@ -84,25 +84,25 @@ export function createClaimableAttempts(deliveries: DeliveryModel): ClaimableAtt
   return {
     async look(after, limit, events) {
       const beside = events ? [{ $unionWith: events }] : [];
-      const found = await collection
+      const entries = await collection
         .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
         .toArray();
-      const groups = found.filter((entry) => 'count' in entry);
-      const seen = groups.reduce((sum, { count }) => sum + count, 0);
+      const groups = entries.filter((entry) => 'count' in entry);
+      const deliveryCount = groups.reduce((sum, { count }) => sum + count, 0);
       const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));
       const last = places.reduce((a, b) => (isLater(b, a) ? b : a), beginning);
       return {
         webhookIds: groups.map(({ _id }) => _id),
-        next: seen === limit ? last : null,
-        events: found.filter((entry) => 'targetCount' in entry),
+        next: deliveryCount === limit ? last : null,
+        events: entries.filter((entry) => 'targetCount' in entry),
       };
     },
     async ofWebhooks(shares) {
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
       if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
-      const found = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
-      return found.map(refOf);
+      const attempts = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
+      return attempts.map(refOf);
     },
   };
 }

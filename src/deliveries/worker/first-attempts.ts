@@ -42,8 +42,8 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): FirstAttempts {
     },
     waiting,
     wanted() {
-      const wanted = dispatcher.wantedInAll();
-      return waiting.size < wanted / 2 ? wanted - waiting.size : 0;
+      const demand = dispatcher.wantedInAll();
+      return waiting.size < demand / 2 ? demand - waiting.size : 0;
     },
   };
 }

@@ -22,21 +22,21 @@ export interface SweepCursor {
  */
 export function createSweepCursor(now: () => number = performance.now.bind(performance)): SweepCursor {
   let next: DuePosition | null = null;
-  let known: DuePosition | null = null;
+  let lastPosition: DuePosition | null = null;
   let fullSweepAt = Number.NEGATIVE_INFINITY;
 
   return {
     begin() {
       if (next) return next;
       if (now() - fullSweepAt >= fullSweepInterval) {
-        known = null;
+        lastPosition = null;
         fullSweepAt = now();
       }
-      return known && { claimableAt: new Date(known.claimableAt.getTime() - overlap), webhookId: '' };
+      return lastPosition && { claimableAt: new Date(lastPosition.claimableAt.getTime() - overlap), webhookId: '' };
     },
     reached(place) {
       next = place;
-      known = place ?? known;
+      lastPosition = place ?? lastPosition;
     },
   };
 }

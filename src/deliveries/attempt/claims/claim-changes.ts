@@ -65,8 +65,8 @@ export function createChangeClaimed(deliveries: DeliveryModel): (change: Change)
       const matched = await update(updates).catch(() => update(updates));
       if (matched === changes.length) return changes.map(() => true);
       const ids = changes.map(({ claim }) => claim.delivery._id);
-      const found = await findConfirmed(collection, { _id: { $in: ids } });
-      const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
+      const documents = await findConfirmed(collection, { _id: { $in: ids } });
+      const byId = new Map(documents.map((delivery) => [delivery._id, delivery]));
       return changes.map(({ claim, isMade }) => {
         const delivery = byId.get(claim.delivery._id);
         // a replaced primary did not find it

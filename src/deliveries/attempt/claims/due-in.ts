@@ -14,13 +14,13 @@ export function createDueIn(deliveries: DeliveryModel): (wanted: Wanted) => Prom
   const waits = createBatcher<Wanted, number | null>({
     maxSize,
     async write(wanted) {
-      const found = await collection
+      const documents = await collection
         .aggregate<{ _id: string; attempt: number; wait: number }>([
           { $match: { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, state: 'pending', lease: null } },
           { $project: { attempt: 1, wait: { $max: [0, { $subtract: ['$claimableAt', '$$NOW'] }] } } },
         ])
         .toArray();
-      const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
+      const byId = new Map(documents.map((delivery) => [delivery._id, delivery]));
       return wanted.map(({ deliveryId, attempt }) => {
         const delivery = byId.get(deliveryId);
         return delivery?.attempt === attempt ? delivery.wait : null;

@@ -29,7 +29,7 @@ export const sendMargin = 500;
 /** Renews all held leases in one write. */
 export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRenewalDeps): LeaseRenewal {
   /** When each lease ends at the earliest, by `performance.now()`. */
-  const known = new Map<Claim, number>();
+  const leaseEnds = new Map<Claim, number>();
   /** The claims whose leases are renewed. */
   const held = new Set<Claim>();
 
@@ -37,8 +37,8 @@ export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRene
     // the new lease starts later than this, by the database's clock
     const askedAt = performance.now();
     for (const claim of await renew([...held])) {
-      const until = known.get(claim);
-      if (until !== undefined) known.set(claim, Math.max(until, askedAt + lease));
+      const until = leaseEnds.get(claim);
+      if (until !== undefined) leaseEnds.set(claim, Math.max(until, askedAt + lease));
     }
   }
 
@@ -54,16 +54,16 @@ export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRene
 
   return {
     hold(claim, until = claim.heldUntil) {
-      known.set(claim, until);
+      leaseEnds.set(claim, until);
       held.add(claim);
       renewal.start();
     },
     track(claim) {
-      known.set(claim, claim.heldUntil);
+      leaseEnds.set(claim, claim.heldUntil);
     },
-    mayStillSend: (claim) => performance.now() < (known.get(claim) ?? 0) - sendMargin,
+    mayStillSend: (claim) => performance.now() < (leaseEnds.get(claim) ?? 0) - sendMargin,
     drop(claim) {
-      known.delete(claim);
+      leaseEnds.delete(claim);
       held.delete(claim);
       if (held.size === 0) void renewal.stop();
     },

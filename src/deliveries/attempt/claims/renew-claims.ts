@@ -19,8 +19,8 @@ export function createRenewHeld(deliveries: DeliveryModel, field: 'lease' | 'man
     };
     const { matchedCount } = await collection.updateMany(held, [{ $set: set }]);
     if (matchedCount === claims.length) return claims;
-    const found = await collection.find(held, { ...inOneBatch, projection: { [field]: 1 } }).toArray();
-    const tokens = new Map(found.map((delivery) => [delivery._id, delivery[field]?.token]));
+    const documents = await collection.find(held, { ...inOneBatch, projection: { [field]: 1 } }).toArray();
+    const tokens = new Map(documents.map((delivery) => [delivery._id, delivery[field]?.token]));
     return claims.filter(({ delivery, token }) => tokens.get(delivery._id) === token);
   };
 }

@@ -56,8 +56,8 @@ export function createRunRecovery(deps: RunRecoveryDeps): RunRecovery {
   /** Makes one step; `false` if the recovery goes no further in this process. */
   async function step(recovery: RecoveryDocument, pace: Pace, signal: AbortSignal): Promise<boolean> {
     if (recovery.batch.length === 0) {
-      const taken = await takeBatch(recovery);
-      if (taken !== null) return advance(recovery, taken);
+      const progress = await takeBatch(recovery);
+      if (progress !== null) return advance(recovery, progress);
       await store.finish(recovery);
       return false;
     }

@@ -96,14 +96,14 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       checkUserId(userId);
       const { active } = await webhook(userId, webhookId, (found) => found.active);
       const startedAt = new Date();
-      const wanted = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
-      checkSpan(since, wanted.until, startedAt.getTime(), retention);
+      const selection = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
+      checkSpan(since, selection.until, startedAt.getTime(), retention);
       if (!active) throw webhookInactive(webhookId);
       const recovery = await store.start({
         _id: newId('rec', startedAt.getTime()),
-        ...wanted,
+        ...selection,
         state: 'running',
-        found: await find.count(wanted, maxRecovered),
+        found: await find.count(selection, maxRecovered),
         resent: 0,
         delivered: 0,
         failed: 0,
@@ -121,8 +121,8 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
     async get(userId, webhookId, id) {
       checkUserId(userId);
       await webhook(userId, webhookId, () => true);
-      const found = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
-      if (found) return found;
+      const recovery = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
+      if (recovery) return recovery;
       throw new GatewayError(
         'recovery_not_found',
         `No recovery ${id} is of this webhook; GET /v1/webhooks/${webhookId}/recoveries lists those that are`,
@@ -135,12 +135,12 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       checkUserId(userId);
       checkPage(page, 'rec');
       await webhook(userId, webhookId, () => true);
-      const found = await collection
+      const documents = await collection
         .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
         .sort({ _id: -1 })
         .limit(limit + 1)
         .toArray();
-      return { recoveries: found.slice(0, limit), hasMore: found.length > limit };
+      return { recoveries: documents.slice(0, limit), hasMore: documents.length > limit };
     },
 
     start: runner.start,

@@ -43,8 +43,8 @@ export class RecoveryTurns {
     await this.#makeRoom();
     const accounts = this.#accounts();
     if (this.#active().length >= concurrency) return null;
-    const taken = await this.#store.take(accounts);
-    if (taken || accounts.length === 0 || this.#active().length >= concurrency - 1) return taken;
+    const recovery = await this.#store.take(accounts);
+    if (recovery || accounts.length === 0 || this.#active().length >= concurrency - 1) return recovery;
     return this.#store.take([]);
   }
 
