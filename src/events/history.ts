@@ -114,8 +114,8 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
   const readConfirmed = createReadConfirmed(collection);
 
   async function show(events: readonly Stored[]): Promise<PastEvent[]> {
-    const known = await eventStatuses.of(events);
-    return events.map((event) => toPastEvent(event, known.get(event._id)));
+    const statuses = await eventStatuses.of(events);
+    return events.map((event) => toPastEvent(event, statuses.get(event._id)));
   }
 
   /** Lists events by their own fields; each such list has an index. */
@@ -123,7 +123,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     const { type, state, since, limit = pageLimit } = page;
     const below = upperBound(page);
     const ofType = type === undefined ? 'user' : 'userType';
-    const found = await collection
+    const stored = await collection
       .find<Stored>(
         {
           userId,
@@ -136,7 +136,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
       .sort({ _id: -1 })
       .limit(limit + 1)
       .toArray();
-    return { events: await show(found.slice(0, limit)), hasMore: found.length > limit };
+    return { events: await show(stored.slice(0, limit)), hasMore: stored.length > limit };
   }
 
   /** Lists events by the state of their deliveries. */
@@ -144,11 +144,11 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     const { limit } = page;
     const { ids, lookedTo } = await eventStatuses.list(userId, { ...page, limit: limit + 1 });
     const shown = ids.slice(0, limit);
-    const found = await collection
+    const stored = await collection
       .find<Stored>({ userId, _id: { $in: shown } }, { projection: shownFields, ...inOneBatch })
       .sort({ _id: -1 })
       .toArray();
-    const events = await show(found);
+    const events = await show(stored);
     // an event may expire before its deliveries
     const reached = ids.length > limit ? shown.at(-1) : lookedTo;
     const nextAfter = reached === events.at(-1)?.id ? undefined : reached;
@@ -174,8 +174,8 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     async get(userId, id) {
       checkUserId(userId);
       const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
-      const found = isId('evt', id) ? await readConfirmed(id, read) : null;
-      const [event] = found ? await show([found]) : [];
+      const stored = isId('evt', id) ? await readConfirmed(id, read) : null;
+      const [event] = stored ? await show([stored]) : [];
       if (!event)
         throw new GatewayError(
           'event_not_found',

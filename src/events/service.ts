@@ -143,7 +143,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
     const envelope = createEnvelope(type, data, Date.now());
     const addressed = { userId, type, body: envelope.body };
     const choices = { idempotencyKey, test: false, traceparent };
-    const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, choices);
+    const toEvent = (eventSubscribers: EventSubscribers) => toNewEvent(envelope, userId, eventSubscribers, choices);
     const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
       return { id, type, created: created.toISOString(), data, idempotencyKey };
     };
@@ -156,8 +156,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
     return boundPublication(database, async (storing) => {
       const lookupElection = latestElection(deps.connection);
-      const found = await subscribers(addressed, session);
-      const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
+      const eventSubscribers = await subscribers(addressed, session);
+      const event = beginToStore(storing, toEvent({ ...eventSubscribers, lookupElection }));
       return toPublished(await store(event, storing.until));
     });
   }

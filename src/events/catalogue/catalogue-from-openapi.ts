@@ -119,9 +119,9 @@ export function createCatalogue(spec: Spec): Catalogue {
   return {
     types,
     validate(type, data) {
-      const found = problemWith(data, entryOf(type).matches);
-      if (!found) return;
-      throw new GatewayError('invalid_event_data', `${found.path}: ${found.problem}`, { param: found.path });
+      const mismatch = problemWith(data, entryOf(type).matches);
+      if (!mismatch) return;
+      throw new GatewayError('invalid_event_data', `${mismatch.path}: ${mismatch.problem}`, { param: mismatch.path });
     },
     example(type) {
       return structuredClone(entryOf(type).example);

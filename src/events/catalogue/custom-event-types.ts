@@ -26,9 +26,9 @@ const knownTypes = new WeakMap<Spec, Spec>();
 
 /** One document for every gateway that adds no type, so that what is compiled from it is compiled once. */
 function withKnownTypes(spec: Spec): Spec {
-  const known = knownTypes.get(spec) ?? withTypes(spec, {});
-  knownTypes.set(spec, known);
-  return known;
+  const document = knownTypes.get(spec) ?? withTypes(spec, {});
+  knownTypes.set(spec, document);
+  return document;
 }
 
 /** Compiles the schema and checks the example, for one type alone, so that an error can name it. */

@@ -62,16 +62,18 @@ function firstProblem(value: unknown, path: string, within: Set<object>): JsonPr
   if (within.size >= depthLimit) return { path, problem: `is nested more than ${depthLimit} levels deep` };
 
   within.add(value);
-  const found = Array.isArray(value) ? problemInArray(value, path, within) : problemInObject(value, path, within);
+  const nestedProblem = Array.isArray(value)
+    ? problemInArray(value, path, within)
+    : problemInObject(value, path, within);
   within.delete(value);
-  return found;
+  return nestedProblem;
 }
 
 function problemInArray(items: readonly unknown[], path: string, within: Set<object>): JsonProblem | undefined {
   // by index: a hole in the array is seen as undefined
   for (let i = 0; i < items.length; i += 1) {
-    const found = firstProblem(items[i], `${path}[${i}]`, within);
-    if (found) return found;
+    const nestedProblem = firstProblem(items[i], `${path}[${i}]`, within);
+    if (nestedProblem) return nestedProblem;
   }
   return undefined;
 }
@@ -82,8 +84,8 @@ function problemInObject(value: object, path: string, within: Set<object>): Json
   for (const [key, item] of Object.entries(value)) {
     const at = propertyPath(path, key);
     const inKey = keyProblem(key);
-    const found = inKey ? { path: at, problem: inKey } : firstProblem(item, at, within);
-    if (found) return found;
+    const nestedProblem = inKey ? { path: at, problem: inKey } : firstProblem(item, at, within);
+    if (nestedProblem) return nestedProblem;
   }
   return undefined;
 }

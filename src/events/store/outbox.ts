@@ -62,11 +62,11 @@ function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
   return createBatcher({
     maxSize,
     concurrency: 2,
-    async write(wanted) {
-      const { _id, userId } = byKeys(wanted);
+    async write(keys) {
+      const { _id, userId } = byKeys(keys);
       const options = { projection: { body: 1 }, ...hintOfKeys, where: { userId } };
-      const found = await findAllConfirmed(collection, _id.$in, options);
-      return wanted.map((event) => found.get(event._id)?.body ?? null);
+      const byId = await findAllConfirmed(collection, _id.$in, options);
+      return keys.map((event) => byId.get(event._id)?.body ?? null);
     },
   });
 }
@@ -96,8 +96,8 @@ function createSameKeys(collection: Events): Batcher<NewEvent, StoredEvent | nul
     maxSize,
     async write(group) {
       const keys = group.map(({ userId, idempotencyKey }) => ({ userId, idempotencyKey }));
-      const found = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
-      const byKey = new Map(found.map((event): [string, StoredEvent] => [keyOf(event), event]));
+      const stored = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
+      const byKey = new Map(stored.map((event): [string, StoredEvent] => [keyOf(event), event]));
       return group.map((event) => byKey.get(keyOf(event)) ?? null);
     },
   });
@@ -157,7 +157,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
     markFannedOut: (event, targets) => marks.add({ event, targets }),
     unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
     async unexpired(before, after, limit) {
-      const found = await collection
+      const documents = await collection
         .find(
           { _id: { $gt: after, $lt: firstId('evt', before) }, fanOut: 'done', expiresAt: { $exists: false } },
           { projection: { _id: 1 } },
@@ -165,7 +165,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
         .sort({ _id: 1 })
         .limit(limit)
         .toArray();
-      return found.map(({ _id }) => _id);
+      return documents.map(({ _id }) => _id);
     },
     async expire(ids) {
       await collection.updateMany({ _id: { $in: [...ids] } }, [{ $set: { expiresAt: '$$NOW' } }]);
