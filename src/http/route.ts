@@ -38,10 +38,10 @@ export const pathParameter = /\{(\w+)\}/g;
 
 /** Every operation must name its scope. */
 function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
-  const known = scopes.find((name) => name === scope);
-  if (!known)
+  const knownScope = scopes.find((name) => name === scope);
+  if (!knownScope)
     throw new Error(`openapi.yaml: the operation ${operationId} needs an x-scope out of ${scopes.join(', ')}`);
-  return known;
+  return knownScope;
 }
 
 function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]): string[] {

@@ -58,9 +58,9 @@ export class BodyMemory {
 
   giveBack(userId: string, bytes: number): void {
     if (bytes === 0) return;
-    const left = (this.#byAccount.get(userId) ?? 0) - bytes;
+    const held = (this.#byAccount.get(userId) ?? 0) - bytes;
     this.#held -= bytes;
-    if (left > 0) this.#byAccount.set(userId, left);
+    if (held > 0) this.#byAccount.set(userId, held);
     else this.#byAccount.delete(userId);
   }
 

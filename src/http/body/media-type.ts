@@ -21,8 +21,8 @@ export function bodyMediaType(req: IncomingMessage, accepted: ReadonlySet<string
   const [type = '', ...parameters] = (req.headers['content-type'] ?? '').split(';');
   const mediaType = type.trim().toLowerCase();
   if (!accepted.has(mediaType)) {
-    const wanted = [...accepted].join(' or ');
-    throw new GatewayError('unsupported_media_type', `The body must be sent with Content-Type: ${wanted}`);
+    const expected = [...accepted].join(' or ');
+    throw new GatewayError('unsupported_media_type', `The body must be sent with Content-Type: ${expected}`);
   }
   const charset = charsetOf(parameters);
   if (mediaType === 'application/json' && charset !== undefined && !jsonCharsets.has(charset)) {

@@ -41,20 +41,24 @@ function serialiseAgain(body: unknown): Buffer {
 }
 
 /** The bytes of a body that the host has read. */
-function takeFromHost(req: ParsedByHost, kept: Buffer | undefined, { reservation, onReserialised }: BodyPlan): Buffer {
-  if (!kept && req.body === undefined) {
+function takeFromHost(
+  req: ParsedByHost,
+  rawBody: Buffer | undefined,
+  { reservation, onReserialised }: BodyPlan,
+): Buffer {
+  if (!rawBody && req.body === undefined) {
     throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
   }
-  if (!kept) onReserialised();
-  const bytes = kept ?? serialiseAgain(req.body);
+  if (!rawBody) onReserialised();
+  const bytes = rawBody ?? serialiseAgain(req.body);
   reservation.grow(bytes.length);
   return bytes;
 }
 
 /** Takes the body from where it is: kept by the host, parsed by the host, or still unread. */
 async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> {
-  const kept = keptBody(req);
-  return kept || req.readableDidRead ? takeFromHost(req, kept, plan) : readBody(req, plan);
+  const rawBody = keptBody(req);
+  return rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, plan);
 }
 
 /**

@@ -55,16 +55,21 @@ function readGatewayError({ code, message, param, headers, cause }: Claimed, thr
   if (!isErrorCode(code)) {
     return internalError(thrown, `a GatewayError has the code ${describeThrown(code)}, which is none of ErrorCode`);
   }
-  const given = Object.entries((headers ?? {}) as Record<string, unknown>);
-  const unsendable = given.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
-  const sendable = given.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
+  const entries = Object.entries((headers ?? {}) as Record<string, unknown>);
+  const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
+  const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
   const status = errorStatus[code];
-  const told = typeof message === 'string' ? message : '';
+  const messageText = typeof message === 'string' ? message : '';
   return {
     status,
     code,
     body: {
-      error: { message: told, type: errorType(status, code), param: typeof param === 'string' ? param : null, code },
+      error: {
+        message: messageText,
+        type: errorType(status, code),
+        param: typeof param === 'string' ? param : null,
+        code,
+      },
     },
     // RFC 9110, section 11.6.1: every 401 says how to authenticate
     headers: { ...(status === 401 && { 'www-authenticate': 'Bearer' }), ...Object.fromEntries(sendable) },

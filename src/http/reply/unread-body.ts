@@ -29,10 +29,10 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
     req.off('data', count);
     res.end();
   };
-  let left = lingeringBytes;
+  let remaining = lingeringBytes;
   const count = (chunk: Buffer): void => {
-    left -= Math.max(chunk.length, bytesPerPiece);
-    if (left < 0) end();
+    remaining -= Math.max(chunk.length, bytesPerPiece);
+    if (remaining < 0) end();
   };
   const timer = setTimeout(end, lingeringTime);
   req.on('data', count);

@@ -37,17 +37,17 @@ function isWithin({ path }: Finding, outer: string): boolean {
  * is that of one, what is wrong by that one remains; if not, that the type is wrong.
  */
 function withoutAlternatives(findings: readonly Finding[]): Finding[] {
-  const kept: Finding[] = [];
+  const result: Finding[] = [];
   for (const finding of findings) {
     if (keywordOf(finding) !== 'oneOf') {
-      kept.push(finding);
+      result.push(finding);
       continue;
     }
-    const start = kept.findLastIndex((other) => !isWithin(other, finding.path)) + 1;
-    const ofType = kept.splice(start).filter((other) => other.path !== finding.path || keywordOf(other) !== 'type');
-    kept.push(...(ofType.length > 0 ? ofType : [{ ...finding, errorCode: 'type' }]));
+    const start = result.findLastIndex((other) => !isWithin(other, finding.path)) + 1;
+    const ofType = result.splice(start).filter((other) => other.path !== finding.path || keywordOf(other) !== 'type');
+    result.push(...(ofType.length > 0 ? ofType : [{ ...finding, errorCode: 'type' }]));
   }
-  return kept;
+  return result;
 }
 
 /** `events/0/name` → `events[0].name` */
@@ -73,10 +73,10 @@ function schemaOf({ description, parameters }: Route, location: string): SpecSch
 }
 
 function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly string[], keyword: string): string {
-  const wanted = describeSchema(spec, schemaAt(spec, root, path));
+  const expected = describeSchema(spec, schemaAt(spec, root, path));
   switch (keyword) {
     case 'required':
-      return wanted === '' ? 'is required' : `is required, and must be ${wanted}`;
+      return expected === '' ? 'is required' : `is required, and must be ${expected}`;
     case 'additionalProperties':
     case 'unevaluatedProperties':
       return notAParameter(Object.keys(schemaAt(spec, root, path.slice(0, -1)).properties ?? {}));
@@ -85,7 +85,7 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
     case 'uniqueItems':
       return 'is the same as an item before it';
     default:
-      return wanted === '' ? 'is not what openapi.yaml asks for' : `must be ${wanted}`;
+      return expected === '' ? 'is not what openapi.yaml asks for' : `must be ${expected}`;
   }
 }
 

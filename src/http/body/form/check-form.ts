@@ -36,9 +36,9 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
 }
 
 function formSchema(spec: Spec, { description }: Route): FormSchema | undefined {
-  const given = description.requestBody?.content['multipart/form-data']?.schema;
-  if (!given) return undefined;
-  const { properties, required = [] } = resolveSchema(spec, given) as {
+  const bodySchema = description.requestBody?.content['multipart/form-data']?.schema;
+  if (!bodySchema) return undefined;
+  const { properties, required = [] } = resolveSchema(spec, bodySchema) as {
     properties?: object;
     required?: readonly string[];
   };
@@ -120,21 +120,21 @@ export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm
   return ({ description }, { bytes, parts }) => {
     const schema = schemas.get(description);
     if (!schema) return;
-    const seen = new Set<string>();
+    const seenNames = new Set<string>();
     for (const part of parts) {
       const property = propertyOf(part, schema);
       if (!property) continue;
       const { name, binary, list } = property;
-      if (seen.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice; give it once');
+      if (seenNames.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice; give it once');
       if (!binary) checkText(spec, property, part, bytes);
       else if (part.filename === undefined) refuse('invalid_type', name, 'must be a file, which has a filename');
       // an empty file input is sent without a name and without content
-      if (part.filename !== '') seen.add(name);
+      if (part.filename !== '') seenNames.add(name);
     }
-    const missing = schema.required.find((name) => !seen.has(name));
+    const missing = schema.required.find((name) => !seenNames.has(name));
     if (missing === undefined) return;
-    const wanted = describeSchema(spec, schema.properties.get(missing)?.schema ?? {});
-    const kind = schema.properties.get(missing)?.binary ? 'a file' : wanted;
+    const expected = describeSchema(spec, schema.properties.get(missing)?.schema ?? {});
+    const kind = schema.properties.get(missing)?.binary ? 'a file' : expected;
     refuse('missing_required_parameter', missing, `is required, and must be ${kind}`);
   };
 }

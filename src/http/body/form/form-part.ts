@@ -54,8 +54,8 @@ export function readPartHead(bytes: Buffer): PartHead | string {
   const headers = readLines(bytes.toString('latin1'));
   if (typeof headers === 'string') return headers;
 
-  const given = disposition.exec(headers.get('content-disposition')?.value ?? '');
-  if (!given?.[0].startsWith('form-data; name=')) {
+  const match = disposition.exec(headers.get('content-disposition')?.value ?? '');
+  if (!match?.[0].startsWith('form-data; name=')) {
     return 'must have Content-Disposition: form-data; name="…" and, for a file, ; filename="…" and nothing else; names are letters, digits and _$@:%./[]-';
   }
   const encoding = headers.get('content-transfer-encoding')?.value.toLowerCase() ?? 'binary';
@@ -65,8 +65,8 @@ export function readPartHead(bytes: Buffer): PartHead | string {
   const type = headers.get('content-type')?.value.toLowerCase();
   if (type?.startsWith('multipart/')) return 'must not have parts of its own';
   return {
-    name: given[1] ?? given[2] ?? '',
-    filename: given[3] ?? given[4],
+    name: match[1] ?? match[2] ?? '',
+    filename: match[3] ?? match[4],
     type,
     length: length && { at: length.at, digits: length.value },
   };

@@ -68,20 +68,20 @@ export function describedKey(
 
 /** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
 export function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
-  const kept = level.kept as unknown[];
+  const items = level.kept as unknown[];
   if (level.integers >= 0) {
     if (Number.isInteger(value)) {
       level.integers += 1;
       if (level.integers > keptIntegers) return;
     } else {
       // an error must name the index that the item has in the body
-      budget.spend((level.integers - kept.length) * weights.scalar);
-      while (kept.length < level.integers) kept.push(0);
+      budget.spend((level.integers - items.length) * weights.scalar);
+      while (items.length < level.integers) items.push(0);
       level.integers = -1;
     }
   }
   budget.spendItem(value);
-  kept.push(value);
+  items.push(value);
 }
 
 /** The path of the value inside these levels: `data.items[0]`. */

@@ -89,10 +89,10 @@ export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline>
  * @throws GatewayError `invalid_json` when it nests deeper than 100 levels, `request_too_large` when it has too many values
  */
 export function checkTree(value: unknown): void {
-  let left = maxParts;
+  let remaining = maxParts;
   const check = (node: unknown, levels: number): void => {
-    left -= 1;
-    if (left < 0) throw new GatewayError('request_too_large', `The body has more than ${maxParts} values`);
+    remaining -= 1;
+    if (remaining < 0) throw new GatewayError('request_too_large', `The body has more than ${maxParts} values`);
     if (typeof node !== 'object' || node === null) return;
     if (levels === 0) throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
     if (Array.isArray(node)) for (const item of node) check(item, levels - 1);

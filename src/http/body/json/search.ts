@@ -80,8 +80,8 @@ export class JsonSearch {
       if (this.#matched === key.length) return this.#foundKey(at + 1);
     }
     if (this.#matched > 0) return bytes.length;
-    const found = bytes.indexOf(key, at);
-    if (found !== -1) return this.#foundKey(found + key.length);
+    const index = bytes.indexOf(key, at);
+    if (index !== -1) return this.#foundKey(index + key.length);
     // the chunk may end inside the key: its only quotes are at its ends, so only the last quote can begin it
     const tail = bytes.lastIndexOf(quote);
     const length = bytes.length - tail;
@@ -125,8 +125,8 @@ export class JsonSearch {
   }
 
   #findBracket(bytes: Buffer, start: number): number {
-    const found = bytes.indexOf(closeBracket, start);
-    return found === -1 ? bytes.length : this.#leave(found + 1);
+    const index = bytes.indexOf(closeBracket, start);
+    return index === -1 ? bytes.length : this.#leave(index + 1);
   }
 
   #findEnd(bytes: Buffer, start: number): number {
