@@ -21,20 +21,22 @@ export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<P
  * Everything else needs the database anyway.
  */
 export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
-  async function checkAgain(token: string, known: Principal): Promise<Principal | null> {
+  async function checkAgain(token: string, lastPrincipal: Principal): Promise<Principal | null> {
     try {
       return await database.run(() => keys.authenticate(token), longestCheck);
     } catch (error) {
-      if (isUnavailableError(error)) return known;
+      if (isUnavailableError(error)) return lastPrincipal;
       throw error;
     }
   }
 
   return async function authenticateKey(token, isModelCall) {
-    const known = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
-    if (known === null || (known && database.isUnavailable)) return known;
+    const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
+    if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
     const cached = keys.authenticateCached(token);
     if (cached !== undefined) return cached;
-    return known ? checkAgain(token, known) : database.run(() => keys.authenticate(token), longestLookUp);
+    return lastPrincipal
+      ? checkAgain(token, lastPrincipal)
+      : database.run(() => keys.authenticate(token), longestLookUp);
   };
 }

@@ -63,8 +63,8 @@ function withSlot(userId: string) {
 
 /** The slots of an account's working keys. */
 export async function takenSlots(keys: KeyModel, userId: string): Promise<Set<number>> {
-  const found = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
-  return new Set(found.flatMap(({ slot = [] }) => slot));
+  const documents = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
+  return new Set(documents.flatMap(({ slot = [] }) => slot));
 }
 
 /** Frees the slots of an account's expired keys, by the database's clock. */
@@ -100,7 +100,7 @@ export function findForUse(keys: KeyModel, ids: readonly string[], accounts: str
 
 /** Counts the working keys of each of these accounts; an account without any is not in it. */
 export async function countWorking(keys: KeyModel, userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
-  const found = await keys
+  const groups = await keys
     .aggregate<{ _id: string; count: number }>([
       // only a working key has a slot; one that has expired may still have it
       { $match: { userId: { $in: [...userIds] }, slot: { $exists: true } } },
@@ -108,7 +108,7 @@ export async function countWorking(keys: KeyModel, userIds: readonly string[]): 
       { $group: { _id: '$userId', count: { $sum: 1 } } },
     ])
     .exec();
-  return new Map(found.map(({ _id, count }) => [_id, count]));
+  return new Map(groups.map(({ _id, count }) => [_id, count]));
 }
 
 /** Sets the last use of these keys to now, by the database's clock. */

@@ -31,9 +31,9 @@ export function createRevoke({ keys, publish, transaction, onRevoked }: RevokeDe
     if (userId !== undefined) checkUserId(userId);
     const filter = userId === undefined ? { _id: id } : { _id: id, userId };
     const before = await transaction(async (session) => {
-      const found = await keys.findOneAndUpdate(filter, revocation, { ...options, ...(session && { session }) }).lean();
-      if (found?.revokedAt === null) await publish('api_key.revoked', found, session);
-      return found;
+      const key = await keys.findOneAndUpdate(filter, revocation, { ...options, ...(session && { session }) }).lean();
+      if (key?.revokedAt === null) await publish('api_key.revoked', key, session);
+      return key;
     });
     if (!before) {
       // a replaced primary may not know the key: make sure that it does not exist before saying so

@@ -147,18 +147,18 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'key');
-      const found = await keys
+      const documents = await keys
         .find(inAccountAfter(userId, after))
         .sort({ _id: 1 })
         .limit(limit + 1)
         .lean();
-      return { keys: await toApiKeys(found.slice(0, limit), budgets), hasMore: found.length > limit };
+      return { keys: await toApiKeys(documents.slice(0, limit), budgets), hasMore: documents.length > limit };
     },
 
     async get(id) {
       if (!isId('key', id)) return null;
-      const found = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
-      return found && toApiKey(found, budgets);
+      const key = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
+      return key && toApiKey(key, budgets);
     },
 
     close: lastUsed.close,

@@ -78,31 +78,31 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
 
   function startReading(id: string): Promise<Known | null> {
     const since = performance.now();
-    const known = read(id)
+    const lookUp = read(id)
       .then((record) => {
         if (record) return { record, since };
         // unless a newer look-up runs, or the key was created meanwhile
-        if (reading.get(id)?.known === known) keepUnknown(id, since);
+        if (reading.get(id)?.known === lookUp) keepUnknown(id, since);
         return null;
       })
       .finally(() => {
-        if (reading.get(id)?.known === known) reading.delete(id);
+        if (reading.get(id)?.known === lookUp) reading.delete(id);
       });
-    reading.set(id, { since, known });
-    return known;
+    reading.set(id, { since, known: lookUp });
+    return lookUp;
   }
 
   function peek(id: string): Known | undefined {
-    const known = records.get(id);
-    return known && isFresh(known.since) ? known : undefined;
+    const cached = records.get(id);
+    return cached && isFresh(cached.since) ? cached : undefined;
   }
 
   return {
     peek,
     last: (id) => records.get(id),
     async find(id) {
-      const known = peek(id);
-      if (known) return known;
+      const cached = peek(id);
+      if (cached) return cached;
       if (isUnknown(id)) return null;
       const running = reading.get(id);
       // do not join a look-up that hangs: it may have read an old state

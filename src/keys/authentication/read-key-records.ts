@@ -24,8 +24,8 @@ export function createLookUp(
     concurrency,
     timeout,
     async write(ids) {
-      const found = await findForUse(keys, ids, accountBudgets);
-      const byId = new Map(found.map((key) => [key._id, toRecord(key, key.good, key.account[0]?.budgets)]));
+      const documents = await findForUse(keys, ids, accountBudgets);
+      const byId = new Map(documents.map((key) => [key._id, toRecord(key, key.good, key.account[0]?.budgets)]));
       return ids.map((id) => byId.get(id) ?? null);
     },
   });

@@ -66,17 +66,17 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
   function authenticateCached(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     if (id === null) return null;
-    const known = cache.peek(id);
-    return known && judge(id, token, known);
+    const cached = cache.peek(id);
+    return cached && judge(id, token, cached);
   }
 
   function authenticateInGracePeriod(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
-    const known = id === null ? undefined : cache.last(id);
-    if (!known || performance.now() - known.since >= gracePeriod) return undefined;
-    const { principal, good } = known.record;
+    const cached = id === null ? undefined : cache.last(id);
+    if (!cached || performance.now() - cached.since >= gracePeriod) return undefined;
+    const { principal, good } = cached.record;
     const hasExpired = principal.expiresAt !== undefined && principal.expiresAt.getTime() <= Date.now();
-    return good && !hasExpired && isRight(token, known) ? principal : null;
+    return good && !hasExpired && isRight(token, cached) ? principal : null;
   }
 
   return {
