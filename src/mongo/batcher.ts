@@ -70,14 +70,14 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   function take(): Waiting<Item, Result>[] {
     const now = performance.now();
     const batch: Waiting<Item, Result>[] = [];
-    let taken = 0;
-    while (taken < waiting.length && batch.length < maxSize) {
-      const next = waiting[taken] as Waiting<Item, Result>;
-      taken += 1;
+    let count = 0;
+    while (count < waiting.length && batch.length < maxSize) {
+      const next = waiting[count] as Waiting<Item, Result>;
+      count += 1;
       if (next.until > now) batch.push(next);
       else next.reject(new TimeoutError('the database was too slow for this to be written in time'));
     }
-    waiting.splice(0, taken);
+    waiting.splice(0, count);
     return batch;
   }
 

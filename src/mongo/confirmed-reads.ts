@@ -63,8 +63,8 @@ export async function confirmAbsent<T extends mongo.Document>(
   collection: mongo.Collection<T>,
   filter: mongo.Filter<T>,
 ): Promise<void> {
-  const found = await findConfirmed(collection, filter, { projection: { _id: 1 }, limit: 1 });
-  if (found.length > 0) throw new TimeoutError('the database has not made a write that it could have made');
+  const documents = await findConfirmed(collection, filter, { projection: { _id: 1 }, limit: 1 });
+  if (documents.length > 0) throw new TimeoutError('the database has not made a write that it could have made');
 }
 
 /**
@@ -78,8 +78,8 @@ export async function findOneConfirmed<T extends mongo.Document>(
   filter: mongo.Filter<T>,
   options: ReadOptions = {},
 ): Promise<mongo.WithId<T> | null> {
-  const found = await collection.findOne(filter, options);
-  if (found) return found;
+  const document = await collection.findOne(filter, options);
+  if (document) return document;
   const [confirmed = null] = await findConfirmed(collection, filter, options);
   return confirmed;
 }
@@ -95,16 +95,16 @@ export async function findAllConfirmed<T extends mongo.Document & { _id: string 
   ids: readonly string[],
   { where, ...options }: ReadOptions & { readonly where?: object } = {},
 ): Promise<Map<string, mongo.WithId<T>>> {
-  const found = new Map<string, mongo.WithId<T>>();
-  const missing = () => [...new Set(ids)].filter((id) => !found.has(id));
+  const byId = new Map<string, mongo.WithId<T>>();
+  const missing = () => [...new Set(ids)].filter((id) => !byId.has(id));
   const filterFor = (documentIds: readonly string[]) =>
     ({ ...where, _id: { $in: documentIds } }) as unknown as mongo.Filter<T>;
   const add = (documents: readonly mongo.WithId<T>[]) => {
-    for (const document of documents) found.set(String(document._id), document);
+    for (const document of documents) byId.set(String(document._id), document);
   };
   add(await collection.find(filterFor(missing()), { ...options, ...inOneBatch }).toArray());
   if (missing().length > 0) add(await findConfirmed(collection, filterFor(missing()), options));
-  return found;
+  return byId;
 }
 
 /** Ids in one confirming read. */
@@ -129,15 +129,15 @@ export function createReadConfirmed<T extends { _id: string }>(collection: mongo
     maxDelay,
     async write(ids) {
       const filter = { _id: { $in: [...new Set(ids)] } } as unknown as mongo.Filter<T>;
-      const found = await findConfirmed(collection, filter, { projection: { _id: 1 } });
-      const present = new Set(found.map(({ _id }) => String(_id)));
+      const documents = await findConfirmed(collection, filter, { projection: { _id: 1 } });
+      const present = new Set(documents.map(({ _id }) => String(_id)));
       return ids.map((id) => present.has(id));
     },
   });
 
   return async function readConfirmed(id, read) {
-    const found = await read();
-    if (found !== null) return found;
+    const result = await read();
+    if (result !== null) return result;
     return (await existing.add(id)) ? read() : null;
   };
 }

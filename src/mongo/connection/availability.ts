@@ -112,10 +112,10 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
     bound,
     async run(work, maxWait = longestDatabaseWait, waited = 0) {
       require();
-      const left = maxWait - waited;
-      if (left <= 0) throw databaseUnavailable();
+      const remaining = maxWait - waited;
+      if (remaining <= 0) throw databaseUnavailable();
       try {
-        return await bound(work(), left);
+        return await bound(work(), remaining);
       } catch (error) {
         throw asUnavailable(error);
       }

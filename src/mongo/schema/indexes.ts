@@ -84,14 +84,14 @@ function essence({ key, unique, expireAfterSeconds, partialFilterExpression }: O
 }
 
 function stateOf(declared: CollectionIndexes['indexes'][number], listed: readonly Listed[]): IndexState {
-  const found = listed.find((index) => specOf(index).name === declared.name);
-  if (!found) return 'missing';
-  if ('spec' in found) return 'building';
+  const actual = listed.find((index) => specOf(index).name === declared.name);
+  if (!actual) return 'missing';
+  if ('spec' in actual) return 'building';
   const expected = declared as ListedIndex;
-  if (isDeepStrictEqual(essence(found), essence(expected))) return 'present';
-  if (found.expireAfterSeconds === undefined || expected.expireAfterSeconds === undefined) return 'different';
+  if (isDeepStrictEqual(essence(actual), essence(expected))) return 'present';
+  if (actual.expireAfterSeconds === undefined || expected.expireAfterSeconds === undefined) return 'different';
   const { expireAfterSeconds } = expected;
-  return isDeepStrictEqual(essence({ ...found, expireAfterSeconds }), essence(expected)) ? 'altered' : 'different';
+  return isDeepStrictEqual(essence({ ...actual, expireAfterSeconds }), essence(expected)) ? 'altered' : 'different';
 }
 
 async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promise<FoundIndex[]> {
@@ -99,8 +99,8 @@ async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promi
   if (listed.length === 0 && indexes.length === 0) {
     return [{ collection, name: idIndex, state: 'missing', isUnique: false }];
   }
-  const known = new Set([idIndex, ...indexes.map(({ name }) => name)]);
-  const others = listed.map(specOf).filter((index) => !known.has(index.name) && !isHashed(index));
+  const declaredNames = new Set([idIndex, ...indexes.map(({ name }) => name)]);
+  const others = listed.map(specOf).filter((index) => !declaredNames.has(index.name) && !isHashed(index));
   return [
     ...indexes.map((index) => ({
       collection,
@@ -152,11 +152,14 @@ function refuseDifferent(collection: string, found: readonly FoundIndex[], cause
  */
 async function buildBesideAltered(db: Db, needed: CollectionIndexes, cause: Error): Promise<readonly FoundIndex[]> {
   const { collection, indexes } = needed;
-  const found = await findIn(db, needed);
-  const altered = found.filter(isAltered);
-  if (altered.length === 0) refuseDifferent(collection, found, cause);
-  const left = new Set(altered.map(({ name }) => name));
-  const others = await buildIndexesOf(db, { ...needed, indexes: indexes.filter(({ name }) => !left.has(name)) });
+  const foundIndexes = await findIn(db, needed);
+  const altered = foundIndexes.filter(isAltered);
+  if (altered.length === 0) refuseDifferent(collection, foundIndexes, cause);
+  const alteredNames = new Set(altered.map(({ name }) => name));
+  const others = await buildIndexesOf(db, {
+    ...needed,
+    indexes: indexes.filter(({ name }) => !alteredNames.has(name)),
+  });
   return [...altered, ...others];
 }
 

@@ -58,9 +58,9 @@ async function requireSchema(
   record: SchemaRecord | null,
 ): Promise<readonly FoundIndex[]> {
   const important = needed.filter(({ isDisposable }) => !isDisposable);
-  const found = await findIndexes(primaryOf(connection), important);
-  const lacking = found.filter(isLacking);
-  if (lacking.length === 0 && !needsMigration(record)) return found.filter(isAltered);
+  const foundIndexes = await findIndexes(primaryOf(connection), important);
+  const lacking = foundIndexes.filter(isLacking);
+  if (lacking.length === 0 && !needsMigration(record)) return foundIndexes.filter(isAltered);
   const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
   const more = names.length > longestList ? ` and ${names.length - longestList} more` : '';
   const reason =
@@ -106,8 +106,8 @@ export function createIndexCheck({ connection, needed }: SchemaDeps) {
   const important = needed.filter(({ isDisposable }: CollectionIndexes) => !isDisposable);
 
   async function read(): Promise<readonly FoundIndex[]> {
-    const found = await findIndexes(primaryOf(connection), important);
-    return found.filter(isLacking);
+    const foundIndexes = await findIndexes(primaryOf(connection), important);
+    return foundIndexes.filter(isLacking);
   }
 
   return createCachedReading(read, (lacking) => lacking.length === 0);
