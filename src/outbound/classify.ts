@@ -88,8 +88,8 @@ function codeOf({ name, code, message, errors }: Reason): OutboundCode {
   // undici itself closes the socket on an unrequested 100 or 101
   if (code === 'UND_ERR_SOCKET' && (message === 'bad response' || message === 'bad upgrade')) return 'invalid_response';
   if (typeof code === 'string') {
-    const known = byCode[code];
-    if (known) return known;
+    const outboundCode = byCode[code];
+    if (outboundCode) return outboundCode;
     if (tls.test(code)) return 'tls_failed';
   }
   // several addresses were tried: the first failure counts

@@ -3,13 +3,13 @@ import { isIP } from 'node:net';
 
 /** The addresses of a name in a hosts file, in the order of the file. Pure. */
 export function addressesIn(hostsFile: string, hostname: string): string[] {
-  const wanted = hostname.toLowerCase().replace(/\.$/, '');
-  const found: string[] = [];
+  const canonicalName = hostname.toLowerCase().replace(/\.$/, '');
+  const addresses: string[] = [];
   for (const line of hostsFile.split(/\r?\n/)) {
     const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
-    if (isIP(address) !== 0 && names.some((name) => name.toLowerCase() === wanted)) found.push(address);
+    if (isIP(address) !== 0 && names.some((name) => name.toLowerCase() === canonicalName)) addresses.push(address);
   }
-  return found;
+  return addresses;
 }
 
 /**

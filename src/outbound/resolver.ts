@@ -34,8 +34,8 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
   const inHostsFile = createHostsFile(hostsFile);
 
   return async function resolveHost(hostname) {
-    const known = inHostsFile(hostname);
-    if (known.length > 0) return known;
+    const hostsFileAddresses = inHostsFile(hostname);
+    if (hostsFileAddresses.length > 0) return hostsFileAddresses;
 
     // c-ares extends its waits: a quarter leaves time for a second try, and the timer ends both
     const resolver = new Resolver({ timeout: Math.ceil(timeout / 4), tries: 2 });

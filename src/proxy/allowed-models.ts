@@ -12,7 +12,7 @@ export function mayCall({ models }: Principal, model: string): boolean {
  */
 export function requireAllowedModel(principal: Principal, model: string | undefined): void {
   if (!principal.models || (model !== undefined && mayCall(principal, model))) return;
-  const asked = model === undefined ? 'a call that names no model' : `the model '${model}'`;
-  const message = `This API key may not call ${asked}; it may call ${principal.models.join(', ')}`;
+  const requestedModel = model === undefined ? 'a call that names no model' : `the model '${model}'`;
+  const message = `This API key may not call ${requestedModel}; it may call ${principal.models.join(', ')}`;
   throw new GatewayError('model_not_allowed', message, { param: 'model' });
 }

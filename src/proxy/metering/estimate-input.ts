@@ -34,7 +34,7 @@ function dataUrlsIn(bytes: Buffer): Attachments {
   let count = 0;
   let sum = 0;
   let at = bytes.indexOf(base64Mark);
-  for (let found = 0; at !== -1 && found < mostMarks; found += 1) {
+  for (let marks = 0; at !== -1 && marks < mostMarks; marks += 1) {
     const head = headOfDataUrl.exec(bytes.toString('latin1', Math.max(0, at - longestHead), at))?.[1];
     const end = head === undefined ? -1 : bytes.indexOf(quote, at);
     if (head !== undefined && end !== -1) {

@@ -29,11 +29,11 @@ export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events'
 function estimateOutput(meter: Measured, { output, ending, endpoint }: MeteredCall): number {
   const { answersImages, answersVectors } = endpoint;
   if (answersVectors) return 0;
-  const seen = answersImages ? 0 : tokensSeen(meter);
-  if (ending !== 'client_left') return seen;
-  const unseen = Math.floor((meter.silence / 1_000) * unseenTokensPerSecond) * output.choices;
+  const seenTokens = answersImages ? 0 : tokensSeen(meter);
+  if (ending !== 'client_left') return seenTokens;
+  const unseenTokens = Math.floor((meter.silence / 1_000) * unseenTokensPerSecond) * output.choices;
   const limit = (output.maxTokens ?? Number.POSITIVE_INFINITY) * output.choices;
-  return Math.max(seen, Math.min(seen + unseen, limit));
+  return Math.max(seenTokens, Math.min(seenTokens + unseenTokens, limit));
 }
 
 /** The amounts of a record. */

@@ -57,14 +57,14 @@ export async function inputItems({ rawBody, fields }: ApiRequest, field: string)
   // a text has no items
   if (!span || (rawBody[span.start] !== 0x5b && rawBody[span.start] !== 0x7b)) return [];
   const { value } = await outline(rawBody.subarray(span.start, span.end), input);
-  const found: InputItem[] = [];
+  const items: InputItem[] = [];
   (Array.isArray(value) ? value : [value]).forEach((outlined: OutlinedItem | null, index) => {
     if (typeof outlined?.id !== 'string') return;
     const param = Array.isArray(value) ? `${field}[${index}].id` : `${field}.id`;
-    found.push({ id: outlined.id, param, isReference: isReference(outlined) });
+    items.push({ id: outlined.id, param, isReference: isReference(outlined) });
   });
-  if (found.length > mostIds) {
+  if (items.length > mostIds) {
     throw new GatewayError('request_too_large', `${field}: has more than ${mostIds} items with ids`, { param: field });
   }
-  return found;
+  return items;
 }

@@ -135,9 +135,9 @@ class RecordedBody implements BodySink {
     const text = bytes.toString('latin1');
     let from = 0;
     for (const { index, 0: end } of text.matchAll(eventEnd)) {
-      const found = objectOf(text.slice(from, index), this.#recording.kind);
-      if (found) {
-        this.#begin(found);
+      const object = objectOf(text.slice(from, index), this.#recording.kind);
+      if (object) {
+        this.#begin(object);
         break;
       }
       from = index + end.length;
@@ -150,8 +150,8 @@ class RecordedBody implements BodySink {
   /** There is no more to come. */
   #searchAll(): void {
     const text = Buffer.concat(this.#held).toString('latin1');
-    const found = this.#isPlain ? withId(parsed(text)) : objectOf(text, this.#recording.kind);
-    if (found) this.#begin(found);
+    const object = this.#isPlain ? withId(parsed(text)) : objectOf(text, this.#recording.kind);
+    if (object) this.#begin(object);
     else this.#open();
   }
 

@@ -30,11 +30,11 @@ function idAt(
  */
 export function storedReferences(bytes: Buffer, fields: Fields): StoredReference[] {
   const conversation = fields.get('conversation.id') ?? fields.get('conversation');
-  const found = [
+  const references = [
     idAt(bytes, fields.get('previous_response_id'), 'response', 'previous_response_id'),
     idAt(bytes, conversation, 'conversation', 'conversation'),
   ];
-  return found.filter((reference) => reference !== undefined);
+  return references.filter((reference) => reference !== undefined);
 }
 
 /** Longer metadata is not read: providers refuse it. Bytes. */

@@ -34,13 +34,13 @@ export async function requireOwned(
   upstreams: readonly Upstream[],
 ): Promise<Owned> {
   let keepers = upstreams;
-  const found: StoredObject[] = [];
+  const ownedObjects: StoredObject[] = [];
   for (const reference of references) {
     const { id, kind } = reference;
     const object = await objects.find({ id, kind, userId: principal.userId });
     keepers = keepersOf(object, principal, keepers);
     if (object === null || keepers.length === 0) throw storedObjectNotFound(reference);
-    found.push(object);
+    ownedObjects.push(object);
   }
-  return { objects: found, keepers };
+  return { objects: ownedObjects, keepers };
 }

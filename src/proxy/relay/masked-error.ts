@@ -57,8 +57,8 @@ function withoutCutOff(text: string, secret: string): string {
 export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
   const secrets = secretsOf(fixedHeaders);
   const redacted = redact(text, secrets);
-  const known = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
-  return known.replace(keyLike, '[redacted]').slice(0, logLimit);
+  const trimmed = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
+  return trimmed.replace(keyLike, '[redacted]').slice(0, logLimit);
 }
 
 async function readText({ response, upstream, deadline }: MaskedResponse): Promise<string> {

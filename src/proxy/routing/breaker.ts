@@ -122,8 +122,8 @@ export function createBreaker(): Breaker {
 
   /** An account whose calls all succeed has no circuit. */
   async function runForAccount(userId: string, call: SendCall): Promise<OutboundResponse> {
-    const known = accounts.get(userId);
-    if (known) return known.run(call).finally(() => remember(userId, known));
+    const existing = accounts.get(userId);
+    if (existing) return existing.run(call).finally(() => remember(userId, existing));
     const outcome = call();
     const isFailing = await outcome.then(hasFailed, isRequestFailure);
     if (!isFailing) return outcome;

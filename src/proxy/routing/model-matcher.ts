@@ -13,9 +13,9 @@ function patternMatcher(pattern: string): MatchesModel {
     if (limit < start.length || !model.startsWith(start) || !model.endsWith(end)) return false;
     let at = start.length;
     for (const piece of pieces) {
-      const found = model.indexOf(piece, at);
-      if (found === -1 || found + piece.length > limit) return false;
-      at = found + piece.length;
+      const index = model.indexOf(piece, at);
+      if (index === -1 || index + piece.length > limit) return false;
+      at = index + piece.length;
     }
     return true;
   };

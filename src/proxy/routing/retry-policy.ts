@@ -40,8 +40,8 @@ function toMilliseconds(text: unknown, unit: number): number | undefined {
 
 /** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
 export function requestedWait(headers: HeaderValues, now: number): number | undefined {
-  const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
-  if (asked !== undefined) return asked;
+  const requestedDelay = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
+  if (requestedDelay !== undefined) return requestedDelay;
   const date = Date.parse(String(headers['retry-after'] ?? ''));
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }
@@ -53,8 +53,8 @@ export function requestedWait(headers: HeaderValues, now: number): number | unde
  */
 export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
   if ('code' in result && result.reusedSocket) return 0;
-  const asked = 'headers' in result ? requestedWait(result.headers, now) : undefined;
-  return asked ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
+  const requestedDelay = 'headers' in result ? requestedWait(result.headers, now) : undefined;
+  return requestedDelay ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
 }
 
 /**

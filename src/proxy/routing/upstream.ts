@@ -107,8 +107,8 @@ export function upstreamUrl(upstream: Pick<Upstream, 'baseUrl' | 'search'>, path
   const url = upstream.baseUrl + path;
   if (upstream.search === '') return url + search;
   const configured = new Set([...new URLSearchParams(upstream.search).keys()].map((name) => name.toLowerCase()));
-  const given = search.slice(1).split('&');
-  const added = given.filter((parameter) => parameter !== '' && !configured.has(parameterName(parameter) ?? ''));
+  const parameters = search.slice(1).split('&');
+  const added = parameters.filter((parameter) => parameter !== '' && !configured.has(parameterName(parameter) ?? ''));
   return [url + upstream.search, ...added].join('&');
 }
 

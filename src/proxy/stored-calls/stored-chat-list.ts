@@ -121,9 +121,9 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     let looked = 0;
     let { after } = query;
     for (;;) {
-      const wanted = Math.min(concurrency, query.limit - page.found.length);
-      const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: wanted });
-      const objects = listed.slice(0, wanted);
+      const batchSize = Math.min(concurrency, query.limit - page.found.length);
+      const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: batchSize });
+      const objects = listed.slice(0, batchSize);
       const last = await addTo(page, objects, list);
       const hasMore = last !== listed.at(-1);
       after = last?.id;
