@@ -4,11 +4,11 @@ import type { RawBody } from '../deliveries/send/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
 
 /** Where the gateway's `keepRawBody` leaves the bytes; registered, so that it is the same in every copy of the package. */
-const kept = Symbol.for('express-model-gateway.rawBody');
+const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
 
 /** A request, and the places where hosts and platforms leave its raw body. */
 interface Received extends IncomingMessage {
-  [kept]?: unknown;
+  [rawBodyKey]?: unknown;
   /** By custom of `express.json({ verify })` recipes, and of cloud functions. */
   rawBody?: unknown;
   /** Bytes after `express.raw()`, a text after `express.text()`, anything after `express.json()`. */
@@ -40,8 +40,8 @@ async function read(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
  */
 export async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBody> {
   const received = req as Received;
-  const found = [received[kept], received.rawBody, received.body].find(isRaw);
-  if (found !== undefined) return found;
+  const body = [received[rawBodyKey], received.rawBody, received.body].find(isRaw);
+  if (body !== undefined) return body;
   if (req.readableDidRead) throw new ReceiverError(500, bodyIsGone);
   return read(req, maxBytes);
 }

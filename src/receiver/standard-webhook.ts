@@ -31,9 +31,9 @@ export function checkStandardWebhook(
   if (missing.length > 0) throw new ReceiverError(401, `the delivery has no ${missing.join(', ')}`);
   const [id, timestamp, signatures] = names.map((name) => String(headers[name])) as [string, string, string];
   if (!/^\d{1,15}$/.test(timestamp)) throw new ReceiverError(401, 'webhook-timestamp is not a number of seconds');
-  const given = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
+  const receivedSignatures = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
   const expected = rules.secrets.map((secret) => standardWebhookSignature(id, timestamp, rawBody, secret));
-  if (!expected.some((signature) => given.some((received) => sameSignature(received, signature)))) {
+  if (!expected.some((signature) => receivedSignatures.some((received) => sameSignature(received, signature)))) {
     throw new ReceiverError(401, 'the signature in webhook-signature is invalid');
   }
   // judged last: before its signature is verified a timestamp means nothing

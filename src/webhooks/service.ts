@@ -174,12 +174,12 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'wh');
-      const found = await webhooks
+      const documents = await webhooks
         .find(inAccountAfter(userId, after))
         .sort({ _id: 1 })
         .limit(limit + 1)
         .lean();
-      return { webhooks: found.slice(0, limit).map(toWebhook), hasMore: found.length > limit };
+      return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
     },
 
     get: (userId, id) => getConfirmed(userId, id, () => true),

@@ -64,8 +64,8 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     concurrency,
     async write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), query]));
-      const found = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
-      const byKey = new Map(found);
+      const entries = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
+      const byKey = new Map(entries);
       return queries.map((query) => byKey.get(keyOf(query)) ?? []);
     },
   });
@@ -75,9 +75,9 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     async write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
       const projection = { userId: 1, events: 1, active: 1, filters: 1 };
-      const found = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
-      const byKey = new Map<string, typeof found>([...distinct.keys()].map((key) => [key, []]));
-      for (const webhook of found) {
+      const stored = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
+      const byKey = new Map<string, typeof stored>([...distinct.keys()].map((key) => [key, []]));
+      for (const webhook of stored) {
         for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
       }
       return queries.map((query) => byKey.get(keyOf(query)) ?? []);
@@ -88,16 +88,16 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     maxSize,
     concurrency,
     async write(ids) {
-      const found = await findAllConfirmed(collection, ids);
-      return ids.map((id) => found.get(id) ?? null);
+      const byId = await findAllConfirmed(collection, ids);
+      return ids.map((id) => byId.get(id) ?? null);
     },
   });
 
   const confirmed = createBatcher<string, WebhookDocument | null>({
     maxSize,
     async write(ids) {
-      const found = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
-      const byId = new Map(found.map((webhook) => [webhook._id, webhook]));
+      const stored = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
+      const byId = new Map(stored.map((webhook) => [webhook._id, webhook]));
       return ids.map((id) => byId.get(id) ?? null);
     },
   });

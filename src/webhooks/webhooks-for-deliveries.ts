@@ -32,9 +32,9 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
   const { secrets, catalogueTypes } = deps;
   const lookup = createSubscriberLookup(deps.webhooks);
 
-  function opened(found: WebhookDocument): DeliverableWebhook {
-    const { createdAt: _, ...webhook } = toWebhook(found);
-    return { ...webhook, ...secrets.open(found) };
+  function opened(document: WebhookDocument): DeliverableWebhook {
+    const { createdAt: _, ...webhook } = toWebhook(document);
+    return { ...webhook, ...secrets.open(document) };
   }
 
   return {
@@ -45,9 +45,9 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
     },
     confirmedSubscribers: lookup.confirmedSubscribers,
     async forDelivery(id, suffices = () => true) {
-      const found = isId('wh', id) ? await lookup.byId(id) : null;
-      if (!found) return null;
-      const webhook = opened(found);
+      const document = isId('wh', id) ? await lookup.byId(id) : null;
+      if (!document) return null;
+      const webhook = opened(document);
       if (suffices(webhook)) return webhook;
       const confirmed = await lookup.confirmedById(id);
       return confirmed && opened(confirmed);

@@ -22,12 +22,12 @@ export function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHeal
 
   return {
     async byIds(ids) {
-      const found = await collection.find({ _id: { $in: [...ids] } }, inOneBatch).toArray();
-      return found.map(toWebhook);
+      const documents = await collection.find({ _id: { $in: [...ids] } }, inOneBatch).toArray();
+      return documents.map(toWebhook);
     },
     async activeSince(id, since) {
-      const found = await collection.findOne(filterFor(id, since));
-      return found && toWebhook(found);
+      const webhook = await collection.findOne(filterFor(id, since));
+      return webhook && toWebhook(webhook);
     },
     async disable(id, reason, since) {
       const { matchedCount } = await collection.updateOne(filterFor(id, since), [

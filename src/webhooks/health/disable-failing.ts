@@ -62,15 +62,17 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     const seeming = await collection.find(filterFor(ids), { projection }).toArray();
     if (seeming.length === 0) return [];
     // a replaced primary does not know a later success
-    const found = await findConfirmed(collection, filterFor(seeming.map(({ _id }) => _id)), { projection });
-    return found.map(({ _id }) => _id);
+    const confirmed = await findConfirmed(collection, filterFor(seeming.map(({ _id }) => _id)), { projection });
+    return confirmed.map(({ _id }) => _id);
   }
 
   return async function disableFailing(failures) {
     const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
     if (disableOnGone) {
-      const gone = new Map(failures.filter(({ status }) => status === 410).map(({ webhookId, at }) => [webhookId, at]));
-      await forEachDespiteErrors(gone, ([id, at]) => disable(id, 'gone', at));
+      const goneAt = new Map(
+        failures.filter(({ status }) => status === 410).map(({ webhookId, at }) => [webhookId, at]),
+      );
+      await forEachDespiteErrors(goneAt, ([id, at]) => disable(id, 'gone', at));
     }
     if (disableAfterDays === undefined) return;
     const failing = await failingTooLong(ids, disableAfterDays);

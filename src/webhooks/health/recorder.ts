@@ -52,16 +52,16 @@ export function createRecorder(deps: RecorderDeps): Recorder {
 
   /** Writes what is noted. @returns what is to be reported of it */
   async function write() {
-    const taken = batches;
+    const currentBatches = batches;
     const failures = failed;
     batches = new Map();
     failed = [];
     try {
-      await writeStatistics(taken);
+      await writeStatistics(currentBatches);
     } catch (error) {
-      logger.warn('statistics of attempts were lost', { webhooks: taken.size, reason: String(error) });
+      logger.warn('statistics of attempts were lost', { webhooks: currentBatches.size, reason: String(error) });
     }
-    return { webhookIds: taken.keys(), failures };
+    return { webhookIds: currentBatches.keys(), failures };
   }
 
   async function report({ webhookIds, failures }: Awaited<ReturnType<typeof write>>): Promise<void> {

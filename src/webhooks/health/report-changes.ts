@@ -79,8 +79,8 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
 
   async function reportAll(webhookIds: readonly string[]): Promise<void> {
     const options = { projection: { _id: 1 }, ...inOneBatch } as const;
-    const found = collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options);
-    const ids = (await withTimeout(found.toArray())).map(({ _id }) => _id);
+    const cursor = collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options);
+    const ids = (await withTimeout(cursor.toArray())).map(({ _id }) => _id);
     if (ids.length > 0) await forEachDespiteErrors(await withTimeout(find(ids)), report, concurrency);
   }
 

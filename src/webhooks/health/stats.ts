@@ -39,14 +39,14 @@ export function createReadStats(tallies: TallyModel) {
   return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {
     const first = hourOf(now) - (hoursShown - 1) * hourLength;
     const since = new Date(first);
-    const found = await collection
+    const documents = await collection
       .find({ _id: { $gte: `${webhookId}:${since.toISOString()}`, $lt: `${webhookId};` } })
       .toArray();
-    const byHour = new Map(found.map((tally) => [tally.hour.getTime(), tally]));
+    const byHour = new Map(documents.map((tally) => [tally.hour.getTime(), tally]));
     const hours = Array.from({ length: hoursShown }, (_, i) => {
       const start = first + i * hourLength;
       return { start: new Date(start), ...summed([byHour.get(start) ?? nothing]) };
     });
-    return { since, until: new Date(now), ...summed(found), hours };
+    return { since, until: new Date(now), ...summed(documents), hours };
   };
 }

@@ -35,8 +35,8 @@ function tallyWrites(webhookId: string, { hours }: AttemptBatch) {
 
 /** Several processes write about one webhook, in any order: the newer value stays. */
 function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: AttemptBatch) {
-  const known = (field: string) => ({ $ifNull: [field, epoch] });
-  const isLater = (moment: Date | string) => ({ $gt: [moment, known('$lastSuccessAt')] });
+  const orEpoch = (field: string) => ({ $ifNull: [field, epoch] });
+  const isLater = (moment: Date | string) => ({ $gt: [moment, orEpoch('$lastSuccessAt')] });
   const oldRun = { $and: [{ $gt: ['$failingSince', null] }, isLater('$failingSince')] };
   const newRun = failingSince ? isLater(failingSince) : false;
   return {
@@ -49,7 +49,7 @@ function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSin
             ...(lastFailure && {
               lastFailure: {
                 $cond: [
-                  { $gte: [lastFailure.at, known('$lastFailure.at')] },
+                  { $gte: [lastFailure.at, orEpoch('$lastFailure.at')] },
                   { $literal: lastFailure },
                   '$lastFailure',
                 ],

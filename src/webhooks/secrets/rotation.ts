@@ -39,17 +39,17 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
 
   return async function rotateSecret(userId, id, change) {
     checkUserId(userId);
-    const wanted = toSecretChange(change);
+    const checkedChange = toSecretChange(change);
     for (;;) {
-      const found = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
-      if (!found) throw webhookNotFound(id);
+      const webhook = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
+      if (!webhook) throw webhookNotFound(id);
       // only if the secret is unchanged: two rotations at once must not lose a secret
       const changed = await changeByPipeline(
         webhooks,
-        { _id: id, userId, secret: found.secret },
-        replaced(found, wanted),
+        { _id: id, userId, secret: webhook.secret },
+        replaced(webhook, checkedChange),
       );
-      if (changed) return { ...toDetails(changed), ...(wanted.isGenerated && { secret: wanted.secret }) };
+      if (changed) return { ...toDetails(changed), ...(checkedChange.isGenerated && { secret: checkedChange.secret }) };
     }
   };
 }

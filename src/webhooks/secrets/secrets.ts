@@ -67,12 +67,12 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
 /** The ids of keys in use that are not in `known`. Each costs one read of the index; a confirmed read proves that there are no others. */
 export async function keyIdsExcept(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
   const collection = durableCollection(webhooks);
-  const found = new Set<string>();
+  const otherIds = new Set<string>();
   for (;;) {
-    const others = { $elemMatch: { $nin: [...known, ...found] } };
+    const others = { $elemMatch: { $nin: [...known, ...otherIds] } };
     const webhook = await findOneConfirmed(collection, { sealedWith: others }, { projection: { sealedWith: 1 } });
-    if (!webhook) return [...found];
-    for (const id of webhook.sealedWith) if (!known.includes(id)) found.add(id);
+    if (!webhook) return [...otherIds];
+    for (const id of webhook.sealedWith) if (!known.includes(id)) otherIds.add(id);
   }
 }
 
