@@ -44,8 +44,8 @@ export function createStoredItems(objects: StoredObjectModel, retention: number)
 
     async find(ids, userId) {
       const own = new Map<string, StoredObject>();
-      const found = await collection.find({ item: { $in: [...ids] }, userId }, inOneBatch).toArray();
-      for (const document of found) own.set(document.item as string, toObject(document));
+      const documents = await collection.find({ item: { $in: [...ids] }, userId }, inOneBatch).toArray();
+      for (const document of documents) own.set(document.item as string, toObject(document));
       const others = ids.filter((id) => !own.has(id));
       const foreign = others.length === 0 ? [] : await collection.distinct('item', { item: { $in: others } });
       return { own, foreign: new Set(foreign as string[]) };

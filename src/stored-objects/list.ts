@@ -37,7 +37,7 @@ export function createListStored(objects: StoredObjectModel): (query: StoredObje
       ...(pairs.length > 0 && { metadata: { $all: pairs } }),
     } as Parameters<typeof collection.find>[0];
     const direction = order === 'asc' ? 1 : -1;
-    const found = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
-    return (await found.toArray()).map(toObject);
+    const cursor = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
+    return (await cursor.toArray()).map(toObject);
   };
 }

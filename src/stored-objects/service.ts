@@ -69,8 +69,8 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
     async find({ id, kind, userId }) {
       const _id = documentId({ id, kind, userId });
       const read = () => collection.findOne({ _id, kind, userId });
-      const found = await database.run(() => readConfirmed(_id, read));
-      return found && toObject(found);
+      const document = await database.run(() => readConfirmed(_id, read));
+      return document && toObject(document);
     },
     async remove({ id, userId }, minAge = 0) {
       const isOld = { $expr: { $lte: ['$createdAt', fromNow(-minAge)] } };

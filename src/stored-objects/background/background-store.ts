@@ -80,11 +80,11 @@ export function createBackgroundStore(objects: StoredObjectModel) {
 
     /** Those of these responses that are not counted. */
     async uncounted(ids: readonly string[]): Promise<ReadonlySet<string>> {
-      const found = collection.find(
+      const cursor = collection.find(
         { _id: { $in: [...ids] }, ...isUncounted },
         { projection: { _id: 1 }, ...inOneBatch },
       );
-      return new Set((await found.toArray()).map(({ _id }) => _id));
+      return new Set((await cursor.toArray()).map(({ _id }) => _id));
     },
   };
 }

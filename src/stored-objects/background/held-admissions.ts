@@ -61,8 +61,8 @@ export class HeldAdmissions {
     const held = this.#byResponse.get(id);
     if (!held) return [];
     this.#byResponse.delete(id);
-    const left = this.countOf(held.userId) - 1;
-    if (left > 0) this.#byAccount.set(held.userId, left);
+    const count = this.countOf(held.userId) - 1;
+    if (count > 0) this.#byAccount.set(held.userId, count);
     else this.#byAccount.delete(held.userId);
     return held.admissions;
   }

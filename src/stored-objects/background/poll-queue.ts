@@ -59,13 +59,13 @@ export class PollQueue {
 
   /** The next response of the account with the fewest polls under way. */
   #next(): PollRef | undefined {
-    const left = concurrency - this.#polling.size;
-    if (left === 0) return undefined;
+    const remaining = concurrency - this.#polling.size;
+    if (remaining === 0) return undefined;
     let next: PollRef | undefined;
     let fewest = Number.POSITIVE_INFINITY;
     for (const [userId, ids] of this.#waiting) {
       const polls = this.#pollsOf.get(userId) ?? 0;
-      if (polls >= fewest || polls >= dynamicThreshold(left + polls, 1, 2)) continue;
+      if (polls >= fewest || polls >= dynamicThreshold(remaining + polls, 1, 2)) continue;
       const id = this.#idle(ids);
       if (id === undefined) continue;
       next = { id, userId };
@@ -95,8 +95,8 @@ export class PollQueue {
   async #run({ id, userId }: PollRef): Promise<void> {
     await this.#poll(id);
     this.#polling.delete(id);
-    const left = (this.#pollsOf.get(userId) ?? 1) - 1;
-    if (left > 0) this.#pollsOf.set(userId, left);
+    const polls = (this.#pollsOf.get(userId) ?? 1) - 1;
+    if (polls > 0) this.#pollsOf.set(userId, polls);
     else this.#pollsOf.delete(userId);
     this.#startAll();
   }
