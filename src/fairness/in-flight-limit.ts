@@ -27,10 +27,10 @@ export function createInFlightLimit(limit: number, what: string): InFlightLimit 
         throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '1' } });
       }
       counts.set(userId, count + 1);
-      let left = false;
+      let hasEnded = false;
       return () => {
-        if (!left) leave(userId);
-        left = true;
+        if (!hasEnded) leave(userId);
+        hasEnded = true;
       };
     },
   };

@@ -76,8 +76,8 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
     const endsAt = performance.now() + longest + writeTimeout;
     /** @param others what the steps after it may still take */
     function timeout(others: number): number {
-      const left = Math.max(0, endsAt - performance.now() - others);
-      return Math.min(left, access.isUnavailable ? unavailableTimeout : writeTimeout);
+      const remaining = Math.max(0, endsAt - performance.now() - others);
+      return Math.min(remaining, access.isUnavailable ? unavailableTimeout : writeTimeout);
     }
     const drained = longest + flushTimeout + unavailableTimeout;
     await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);

@@ -151,15 +151,15 @@ export function createProcessService({ processes, deliveries }: ProcessServiceDe
   const collection = durableCollection(processes);
 
   async function liveAttempts(): Promise<number> {
-    const found = await collection
+    const documents = await collection
       .find({ $expr: isLive }, { projection: { attempts: 1 }, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
       .toArray();
-    return found.reduce((sum, { attempts }) => sum + attempts, 0);
+    return documents.reduce((sum, { attempts }) => sum + attempts, 0);
   }
 
   return {
     async processes() {
-      const found = await collection
+      const documents = await collection
         .aggregate<Parameters<typeof toInfo>[0]>(
           [
             { $sort: { liveUntil: -1 } },
@@ -171,15 +171,15 @@ export function createProcessService({ processes, deliveries }: ProcessServiceDe
           { hint: 'expiry', batchSize: limit + 1, maxTimeMS },
         )
         .toArray();
-      return found.map(toInfo);
+      return documents.map(toInfo);
     },
     async upstreams() {
       const projection = { upstreams: 1, countedSince: 1 };
-      const found = await collection
+      const documents = await collection
         .find({ $expr: isLive }, { projection, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
         .toArray();
       const byName = new Map<string, Counted[]>();
-      for (const { upstreams, countedSince: since } of found) {
+      for (const { upstreams, countedSince: since } of documents) {
         for (const counts of upstreams) {
           const counted = { ...counts, since };
           byName.set(counts.name, [...(byName.get(counts.name) ?? []), counted]);

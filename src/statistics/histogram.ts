@@ -28,11 +28,11 @@ export function percentile(durations: Durations, part: number): number | null {
   const buckets = Object.entries(durations)
     .map(([bucket, count]) => ({ bucket: Number(bucket), count }))
     .sort((a, b) => a.bucket - b.bucket);
-  const wanted = part * buckets.reduce((total, { count }) => total + count, 0);
-  let seen = 0;
+  const rank = part * buckets.reduce((total, { count }) => total + count, 0);
+  let cumulative = 0;
   for (const { bucket, count } of buckets) {
-    seen += count;
-    if (seen >= wanted) return durationOf(bucket);
+    cumulative += count;
+    if (cumulative >= rank) return durationOf(bucket);
   }
   return null;
 }

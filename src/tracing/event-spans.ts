@@ -31,8 +31,8 @@ export async function inPublishSpan<Published extends { readonly id: string }>(
   { type, userId }: { readonly type: string; readonly userId: string },
   publish: (traceparent: string | undefined) => Promise<Published>,
 ): Promise<Published> {
-  const made = activeTracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
-  const span = made && validSpan(made);
+  const newSpan = activeTracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
+  const span = newSpan && validSpan(newSpan);
   if (!span) return publish(undefined);
   span.setAttributes({
     'messaging.operation.name': 'publish',

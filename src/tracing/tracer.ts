@@ -49,6 +49,6 @@ export function traceparentOf(span: Span): string {
 export function spanContextOf(traceparent: string | undefined): SpanContext | undefined {
   const [, traceId = '', spanId = '', flags = ''] =
     /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent ?? '') ?? [];
-  const found = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
-  return isSpanContextValid(found) ? found : undefined;
+  const spanContext = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+  return isSpanContextValid(spanContext) ? spanContext : undefined;
 }
