@@ -10,8 +10,9 @@ import type { CrashPoint } from './workers/crash-points.ts';
 
 /** How long a fault may take to come about, on a busy machine. Milliseconds. */
 const happensWithin = 60_000;
-/** How long two sweeps have to meet, before it is tried with another event. Milliseconds. */
+/** How long two sweeps have to meet, before it is tried with another event, and how long that is tried in all. Milliseconds. */
 const meetWithin = 15_000;
+const meetWithinInAll = 180_000;
 
 /** Whether it was stopped by a signal, as Linux tells. */
 async function isStopped({ pid }: ChildProcess): Promise<boolean> {
@@ -80,7 +81,7 @@ async function meetInSweep(scene: Scene): Promise<void> {
   await disturbances.during(async () => {
     const started = performance.now();
     do {
-      if (performance.now() - started > happensWithin) throw new Error('no two sweeps have met');
+      if (performance.now() - started > meetWithinInAll) throw new Error('no two sweeps have met');
       await once(await workers.arm({ point: 'after publish', after: 1 }), 'exit');
     } while (!(await meet(scene)));
   });

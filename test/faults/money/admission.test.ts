@@ -46,10 +46,10 @@ describe('the check of answers in the fault suite', () => {
 
   it('reports an answer after more than five seconds, unless its process was stopped', () => {
     expect(faultsOf({ endedAt: 15_000 }, { disturbances: [away] })).to.deep.equal([]);
-    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away] })).to.have.length(1);
+    expect(faultsOf({ endedAt: 18_000 }, { disturbances: [away] })).to.have.length(1);
     const stop = { pid: 7, from: 10_500, to: 16_000 };
-    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away], stops: [stop] }), 'stopped').to.deep.equal([]);
-    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away], stops: [{ ...stop, pid: 8 }] })).to.have.length(1);
+    expect(faultsOf({ endedAt: 18_000 }, { disturbances: [away], stops: [stop] }), 'stopped').to.deep.equal([]);
+    expect(faultsOf({ endedAt: 18_000 }, { disturbances: [away], stops: [{ ...stop, pid: 8 }] })).to.have.length(1);
   });
 
   it('reports a 503 or a broken answer, unless something is broken or the process ends', () => {
