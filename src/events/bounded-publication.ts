@@ -45,10 +45,10 @@ function publishUnconfirmed({ _id: eventId, idempotencyKey }: NewEvent, cause: u
  *   fails before, when nothing can have been stored
  */
 export async function boundPublication<T>(
-  database: Pick<DatabaseAccess, 'require' | 'bound'> | undefined,
+  database: Pick<DatabaseAccess, 'whenAvailable' | 'bound'> | undefined,
   publish: (storing: Storing) => Promise<T>,
 ): Promise<T> {
-  database?.require();
+  await database?.whenAvailable();
   const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
   const storing: Storing = { until, event: undefined, isGivenUp: false };
   const published = publish(storing);

@@ -54,7 +54,7 @@ export interface EventServiceDeps {
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
   /** Limits how long a publication waits. @default as long as the driver waits */
-  readonly database?: Pick<DatabaseAccess, 'require' | 'bound'>;
+  readonly database?: Pick<DatabaseAccess, 'whenAvailable' | 'bound'>;
   readonly logger: Logger;
   /** How long the transactions of a dead process may block others. Milliseconds. @default 5_000 */
   readonly transactionLease?: number;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelGateway } from '../../src/index.ts';
 
 /** What is published. */
@@ -45,6 +46,8 @@ export class Publisher {
         this.#answeredAt = performance.now();
       } catch {
         this.refused.push(key);
+        // a caller pauses before it publishes again
+        await sleep(20);
       }
     }
   }

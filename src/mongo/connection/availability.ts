@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
@@ -14,12 +15,17 @@ export interface DatabaseAccess {
   /** @throws GatewayError `database_unavailable` if there has been no such server for a second */
   require(): void;
   /**
+   * The same for callers that can wait: it rejects a turn of the event loop later, so that the driver hears of a new server even while a
+   * caller tries again at once, without end.
+   */
+  whenAvailable(): Promise<void>;
+  /**
    * Resolves as `work` does. Rejects with a TimeoutError if the database is unavailable for a second, or after `maxWait` ms; the
    * work may have been done, or may still be.
    */
   bound<T>(work: Promise<T>, maxWait?: number): Promise<T>;
   /**
-   * Calls `require`, then does the work within `bound`, and rejects with `database_unavailable` if the database is the cause.
+   * Calls `whenAvailable`, then does the work within `bound`, and rejects with `database_unavailable` if the database is the cause.
    * @param waited how much of `maxWait` has passed already; if all of it has, the work does not start
    */
   run<T>(work: () => Promise<T>, maxWait?: number, waited?: number): Promise<T>;
@@ -104,14 +110,21 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
     if (monitor.isDown) throw databaseUnavailable();
   }
 
+  async function whenAvailable(): Promise<void> {
+    if (!monitor.isDown) return;
+    await turn();
+    require();
+  }
+
   return {
     get isUnavailable() {
       return monitor.isLost;
     },
     require,
+    whenAvailable,
     bound,
     async run(work, maxWait = longestDatabaseWait, waited = 0) {
-      require();
+      await whenAvailable();
       const remaining = maxWait - waited;
       if (remaining <= 0) throw databaseUnavailable();
       try {

@@ -22,8 +22,9 @@ const answering =
   };
 const answer = answering(ok);
 const close = (socket: Socket) => void socket.destroy();
-// a connection can be taken again some turns after its answer; after a pause, a process runs timers before it reads
+/** Resolves when a connection can be taken again, which is some turns after its answer. */
 async function settle(): Promise<void> {
+  // after a pause, a process runs timers before it reads
   await sleep(20);
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
 }

@@ -3,6 +3,7 @@ import { createDatabaseAccess, createDatabaseBudget } from '../../../src/mongo/c
 import { databaseUnavailable } from '../../../src/mongo/unavailable.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 describe('work that needs the database', () => {
   it('is not started when its time has passed while it waited', async () => {
@@ -18,6 +19,32 @@ describe('work that needs the database', () => {
       expect(begun).to.equal(0);
       await access.run(work, 100, 99);
       expect(begun).to.equal(1);
+    } finally {
+      access.close();
+      await drop();
+    }
+  });
+
+  it('is refused a turn of the event loop later while there is no primary, so that a caller who repeats it at once blocks nothing', async () => {
+    const { connection, drop } = await freshDatabase();
+    const access = createDatabaseAccess(connection, silentLogger);
+    const refused = () =>
+      access
+        .run(async () => {})
+        .then(
+          () => undefined,
+          (error) => error.code,
+        );
+    try {
+      const newDescription = { servers: new Map() };
+      connection.getClient().emit('topologyDescriptionChanged', { newDescription } as never);
+      await until(async () => (await refused()) === 'database_unavailable');
+      let hasTurned = false;
+      setImmediate(() => {
+        hasTurned = true;
+      });
+      for (let i = 0; i < 10 && !hasTurned; i += 1) await refused();
+      expect(hasTurned).to.equal(true);
     } finally {
       access.close();
       await drop();
