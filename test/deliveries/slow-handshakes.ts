@@ -25,6 +25,11 @@ export async function startSlowHandshakes(certificate: { cert: string; key: stri
     keepNoMore() {
       current.keeps = false;
     },
+    /** Closes what is kept back. */
+    forget() {
+      for (const socket of kept) socket.destroy();
+      kept.clear();
+    },
     release() {
       for (const socket of kept) https.emit('connection', socket);
     },

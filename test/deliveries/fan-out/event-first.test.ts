@@ -75,6 +75,26 @@ describe('An event whose first attempts are made before its deliveries are store
     return child;
   }
 
+  /**
+   * A worker that publishes an event and is stopped as soon as its attempt has begun. After a quarter of a second it stores the
+   * delivery: one that a busy machine stopped later than that is replaced.
+   * @param begun resolves when the attempt has begun @param forget undoes that
+   */
+  async function stoppedPublisher(begun: () => Promise<unknown>, forget: () => void, env = process.env) {
+    for (let left = 5; ; left -= 1) {
+      const child = await publisher(1, undefined, env);
+      await begun();
+      child.kill('SIGSTOP');
+      const stored = await deliveries().countDocuments();
+      if (stored === 0) return child;
+      if (left === 0) throw new Error('it was never stopped before it had stored anything');
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      await Promise.all([events().deleteMany({}), deliveries().deleteMany({})]);
+      forget();
+    }
+  }
+
   it('ends with the attempt that is its first write, by the same clock', async function () {
     // a process or database that stands still for a quarter of a second stores the delivery before its outcome
     this.retries(3);
@@ -117,17 +137,17 @@ describe('An event whose first attempts are made before its deliveries are store
     ['is delivered by the 2xx that it finds, even if others have failed meanwhile', [null, 500], 1],
     ['stays as it is when others have delivered it meanwhile', [null, 200], 1],
   ] as const) {
-    it(`of a process that was stopped during an attempt and woken after the lease ${what}`, async function () {
-      // the publisher must be stopped within a quarter of a second: after that it stores the delivery
-      this.retries(3);
+    it(`of a process that was stopped during an attempt and woken after the lease ${what}`, async () => {
       let answer = () => {};
       receiver.answers((res) => {
         answer = () => void res.end('taken');
       }, answers[1]);
-      const child = await publisher(1);
-      await receiver.count(1);
-      child.kill('SIGSTOP');
-      expect(await deliveries().countDocuments(), 'it was stopped before it had stored anything').to.equal(0);
+      const child = await stoppedPublisher(
+        () => receiver.count(1),
+        () => {
+          receiver.received.length = 0;
+        },
+      );
       await other.start();
       await receiver.count(2);
       const before = await eventually(
@@ -149,9 +169,7 @@ describe('An event whose first attempts are made before its deliveries are store
     });
   }
 
-  it('is not sent by a process that was stopped before its first byte, and woken after the lease', async function () {
-    // the publisher must be stopped within a quarter of a second: after that it stores the delivery
-    this.retries(3);
+  it('is not sent by a process that was stopped before its first byte, and woken after the lease', async () => {
     const authority = createAuthority();
     const folder = mkdtempSync(join(tmpdir(), 'event-first-'));
     writeFileSync(join(folder, 'ca.pem'), authority.cert);
@@ -161,14 +179,13 @@ describe('An event whose first attempts are made before its deliveries are store
       const [webhook] = (await other.webhooks.list('usr_1')).webhooks;
       await other.webhooks.remove('usr_1', webhook?.id ?? '');
       await other.webhooks.create('usr_1', { url: slow.url, events: ['credits.low'], secret: 'long-enough' });
-      const stopped = await publisher(1, undefined, env);
-      await eventually(
-        async () => slow.kept.size,
-        (kept) => kept === 1,
-      );
-      stopped.kill('SIGSTOP');
+      const hasBegun = () =>
+        eventually(
+          async () => slow.kept.size,
+          (kept) => kept === 1,
+        );
+      const stopped = await stoppedPublisher(hasBegun, slow.forget, env);
       slow.keepNoMore();
-      expect(await deliveries().countDocuments(), 'it was stopped before it had stored anything').to.equal(0);
       const beside = await publisher(0, undefined, env);
       const [before] = await ended(1);
       slow.release();
