@@ -51,7 +51,7 @@ export interface SearchDeps {
  */
 export type Search = (id: string) => Promise<SearchResult[]>;
 
-interface Found {
+interface OwnedDocument {
   readonly _id: string;
   readonly userId: string;
 }
@@ -72,7 +72,7 @@ function createLookUpRequest(usage: UsageModel): LookUp {
   const collection = durableCollection(usage);
   return async (requestId) => {
     const records = await collection
-      .aggregate<Found & { readonly startedAt: Date }>([
+      .aggregate<OwnedDocument & { readonly startedAt: Date }>([
         { $match: { _id: { $gte: `use_${timeOf(requestId)}` } } },
         { $sort: { _id: 1 } },
         { $limit: recordLimit },
@@ -92,7 +92,7 @@ function createLookUpRequest(usage: UsageModel): LookUp {
 export function createSearch({ models, listIds }: SearchDeps): Search {
   /** @param moment the field that has the time when it was made */
   function lookUpIn(type: SearchResultType, model: unknown, moment: string): LookUp {
-    const collection = durableCollection<Found & Readonly<Record<string, unknown>>>(model as never);
+    const collection = durableCollection<OwnedDocument & Readonly<Record<string, unknown>>>(model as never);
     return async (id) => {
       const document = await collection.findOne({ _id: id }, { projection: { userId: 1, [moment]: 1 } });
       return document

@@ -10,6 +10,9 @@ export interface AttemptRef extends WebhookRef {
   readonly attempt: number;
 }
 
+/** What tells one attempt from all others. */
+export type AttemptKey = Pick<AttemptRef, 'deliveryId' | 'attempt'>;
+
 /** Reads the bytes of an event; `null` if it is confirmed to be gone. */
 export type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
 

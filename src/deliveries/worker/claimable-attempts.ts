@@ -41,7 +41,7 @@ interface Group {
   readonly count: number;
 }
 
-type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
+type ClaimableAttempt = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
 
 const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
 const beginning: DuePosition = { claimableAt: new Date(0), webhookId: '' };
@@ -101,7 +101,7 @@ export function createClaimableAttempts(deliveries: DeliveryModel): ClaimableAtt
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
       if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
-      const attempts = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
+      const attempts = await collection.aggregate<ClaimableAttempt>([...first, ...unions], inOneBatch).toArray();
       return attempts.map(refOf);
     },
   };

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
 /** Shared between copies of this package in one process, so that one can read what another keeps. */
-const rawBody = Symbol.for('express-model-gateway.rawBody');
+const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
 
-type Keeping = IncomingMessage & { [rawBody]?: Buffer };
+type Keeping = IncomingMessage & { [rawBodyKey]?: Buffer };
 
 /**
  * Keeps the exact bytes of a body that the host parses before the gateway sees it:
@@ -11,10 +11,10 @@ type Keeping = IncomingMessage & { [rawBody]?: Buffer };
  * which loses 64-bit integers and duplicate keys.
  */
 export function keepRawBody(req: IncomingMessage, _res: unknown, buf: Buffer): void {
-  (req as Keeping)[rawBody] = buf;
+  (req as Keeping)[rawBodyKey] = buf;
 }
 
 /** The bytes that {@link keepRawBody} kept. */
 export function keptBody(req: IncomingMessage): Buffer | undefined {
-  return (req as Keeping)[rawBody];
+  return (req as Keeping)[rawBodyKey];
 }

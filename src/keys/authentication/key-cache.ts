@@ -11,7 +11,7 @@ export interface KeyRecord {
 }
 
 /** A record, and when its look-up began: the record was true then or later. */
-export interface Known {
+export interface CachedKey {
   readonly record: KeyRecord;
   /** Milliseconds of `performance.now()`. */
   readonly since: number;
@@ -28,16 +28,16 @@ export interface KeyCacheOptions {
 /** Recently used keys, so that a busy key costs one look-up per `ttl` and process. */
 export interface KeyCache {
   /** The cached record, unless it is too old. */
-  peek(id: string): Known | undefined;
+  peek(id: string): CachedKey | undefined;
   /** The cached record, however old. */
-  last(id: string): Known | undefined;
+  last(id: string): CachedKey | undefined;
   /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
-  find(id: string): Promise<Known | null>;
+  find(id: string): Promise<CachedKey | null>;
   /**
    * Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the
    * cache.
    */
-  keep(id: string, known: Known): void;
+  keep(id: string, cached: CachedKey): void;
   /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
   created(id: string): void;
   /** Drops what is cached of a key. */
@@ -58,10 +58,10 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
  * lru-cache counts from its end and drops them.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
-  const records = new Map<string, Known>();
+  const records = new Map<string, CachedKey>();
   /** The start of the look-up that found no key, by id. */
   const unknown = new Map<string, number>();
-  const reading = new Map<string, { readonly since: number; readonly known: Promise<Known | null> }>();
+  const reading = new Map<string, { readonly since: number; readonly lookUp: Promise<CachedKey | null> }>();
 
   const isFresh = (since: number) => performance.now() - since < ttl;
 
@@ -76,23 +76,23 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     return since !== undefined && isFresh(since);
   }
 
-  function startReading(id: string): Promise<Known | null> {
+  function startReading(id: string): Promise<CachedKey | null> {
     const since = performance.now();
     const lookUp = read(id)
       .then((record) => {
         if (record) return { record, since };
         // unless a newer look-up runs, or the key was created meanwhile
-        if (reading.get(id)?.known === lookUp) keepUnknown(id, since);
+        if (reading.get(id)?.lookUp === lookUp) keepUnknown(id, since);
         return null;
       })
       .finally(() => {
-        if (reading.get(id)?.known === lookUp) reading.delete(id);
+        if (reading.get(id)?.lookUp === lookUp) reading.delete(id);
       });
-    reading.set(id, { since, known: lookUp });
+    reading.set(id, { since, lookUp });
     return lookUp;
   }
 
-  function peek(id: string): Known | undefined {
+  function peek(id: string): CachedKey | undefined {
     const cached = records.get(id);
     return cached && isFresh(cached.since) ? cached : undefined;
   }
@@ -106,13 +106,13 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
       if (isUnknown(id)) return null;
       const running = reading.get(id);
       // do not join a look-up that hangs: it may have read an old state
-      return running && isFresh(running.since) ? running.known : startReading(id);
+      return running && isFresh(running.since) ? running.lookUp : startReading(id);
     },
-    keep(id, known) {
+    keep(id, cached) {
       const present = records.get(id);
-      if (present && present.since >= known.since) return;
+      if (present && present.since >= cached.since) return;
       records.delete(id);
-      records.set(id, known);
+      records.set(id, cached);
       dropOldest(records, capacity);
     },
     created(id) {

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../../http/principal.ts';
-import { createKeyCache, type KeyCacheOptions, type KeyRecord, type Known } from './key-cache.ts';
+import { type CachedKey, createKeyCache, type KeyCacheOptions, type KeyRecord } from './key-cache.ts';
 import { digestOf, keyIdIn } from './key-text.ts';
 
 export interface KeyVerifierDeps {
@@ -40,22 +40,22 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
   const cache = createKeyCache({ read: deps.read, ttl, capacity });
 
   /** The tokens that match the cached record of their key: a busy key is hashed once per record. */
-  const proven = new Map<string, Known>();
+  const proven = new Map<string, CachedKey>();
 
-  function isRight(token: string, known: Known): boolean {
-    if (proven.get(token) === known) return true;
-    if (!timingSafeEqual(known.record.digest, digestOf(token))) return false;
+  function isRight(token: string, cached: CachedKey): boolean {
+    if (proven.get(token) === cached) return true;
+    if (!timingSafeEqual(cached.record.digest, digestOf(token))) return false;
     if (proven.size >= capacity) proven.clear();
-    proven.set(token, known);
+    proven.set(token, cached);
     return true;
   }
 
-  function judge(id: string, token: string, known: Known | null): Principal | null {
-    if (!known || !isRight(token, known)) return null;
-    cache.keep(id, known);
-    if (!known.record.good) return null;
+  function judge(id: string, token: string, cached: CachedKey | null): Principal | null {
+    if (!cached || !isRight(token, cached)) return null;
+    cache.keep(id, cached);
+    if (!cached.record.good) return null;
     onUse(id);
-    return known.record.principal;
+    return cached.record.principal;
   }
 
   async function authenticate(token: string): Promise<Principal | null> {

@@ -21,7 +21,7 @@ export interface Recording {
 }
 
 /** What is read of a new object. */
-interface Found {
+interface CreatedObject {
   readonly id: unknown;
   readonly status?: unknown;
 }
@@ -42,12 +42,12 @@ function dataOf(event: string): string {
 }
 
 /** The object that an event is about, if it has an id. */
-function objectOf(event: string, kind: StoredKind): Found | undefined {
-  const data = parsed(dataOf(event)) as Partial<Found> & { readonly response?: Partial<Found> | null };
+function objectOf(event: string, kind: StoredKind): CreatedObject | undefined {
+  const data = parsed(dataOf(event)) as Partial<CreatedObject> & { readonly response?: Partial<CreatedObject> | null };
   return withId(kind === 'response' ? data.response : data);
 }
 
-function withId(object: Partial<Found> | undefined | null): Found | undefined {
+function withId(object: Partial<CreatedObject> | undefined | null): CreatedObject | undefined {
   return object?.id === undefined ? undefined : { id: object.id, status: object.status };
 }
 
@@ -155,7 +155,7 @@ class RecordedBody implements BodySink {
     else this.#open();
   }
 
-  #begin({ id, status }: Found): void {
+  #begin({ id, status }: CreatedObject): void {
     if (typeof id !== 'string' || !storedId.test(id)) {
       this.#fail(new OutboundError('invalid_response', 'the answer has an id that no provider gives'));
       return;

@@ -5,11 +5,8 @@ import { durableCollection, inOneBatch } from '../../../mongo/collection.ts';
 import { findConfirmed } from '../../../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../../../mongo/with-timeout.ts';
 import type { DeliveryDocument, DeliveryModel } from '../../model.ts';
-import type { AttemptRef } from '../attempt-ref.ts';
+import type { AttemptKey } from '../attempt-ref.ts';
 import type { Claim } from './claim.ts';
-
-/** An attempt that a caller wants to claim. */
-type Wanted = Pick<AttemptRef, 'deliveryId' | 'attempt'>;
 
 /** Attempts in one write. */
 const maxSize = 500;
@@ -17,10 +14,10 @@ const maxSize = 500;
 const concurrency = 2;
 
 /** One condition for any number of attempts: an id and its number belong together. */
-function filterFor(wanted: readonly Wanted[]) {
-  const numbers = [...new Set(wanted.map(({ attempt }) => attempt))];
+function filterFor(attempts: readonly AttemptKey[]) {
+  const numbers = [...new Set(attempts.map(({ attempt }) => attempt))];
   const idsOf = (number: number) =>
-    wanted.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
+    attempts.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
   return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
 }
 
@@ -30,7 +27,7 @@ type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
  * Frees the attempts at once, whether they were claimed or not, and takes back their start. Another process may have claimed
  * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
  */
-async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token: string): Promise<void> {
+async function giveBack(collection: Deliveries, attempts: readonly AttemptKey[], token: string): Promise<void> {
   const isClaimed = { $eq: ['$lease.token', token] };
   const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isClaimed }] };
   const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
@@ -38,7 +35,7 @@ async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token
   const claimableAt = { $cond: [isClaimed, '$$NOW', '$claimableAt'] };
   await collection
     .updateMany(
-      { state: 'pending', starts: { $gt: 0 }, ...filterFor(wanted) },
+      { state: 'pending', starts: { $gt: 0 }, ...filterFor(attempts) },
       [{ $set: { starts, lease, claimableAt } }],
       { writeConcern: { w: 1 } },
     )
@@ -49,10 +46,10 @@ async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token
 async function readClaimed(
   collection: Deliveries,
   token: string,
-  wanted: readonly Wanted[],
+  attempts: readonly AttemptKey[],
   atLeast: number,
 ): Promise<DeliveryDocument[]> {
-  const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
+  const filter = { _id: { $in: attempts.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
   const claimed = await collection.find(filter, inOneBatch).toArray();
   return claimed.length >= atLeast ? claimed : findConfirmed(collection, filter);
 }
@@ -68,15 +65,15 @@ export function createClaimAttempt({
   readonly owner: string;
   /** How long a claim lasts unless renewed. */
   readonly lease: number;
-}): (wanted: Wanted) => Promise<Claim | null> {
+}): (attempt: AttemptKey) => Promise<Claim | null> {
   const collection = durableCollection(deliveries);
 
   /** Resolves to the number of claimed attempts. */
-  async function claim(wanted: readonly Wanted[], token: string): Promise<number> {
+  async function claim(attempts: readonly AttemptKey[], token: string): Promise<number> {
     const { matchedCount } = await collection.updateMany(
       {
         state: 'pending',
-        ...filterFor(wanted),
+        ...filterFor(attempts),
         'lease.token': { $ne: token },
         $expr: { $lte: ['$claimableAt', '$$NOW'] },
       },
@@ -94,26 +91,30 @@ export function createClaimAttempt({
   }
 
   /** @throws if it is not known in time what was claimed, or the leases have ended meanwhile */
-  async function claimWithToken(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
+  async function claimWithToken(
+    token: string,
+    attempts: readonly AttemptKey[],
+    until: number,
+  ): Promise<DeliveryDocument[]> {
     // the driver does not retry an update of many documents; what has this token already is not claimed twice
-    const count = await claim(wanted, token).catch(() => claim(wanted, token));
-    const claimed = await readClaimed(collection, token, wanted, count);
+    const count = await claim(attempts, token).catch(() => claim(attempts, token));
+    const claimed = await readClaimed(collection, token, attempts, count);
     if (performance.now() < until) return claimed;
     throw new TimeoutError('the database confirmed claims only after their leases had ended');
   }
 
-  const claiming = createBatcher<Wanted, Claim | null>({
+  const claiming = createBatcher<AttemptKey, Claim | null>({
     maxSize,
     concurrency,
-    async write(wanted) {
+    async write(attempts) {
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
-      const claimed = await claimWithToken(token, wanted, heldUntil).catch(async (error: unknown) => {
-        await giveBack(collection, wanted, token);
+      const claimed = await claimWithToken(token, attempts, heldUntil).catch(async (error: unknown) => {
+        await giveBack(collection, attempts, token);
         throw error;
       });
       const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
-      return wanted.map(({ deliveryId }) => {
+      return attempts.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
         // two callers want it, but only one gets it
         byId.delete(deliveryId);
