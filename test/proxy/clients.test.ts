@@ -200,11 +200,12 @@ describe('official clients', () => {
 
   it('time out, and the call to the upstream is aborted', async () => {
     upstream.script = hang;
+    const calls = upstream.requests.length;
     const error = await client.chat.completions
       .create({ model: 'm', messages: [user('Hi')] }, { timeout: 1_000 })
       .catch((thrown) => thrown);
     expect(error).to.be.instanceOf(OpenAI.APIConnectionTimeoutError);
-    expect(await upstream.last.closed).to.equal(false);
+    expect(await (await upstream.received(calls + 1)).closed).to.equal(false);
   });
 
   it('retry a rate limit and a dropped connection of the upstream', async () => {
