@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { listenOn } from '../../support/listen.ts';
+import { measureAgain } from '../../support/measure-again.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { hang, inTurn, json, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
@@ -62,12 +63,9 @@ const refused: Phase[] = [
 /** Milliseconds within which a call is over for everybody. */
 const atOnce = 50;
 
-/** Measures again where it took too long, twice at most: a busy machine delays some series, a gateway that waits delays each. */
-async function measured<Times extends Readonly<Record<string, number>>>(series: () => Promise<Times>): Promise<Times> {
-  let times = await series();
-  for (let i = 0; i < 2 && Object.values(times).some((time) => time >= atOnce); i += 1) times = await series();
-  return times;
-}
+/** The times of a series of calls, of several where a busy machine delayed the first. */
+const measured = <Times extends Readonly<Record<string, number>>>(series: () => Promise<Times>): Promise<Times> =>
+  measureAgain(series, (times) => !Object.values(times).some((time) => time >= atOnce));
 
 const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;

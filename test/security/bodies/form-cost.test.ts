@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
+import { measureAgain } from '../../support/measure-again.ts';
 import { readAsGateway } from './form-judges/gateway-reading.ts';
 
 const size = 32 * 1024 * 1024;
@@ -102,16 +103,18 @@ const outcomes: Readonly<Record<keyof typeof cases, string>> = {
 describe('a form of 32 MiB', () => {
   for (const [title, form] of Object.entries(cases)) {
     it(`costs little CPU time and memory, and does not block the event loop: ${title}`, async () => {
-      let { cpu, turn, memory, outcome } = await costOf(() => readAsGateway(form));
-      // what else the machine does adds to a measurement, and nothing takes from it
-      const most = form.body.length + 8 * 1024 * 1024;
-      for (let again = 0; again < 2 && (cpu >= 500 || turn >= 100 || memory >= most); again += 1) {
-        ({ cpu, turn, memory, outcome } = await costOf(() => readAsGateway(form)));
-      }
-      expect(outcome).to.equal(outcomes[title as keyof typeof cases]);
-      expect(cpu, 'CPU').to.be.lessThan(500);
-      expect(turn, 'CPU in one turn').to.be.lessThan(100);
-      expect(memory, 'memory beside the body').to.be.lessThan(most);
+      const most = { cpu: 500, turn: 100, memory: form.body.length + 8 * 1024 * 1024 };
+      const { cpu, turn, memory } = await measureAgain(
+        async () => {
+          const { outcome, ...cost } = await costOf(() => readAsGateway(form));
+          expect(outcome).to.equal(outcomes[title as keyof typeof cases]);
+          return cost;
+        },
+        (cost) => cost.cpu < most.cpu && cost.turn < most.turn && cost.memory < most.memory,
+      );
+      expect(cpu, 'CPU').to.be.lessThan(most.cpu);
+      expect(turn, 'CPU in one turn').to.be.lessThan(most.turn);
+      expect(memory, 'memory beside the body').to.be.lessThan(most.memory);
     });
   }
 });
