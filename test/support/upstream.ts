@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listenOn } from './listen.ts';
 import { until } from './until.ts';
+import { untilRead } from './until-read.ts';
 
 /** One request as it reached the upstream. */
 export interface RecordedRequest {
@@ -57,9 +58,8 @@ export function reset(first?: string | Buffer, headers: Record<string, string> =
     if (first !== undefined) {
       res.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
       await new Promise((resolve) => res.write(first, resolve));
-      // a reset makes the other side forget what it has not read yet; after a pause, a process runs timers before it reads
-      await sleep(50);
-      for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+      // a reset makes the other side forget what it has not read yet
+      await untilRead();
     }
     res.socket?.resetAndDestroy();
   };

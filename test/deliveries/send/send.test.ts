@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
@@ -10,6 +9,7 @@ import { createAuthority } from '../../support/servers/certificates.ts';
 import { startNameServer } from '../../support/servers/name-server.ts';
 import { type Play, request, startRawReceiver } from '../../support/servers/raw-receiver.ts';
 import { until } from '../../support/until.ts';
+import { untilRead } from '../../support/until-read.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
 import { startReceiverThread } from './receiver-thread.ts';
 
@@ -22,12 +22,8 @@ const answering =
   };
 const answer = answering(ok);
 const close = (socket: Socket) => void socket.destroy();
-/** Resolves when a connection can be taken again, which is some turns after its answer. */
-async function settle(): Promise<void> {
-  // after a pause, a process runs timers before it reads
-  await sleep(20);
-  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
-}
+/** Resolves when a connection can be taken again, which is some turns after its answer was read. */
+const settle = untilRead;
 const body = Buffer.from('{"id":"evt_1","data":"ä€𝄞"}');
 
 describe('Sending a delivery', () => {
@@ -185,7 +181,9 @@ describe('Sending a delivery', () => {
       it(`does not send again after ${what}`, async () => {
         const breaking: Play = async (socket) => {
           await begin(socket);
-          setTimeout(() => socket.resetAndDestroy(), 20);
+          // a reset makes the sender forget what it has not read yet
+          await untilRead();
+          socket.resetAndDestroy();
         };
         const url = await receive([[answer, breaking], [answer]]);
         expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
@@ -267,16 +265,19 @@ describe('Sending a delivery', () => {
 
   it('waits at most once more as long for a receiver that stays silent after the process was stopped', async () => {
     await receive([]);
-    await shorten();
+    const deadline = 600;
+    const held = 5_000;
+    await shorten(deadline);
     const thread = await startReceiverThread(60_000);
     try {
       const stopBeforeWriting = () => {
-        thread.holdLoop(3_000);
+        thread.holdLoop(held);
         return true;
       };
       const { code, durationMs } = await path.post(thread.url, body, stopBeforeWriting);
       expect(code).to.equal('timeout');
-      expect(durationMs).to.be.within(3_600 - 10, 3_600 + 5_000);
+      // one that got back all the time for which the process was stopped would end after twice that time
+      expect(durationMs).to.be.within(held + deadline - 10, 2 * held - deadline - 100);
     } finally {
       await thread.stop();
     }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { listenOn } from '../listen.ts';
+import { untilRead } from '../until-read.ts';
 import type { Certificate } from './certificates.ts';
 
 /** What is done with one connection, byte by byte. */
@@ -48,9 +49,8 @@ export const resettingAfter =
   async (socket) => {
     await request(socket);
     if (first !== '') await new Promise((resolve) => socket.write(first, resolve));
-    // a reset makes the other side forget what it has not read yet; after a pause, a process runs timers before it reads
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    // a reset makes the other side forget what it has not read yet
+    await untilRead();
     socket.resetAndDestroy();
   };
 
