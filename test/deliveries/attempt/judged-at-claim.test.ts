@@ -18,6 +18,8 @@ describe('A webhook that changes while attempts are pending', () => {
   let webhookId: string;
   /** Ends the wait of the second attempt, before it reads its webhook. */
   let judge: () => void;
+  /** When the second attempt asked for its webhook. */
+  let judgedAt: number;
   const current = () => webhooks.webhooks.get(webhookId) ?? expect.fail('no webhook');
 
   beforeEach(async () => {
@@ -30,7 +32,10 @@ describe('A webhook that changes while attempts are pending', () => {
       judge = resolve;
     });
     webhooks.forDelivery = async (id) => {
-      if (receiver.received.length > 0) await mayJudge;
+      if (receiver.received.length > 0) {
+        judgedAt = Date.now();
+        await mayJudge;
+      }
       return forDelivery(id);
     };
     gateway = await startDeliveryServices(database.connection, webhooks, { retryDelays: [700] });
@@ -44,10 +49,12 @@ describe('A webhook that changes while attempts are pending', () => {
 
   async function afterFirstAttempt(change: () => void | Promise<void>) {
     const { id } = await gateway.publish(payment);
-    await gateway.delivery(id, ({ attempt }) => attempt === 2);
+    const { dueAt } = await gateway.delivery(id, ({ attempt }) => attempt === 2);
     await change();
     judge();
-    return gateway.delivery(id, ended);
+    const delivery = await gateway.delivery(id, ended);
+    expect(judgedAt, 'when it was due, not before').to.be.at.least(Number(dueAt));
+    return delivery;
   }
 
   const changes: [string, string, () => void][] = [
