@@ -142,7 +142,7 @@ describe('the network of the fault suite', () => {
     const started = performance.now();
     client.socket.write(ping);
     await client.hasAnswer();
-    expect(performance.now() - started).to.be.within(75, 20_000);
+    expect(performance.now() - started).to.be.at.least(75);
   });
 
   it('distinguishes members from clients, and spares the app that nothing is to happen to', async () => {
