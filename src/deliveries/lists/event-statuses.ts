@@ -27,7 +27,7 @@ function toStatus(deliveries: EventStatus['deliveries']): EventStatus {
 
 /** The fields that tell whether each target of an event has its delivery. */
 const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
-type UnfinishedEvent = FannedOut & Pick<EventDocument, 'type'>;
+type PendingFanOut = FannedOut & Pick<EventDocument, 'type'>;
 
 const none: EventStatus['deliveries'] = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
 
@@ -77,7 +77,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
     const fields = { projection: fannedOutFields, hint: 'userPending' } as const;
     const { found, time } = await readPageBelow(
       (_id, options) =>
-        events.find<UnfinishedEvent>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
+        events.find<PendingFanOut>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
       { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
       maxSeen,
     );
