@@ -15,8 +15,8 @@ export interface DatabaseAccess {
   /** @throws GatewayError `database_unavailable` if there has been no such server for a second */
   require(): void;
   /**
-   * The same for callers that can wait: it rejects a turn of the event loop later, so that the driver hears of a new server even while a
-   * caller tries again at once, without end.
+   * Like `require`, but looks again a turn of the event loop later before it rejects. So the driver can find a new server even while a
+   * caller repeats its call in a loop without a pause.
    */
   whenAvailable(): Promise<void>;
   /**
