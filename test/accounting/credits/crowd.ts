@@ -6,8 +6,6 @@ export interface AnsweredCall {
   readonly requestId: string;
   /** Of the process that answered. */
   readonly url: string;
-  /** Milliseconds of `performance.now()`. */
-  readonly endedAt: number;
   /** What the answer says it used; not of streams. */
   readonly usage: { readonly inputTokens: number; readonly outputTokens: number } | undefined;
 }
@@ -62,7 +60,7 @@ export async function callTogether(options: CrowdOptions): Promise<CrowdOutcome>
     const request = client.chat.completions.create({ model: options.modelOf(number), messages, stream });
     const { data, request_id } = await request.withResponse();
     const usage = Symbol.asyncIterator in data ? await readToEnd(data) : usageOf(data);
-    answered.push({ requestId: String(request_id), url, endedAt: performance.now(), usage });
+    answered.push({ requestId: String(request_id), url, usage });
   }
 
   async function be(client: number): Promise<void> {
