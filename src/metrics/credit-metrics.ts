@@ -1,5 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
 import type { CreditObserver } from '../accounting/credits/credit-observer.ts';
+import { inBatches } from './in-batches.ts';
 
 /** Counts what credits admit and refuse. */
 export function creditMetrics(registers: Registry[]): CreditObserver {
@@ -9,8 +10,6 @@ export function creditMetrics(registers: Registry[]): CreditObserver {
     labelNames: ['outcome'],
     registers,
   });
-  return {
-    admitted: () => admissions.inc({ outcome: 'admitted' }),
-    refused: (code) => admissions.inc({ outcome: code }),
-  };
+  const count = inBatches((outcome: string) => admissions.inc({ outcome }), admissions);
+  return { admitted: () => count('admitted'), refused: count };
 }

@@ -3,6 +3,7 @@ import type { OnEnded } from '../deliveries/attempt/attempt-listener.ts';
 import type { FanOutObserver } from '../deliveries/fan-out/fan-out-observer.ts';
 import type { OnRun } from '../mongo/periodic.ts';
 import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
+import { inBatches } from './in-batches.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts and measures deliveries and their attempts. */
@@ -97,15 +98,17 @@ export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
     buckets: latenessBuckets,
     registers,
   });
+  function recordAttempt({ status, code, durationMs, late }: RecordedAttempt): void {
+    const outcome = code === undefined ? 'succeeded' : 'failed';
+    attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });
+    durations.observe({ outcome }, durationMs / 1_000);
+    if (late !== undefined) lateness.observe(Math.max(0, late) / 1_000);
+  }
+
   return {
     ...fanOutMetrics(registers),
     ended: endingMetrics(registers),
     swept: sweepMetrics(registers),
-    attempted({ status, code, durationMs, late }) {
-      const outcome = code === undefined ? 'succeeded' : 'failed';
-      attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });
-      durations.observe({ outcome }, durationMs / 1_000);
-      if (late !== undefined) lateness.observe(Math.max(0, late) / 1_000);
-    },
+    attempted: inBatches(recordAttempt, attempts, durations, lateness),
   };
 }

@@ -1,6 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { UsageRecord } from '../options/options.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
+import { inBatches } from './in-batches.ts';
 import { statusClass } from './status-class.ts';
 
 /** From a small model's first token to an image. Seconds. */
@@ -44,11 +45,18 @@ function createMeters(registers: Registry[]) {
   };
 }
 
+interface UpstreamAnswer {
+  readonly upstream: string;
+  readonly status: number;
+  /** Until the head of the answer. Milliseconds. */
+  readonly took: number;
+}
+
 /** Counts and measures model calls. */
 export function modelMetrics(registers: Registry[]): ModelObserver {
   const { responses, failures, firstByte, durations, tokens } = createMeters(registers);
 
-  function count(record: UsageRecord): void {
+  function recordUsage(record: UsageRecord): void {
     const { upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens, reasoningTokens } = record;
     durations.observe({ upstream, ending }, durationMs / 1_000);
     if (inputTokens > 0) tokens.inc({ upstream, kind: 'input' }, inputTokens);
@@ -57,13 +65,16 @@ export function modelMetrics(registers: Registry[]): ModelObserver {
     if (reasoningTokens > 0) tokens.inc({ upstream, kind: 'reasoning' }, reasoningTokens);
   }
 
+  function recordAnswer({ upstream, status, took }: UpstreamAnswer): void {
+    const labels = { upstream, status: statusClass(status) };
+    responses.inc(labels);
+    firstByte.observe(labels, took / 1_000);
+  }
+
+  const answered = inBatches(recordAnswer, responses, firstByte);
   return {
-    upstreamAnswered(upstream, status, took) {
-      const labels = { upstream, status: statusClass(status) };
-      responses.inc(labels);
-      firstByte.observe(labels, took / 1_000);
-    },
+    upstreamAnswered: (upstream, status, took) => answered({ upstream, status, took }),
     upstreamFailed: (upstream, code) => failures.inc({ upstream, code }),
-    usageCounted: count,
+    usageCounted: inBatches(recordUsage, durations, tokens),
   };
 }

@@ -1,5 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
-import type { RequestObserver } from '../http/request/request-observer.ts';
+import type { EndedRequest, RequestObserver } from '../http/request/request-observer.ts';
+import { inBatches } from './in-batches.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts the requests under `/v1`. */
@@ -16,10 +17,14 @@ export function requestMetrics(registers: Registry[]): RequestObserver {
     labelNames: ['code'],
     registers,
   });
-  return {
-    ended({ operation, status, code }) {
+  const count = inBatches(
+    ({ operation, status, code }: Pick<EndedRequest, 'operation' | 'status' | 'code'>) => {
       if (status !== undefined) requests.inc({ operation, status: statusClass(status) });
       if (code !== undefined) errors.inc({ code });
     },
-  };
+    requests,
+    errors,
+  );
+  // the rest of a request need not be kept
+  return { ended: ({ operation, status, code }) => count({ operation, status, code }) };
 }

@@ -9,16 +9,20 @@ import { BenchUpstream } from './upstream.ts';
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
  * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=metrics` for what the metrics are of it, alone.
+ * with `-- --only=metrics` for what the metrics cost, alone.
  */
 
 const quick = process.argv.includes('--quick');
 const onlyMetrics = process.argv.includes('--only=metrics');
 const rounds = quick ? 3 : 5;
+/** Turns of each server in a round. */
+const metricsPairs = quick ? 5 : 25;
 const seconds = quick ? 2 : 5;
 const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
-type Name = (typeof names)[number];
-const startedNames = onlyMetrics ? (['gateway'] as const) : names;
+/** The gateway without the work of prom-client, beside the gateway. */
+const measured = ['gateway', 'unmeasured'] as const;
+type Name = (typeof names)[number] | (typeof measured)[number];
+const startedNames: readonly Name[] = onlyMetrics ? measured : [...names, 'unmeasured'];
 
 interface Server extends Target {
   readonly child: ChildProcess;
@@ -84,7 +88,7 @@ const longQuestion = {
 };
 
 async function measureRequests(servers: Record<Name, Server>, direct: Target): Promise<void> {
-  const rates = {} as Record<Name, number>;
+  const rates = {} as Record<(typeof names)[number], number>;
   for (const name of names) {
     const server = servers[name];
     const request = chatRequest(server, question);
@@ -120,14 +124,19 @@ async function measureAccounting(servers: Record<Name, Server>): Promise<void> {
   }
 }
 
-/** What the metrics cost of a call: told again and again in the process of the gateway, beside what its calls cost in this turn. */
-async function measureMetrics(server: Server): Promise<void> {
-  const request = chatRequest(server, question);
-  const { result, cpu } = await costOf(server, () => saturate(server, request, 64, 1_500));
-  server.child.send('metrics');
-  const [metrics] = (await once(server.child, 'message')) as [{ cpu: number }];
-  note('relay_metrics_cpu_per_call', 'µs', metrics.cpu);
-  note('relay_metrics_share_of_call', '%', (100 * metrics.cpu) / (cpu / result.count));
+/** What the metrics add to a call, in many short turns: less than the pace of a machine changes by from one turn to the next. */
+async function measureMetrics(servers: Record<Name, Server>): Promise<void> {
+  const ratios: number[] = [];
+  for (let pair = 0; pair < metricsPairs; pair += 1) {
+    const costs = new Map<Name, number>();
+    for (const name of pair % 2 === 0 ? measured : measured.toReversed()) {
+      const request = chatRequest(servers[name], question);
+      const { result, cpu } = await costOf(servers[name], () => saturate(servers[name], request, 16, 400));
+      costs.set(name, cpu / result.count);
+    }
+    ratios.push((costs.get('gateway') ?? 0) / (costs.get('unmeasured') ?? 0));
+  }
+  note('relay_cpu_with_metrics_to_without', 'ratio', median(ratios));
 }
 
 async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
@@ -169,7 +178,7 @@ async function main(): Promise<void> {
 
   for (const name of startedNames) await saturate(servers[name], chatRequest(servers[name], question), 64, 2_000);
   for (let round = 0; round < rounds; round += 1) {
-    await measureMetrics(servers.gateway);
+    await measureMetrics(servers);
     if (onlyMetrics) continue;
     await measureRequests(servers, direct);
     await measureAccounting(servers);
@@ -182,7 +191,7 @@ async function main(): Promise<void> {
     note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
   }
 
-  await stop(servers.gateway);
+  await stop(servers.gateway, servers.unmeasured);
   upstream.close();
   await mongo?.stop();
   const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
