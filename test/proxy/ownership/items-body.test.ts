@@ -1,14 +1,13 @@
 import { expect } from 'chai';
 import type { OutboundError } from '../../../src/outbound/outbound-error.ts';
-import { ResponseBody } from '../../../src/outbound/response-body.ts';
 import { AnsweredIds } from '../../../src/proxy/ownership/item-ids.ts';
 import { itemsBody } from '../../../src/proxy/ownership/items-body.ts';
-import { throwingSink } from '../../support/throwing-sink.ts';
+import { flow, sentBody } from '../../support/body-sinks.ts';
 
 const answer = Buffer.from('{"output":[{"id":"msg_1"}]}');
 
 function open(store: (ids: readonly string[]) => Promise<void>) {
-  const source = new ResponseBody({ pause() {}, resume() {}, abort() {} });
+  const source = sentBody();
   return { source, body: itemsBody(source, new AnsweredIds('output'), store) };
 }
 
@@ -23,10 +22,7 @@ describe('a body that shows items', () => {
       });
     });
     const chunks: Buffer[] = [];
-    const outcome = new Promise<'end' | OutboundError>((resolve) => {
-      const onChunk = (chunk: Buffer) => chunks.push(chunk) > 0;
-      body.flowTo({ onChunk, onEnd: () => resolve('end'), onError: resolve });
-    });
+    const outcome = flow(body, (chunk) => chunks.push(chunk));
     source.push(answer);
     source.settle('end');
     await new Promise(setImmediate);
@@ -39,7 +35,9 @@ describe('a body that shows items', () => {
   it('ends with the cause when what it is sent to throws', async () => {
     const cause = new Error('cannot write');
     const { source, body } = open(async () => {});
-    const outcome = throwingSink(body, cause);
+    const outcome = flow(body, () => {
+      throw cause;
+    });
     source.push(answer);
     source.settle('end');
     expect(((await outcome) as OutboundError).cause).to.equal(cause);

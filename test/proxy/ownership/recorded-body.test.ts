@@ -1,26 +1,15 @@
 import { expect } from 'chai';
 import { OutboundError } from '../../../src/outbound/outbound-error.ts';
-import { ResponseBody } from '../../../src/outbound/response-body.ts';
 import { recordedBody } from '../../../src/proxy/ownership/recorded-body.ts';
 import type { StoredKind } from '../../../src/proxy/ownership/stored-objects.ts';
-import { throwingSink } from '../../support/throwing-sink.ts';
+import { flow, sentBody } from '../../support/body-sinks.ts';
 
 /** A body that the test sends, through the gate, and what has come out of it. */
 function open(kind: StoredKind, record: (id: string) => Promise<void>) {
-  const source = new ResponseBody({ pause() {}, resume() {}, abort() {} });
-  const body = recordedBody(source, { kind, record });
+  const source = sentBody();
   let text = '';
-  let settle: (outcome: 'end' | OutboundError) => void = () => {};
-  const outcome = new Promise<'end' | OutboundError>((resolve) => {
-    settle = resolve;
-  });
-  body.flowTo({
-    onChunk(chunk) {
-      text += chunk.toString();
-      return true;
-    },
-    onEnd: () => settle('end'),
-    onError: settle,
+  const outcome = flow(recordedBody(source, { kind, record }), (chunk) => {
+    text += chunk.toString();
   });
   return { source, outcome, text: () => text };
 }
@@ -72,9 +61,10 @@ describe('a body whose owner is recorded', () => {
 
   it('ends with the cause when what it is sent to throws', async () => {
     const cause = new Error('cannot write');
-    const source = new ResponseBody({ pause() {}, resume() {}, abort() {} });
-    const body = recordedBody(source, { kind: 'conversation', record: async () => {} });
-    const outcome = throwingSink(body, cause);
+    const source = sentBody();
+    const outcome = flow(recordedBody(source, { kind: 'conversation', record: async () => {} }), () => {
+      throw cause;
+    });
     source.push(Buffer.from('{"id":"conv_1"}'));
     source.settle('end');
     expect(((await outcome) as OutboundError).cause).to.equal(cause);
