@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { BackIcon } from '../elements/icons.tsx';
 
 interface Props {
@@ -17,7 +17,8 @@ export function Heading({ title, children, up, actions }: Props) {
   useEffect(() => {
     document.title = `${title} · Webhooks`;
   }, [title]);
-  useEffect(() => {
+  // before the page is painted: a key that is pressed after that belongs to the new view
+  useLayoutEffect(() => {
     heading.current?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }, []);
