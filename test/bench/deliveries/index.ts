@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { join } from 'node:path';
 import { report } from '../report.ts';
+import { compareWith } from './compare.ts';
 import { largeRows } from './large-rows.ts';
 import { createRun } from './run.ts';
 import { senderRows } from './sender-rows.ts';
@@ -8,19 +11,25 @@ import { workerRows } from './worker-rows.ts';
 
 /** What deliveries cost, beside stock Agenda. Needs the built package: `npm run bench:deliveries`. */
 
+const option = (name: string) =>
+  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
+
 const quick = process.argv.includes('--quick');
 const rounds = quick ? 1 : 3;
 /** Groups of rows, all by default: `-- --only=rates,idle`. */
-const only = process.argv
-  .find((argument) => argument.startsWith('--only='))
-  ?.slice('--only='.length)
-  .split(',');
+const only = option('only')?.split(',');
+/** The folder of a checkout, installed and built, that this one is compared with; nothing else is measured then. */
+const against = option('against');
+if (against !== undefined && !existsSync(join(against, 'dist/index.js'))) {
+  throw new TypeError(`--against takes the folder of a checkout that is installed and built, not ${against}`);
+}
 
 const setup = await openSetup();
 const run = createRun(setup, quick);
 const groups = Object.entries({ ...senderRows(run), ...workerRows(run), ...largeRows(run) });
 
-for (let i = 0; i < rounds; i += 1) {
+if (against !== undefined) await compareWith(run, against);
+for (let i = 0; i < rounds && against === undefined; i += 1) {
   for (const [name, measure] of groups) {
     if (only && !only.includes(name)) continue;
     const started = performance.now();

@@ -1,8 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { newSecretKey } from '../../support/gateway.ts';
@@ -91,6 +92,11 @@ export interface Setup {
   readonly load: Process;
   /** A gateway in a process of its own. */
   sender(options?: object): Promise<Process>;
+  /**
+   * The gateway of a checkout, which has been installed and built, with a database of its own.
+   * @param checkout its folder @default this one
+   */
+  senderOf(checkout?: string): Promise<Process>;
   /** Stock Agenda in a process of its own. */
   stock(): Promise<Process>;
   /** So many URLs below a name. */
@@ -145,6 +151,11 @@ export async function openSetup(members = 1): Promise<Setup> {
     receiver,
     load,
     sender: (options = {}) => open('sender.mjs', { options }),
+    senderOf(checkout) {
+      const script = 'test/bench/deliveries/sender.mjs';
+      const url = checkout === undefined ? 'sender.mjs' : pathToFileURL(resolve(checkout, script)).href;
+      return open(url, { uri: uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`) });
+    },
     stock: () => open('agenda.mjs', {}),
     urls: (name, count) => Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${name}/${i}`),
     async arrivals(count) {
