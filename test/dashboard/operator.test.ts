@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import type { NewApiKey } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
@@ -149,9 +149,10 @@ describe("the operator's page of the dashboard", function () {
     ]);
     await page.getByRole('link', { name: 'usr_2' }).focus();
     await page.keyboard.press('Enter');
-    // the link has the focus before, and says the same
-    const focused = () => page.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent");
-    await until(async () => (await focused()) === 'H1 usr_2');
+    // the link that had the focus has the same text
+    const focused = () =>
+      page.evaluate<string>("document.activeElement.tagName + ' ' + document.activeElement.textContent");
+    await eventually(focused, (element) => element === 'H1 usr_2');
     expect(problems).to.deep.equal([]);
   });
 

@@ -9,12 +9,12 @@ const units = {
   operations: 'a delivery',
   requests: 'a delivery',
 } as const;
-type What = keyof typeof units;
-const all = Object.keys(units) as What[];
+type Figure = keyof typeof units;
+const figures = Object.keys(units) as Figure[];
 
-interface Sender {
+interface Candidate {
   readonly name: string;
-  readonly process: Process;
+  readonly sender: Process;
   readonly target: Target;
   readonly userId: string;
 }
@@ -23,44 +23,48 @@ interface Sender {
 const warmUps = 3;
 
 /**
- * What deliveries to one webhook cost this checkout and another one. Two processes of each take turns, the last one first in every
- * second round, so that what the machine does meanwhile meets all of them. Two processes of one checkout differ by up to a tenth: the
- * figures `here / here` show by how much.
+ * What deliveries to one webhook cost this checkout and another one. Two processes of each take turns, so that other load on the
+ * machine affects all four alike. Two processes of one checkout differ by up to a tenth: the figures `here / here` show by how much.
+ * What the other three cost MongoDB while they wait is counted for whoever has the turn; it is little, and the same for all.
  * @param folder of the other checkout, which has been installed and built
  */
 export async function compareWith({ setup, notes, quick, newUser }: Run, folder: string): Promise<void> {
-  const rounds = quick ? 3 : 12;
+  const rounds = quick ? 4 : 12;
   const events = quick ? 1_000 : 2_000;
 
-  async function start(name: string, checkout?: string): Promise<Sender> {
-    const process = await setup.senderOf(checkout);
-    const target = await process.call<Target>('open');
-    await process.call('start');
+  async function start(name: string, checkout?: string): Promise<Candidate> {
+    const sender = await setup.senderFrom(checkout);
+    const target = await sender.call<Target>('open');
+    await sender.call('start');
     const userId = newUser();
-    await rows.subscribe(setup, process, userId, 1);
-    return { name, process, target, userId };
+    await rows.subscribe(setup, sender, userId, 1);
+    return { name, sender, target, userId };
   }
-  const measure = ({ process, target, userId }: Sender) =>
-    rows.rate(setup, () => setup.usage(process), target, userId, events, 1);
-  const nameOf = ({ name }: Sender, what: What) => `${name}: ${what}`;
+  const measure = ({ sender, target, userId }: Candidate) =>
+    rows.rate(setup, () => setup.usage(sender), target, userId, events, 1);
+  const nameOf = ({ name }: Candidate, figure: Figure) => `${name}, ${figure}`;
 
   const here = await start('here');
   const there = await start('there', folder);
-  const thereToo = await start('there, another process', folder);
-  const hereToo = await start('here, another process');
-  const senders = [here, there, thereToo, hereToo];
-  for (let i = 0; i < warmUps; i += 1) for (const sender of senders) await measure(sender);
+  const thereToo = await start('there in another process', folder);
+  const hereToo = await start('here in another process');
+  // nobody has two turns in succession, and each is before and after each
+  const orders = [
+    [here, there, thereToo, hereToo],
+    [there, here, hereToo, thereToo],
+  ] as const;
+  for (let i = 0; i < warmUps; i += 1) for (const candidate of orders[0]) await measure(candidate);
 
   for (let round = 0; round < rounds; round += 1) {
-    for (const sender of round % 2 === 0 ? senders : senders.toReversed()) {
-      const costs = await measure(sender);
-      for (const what of all) notes.add(nameOf(sender, what), units[what], costs[what]);
+    for (const candidate of orders[round % 2 === 0 ? 0 : 1]) {
+      const costs = await measure(candidate);
+      for (const figure of figures) notes.add(nameOf(candidate, figure), units[figure], costs[figure]);
     }
-    for (const what of all) {
-      notes.addRatio(`${what}, here / there`, nameOf(here, what), nameOf(there, what));
-      notes.addRatio(`${what}, here / there`, nameOf(hereToo, what), nameOf(thereToo, what));
-      notes.addRatio(`${what}, here / here`, nameOf(hereToo, what), nameOf(here, what));
+    for (const figure of figures) {
+      notes.addRatio(`${figure}, here / there`, nameOf(here, figure), nameOf(there, figure));
+      notes.addRatio(`${figure}, here / there`, nameOf(hereToo, figure), nameOf(thereToo, figure));
+      notes.addRatio(`${figure}, here / here`, nameOf(hereToo, figure), nameOf(here, figure));
     }
   }
-  for (const { process } of senders) await setup.closed(process);
+  for (const { sender } of [here, there, thereToo, hereToo]) await setup.closed(sender);
 }

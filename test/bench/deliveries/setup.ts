@@ -53,7 +53,11 @@ export interface Process {
 async function startProcess(script: string, config: unknown): Promise<Process> {
   const path = fileURLToPath(new URL(script, import.meta.url));
   const child = forkConfigured(path, config, { execArgv: nodeOptions, serialization: 'advanced' });
-  const [ready] = await once(child, 'message');
+  const ended = once(child, 'exit').then(([status]) => {
+    throw new Error(`${script} ended with status ${status}`);
+  });
+  const [ready] = await Promise.race([once(child, 'message'), ended]);
+  ended.catch(() => {});
   if (ready !== 'ready') throw new Error(`${script} did not start`);
   let serial = 0;
   return {
@@ -96,7 +100,7 @@ export interface Setup {
    * The gateway of a checkout, which has been installed and built, with a database of its own.
    * @param checkout its folder @default this one
    */
-  senderOf(checkout?: string): Promise<Process>;
+  senderFrom(checkout?: string): Promise<Process>;
   /** Stock Agenda in a process of its own. */
   stock(): Promise<Process>;
   /** So many URLs below a name. */
@@ -151,7 +155,7 @@ export async function openSetup(members = 1): Promise<Setup> {
     receiver,
     load,
     sender: (options = {}) => open('sender.mjs', { options }),
-    senderOf(checkout) {
+    senderFrom(checkout) {
       const script = 'test/bench/deliveries/sender.mjs';
       const url = checkout === undefined ? 'sender.mjs' : pathToFileURL(resolve(checkout, script)).href;
       return open(url, { uri: uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`) });

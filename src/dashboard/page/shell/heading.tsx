@@ -17,7 +17,7 @@ export function Heading({ title, children, up, actions }: Props) {
   useEffect(() => {
     document.title = `${title} · Webhooks`;
   }, [title]);
-  // before the page is painted: a key that is pressed after that belongs to the new view
+  // before the page is painted, so that a key pressed once the view is visible goes to that view
   useLayoutEffect(() => {
     heading.current?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
