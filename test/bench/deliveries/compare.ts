@@ -25,7 +25,7 @@ const warmUps = 3;
 /**
  * What deliveries to one webhook cost this checkout and another one. Two processes of each take turns, so that other load on the
  * machine affects all four alike. Two processes of one checkout differ by up to a tenth: the figures `here / here` show by how much.
- * What the other three cost MongoDB while they wait is counted for whoever has the turn; it is little, and the same for all.
+ * What the other three cost MongoDB while they wait is counted for whoever has the turn.
  * @param folder of the other checkout, which has been installed and built
  */
 export async function compareWith({ setup, notes, quick, newUser }: Run, folder: string): Promise<void> {
