@@ -20,7 +20,7 @@ const rounds = quick ? 1 : 3;
 const only = option('only')?.split(',');
 /** The folder of a checkout, installed and built, that this one is compared with; nothing else is measured then. */
 const against = option('against');
-if (against !== undefined && !existsSync(join(against, 'dist/index.js'))) {
+if (against !== undefined && (against === '' || !existsSync(join(against, 'dist/index.js')))) {
   throw new TypeError(
     `--against takes the folder of a checkout that is installed and built, not ${against || 'nothing'}`,
   );
