@@ -1,16 +1,8 @@
+import { fileURLToPath } from 'node:url';
+import { addRate, rateNames } from './rates.ts';
 import * as rows from './rows.ts';
 import type { Run } from './run.ts';
 import type { Process, Target } from './setup.ts';
-
-const units = {
-  rate: 'deliveries/s',
-  cpu: 'ms a delivery',
-  mongod: 'ms a delivery',
-  operations: 'a delivery',
-  requests: 'a delivery',
-} as const;
-type Figure = keyof typeof units;
-const figures = Object.keys(units) as Figure[];
 
 interface Candidate {
   readonly name: string;
@@ -19,6 +11,8 @@ interface Candidate {
   readonly userId: string;
 }
 
+/** Of this checkout. */
+const ownFolder = fileURLToPath(new URL('../../..', import.meta.url));
 /** Rounds before those that count, until Node has compiled what is called often. */
 const warmUps = 3;
 
@@ -32,7 +26,7 @@ export async function compareWith({ setup, notes, quick, newUser }: Run, folder:
   const rounds = quick ? 4 : 12;
   const events = quick ? 1_000 : 2_000;
 
-  async function start(name: string, checkout?: string): Promise<Candidate> {
+  async function start(name: string, checkout: string): Promise<Candidate> {
     const sender = await setup.senderFrom(checkout);
     const target = await sender.call<Target>('open');
     await sender.call('start');
@@ -42,12 +36,16 @@ export async function compareWith({ setup, notes, quick, newUser }: Run, folder:
   }
   const measure = ({ sender, target, userId }: Candidate) =>
     rows.rate(setup, () => setup.usage(sender), target, userId, events, 1);
-  const nameOf = ({ name }: Candidate, figure: Figure) => `${name}, ${figure}`;
+  const addRatios = (row: string, one: Candidate, other: Candidate) => {
+    const [of, to] = [rateNames(one.name), rateNames(other.name)];
+    for (const [figure, name] of Object.entries(rateNames(row)))
+      notes.addRatio(name, of[figure as keyof typeof of], to[figure as keyof typeof to]);
+  };
 
-  const here = await start('here');
+  const here = await start('here', ownFolder);
   const there = await start('there', folder);
   const thereToo = await start('there in another process', folder);
-  const hereToo = await start('here in another process');
+  const hereToo = await start('here in another process', ownFolder);
   // nobody has two turns in succession, and each is before and after each
   const orders = [
     [here, there, thereToo, hereToo],
@@ -56,15 +54,10 @@ export async function compareWith({ setup, notes, quick, newUser }: Run, folder:
   for (let i = 0; i < warmUps; i += 1) for (const candidate of orders[0]) await measure(candidate);
 
   for (let round = 0; round < rounds; round += 1) {
-    for (const candidate of orders[round % 2 === 0 ? 0 : 1]) {
-      const costs = await measure(candidate);
-      for (const figure of figures) notes.add(nameOf(candidate, figure), units[figure], costs[figure]);
-    }
-    for (const figure of figures) {
-      notes.addRatio(`${figure}, here / there`, nameOf(here, figure), nameOf(there, figure));
-      notes.addRatio(`${figure}, here / there`, nameOf(hereToo, figure), nameOf(thereToo, figure));
-      notes.addRatio(`${figure}, here / here`, nameOf(hereToo, figure), nameOf(here, figure));
-    }
+    for (const candidate of orders[round % 2 === 0 ? 0 : 1]) addRate(notes, candidate.name, await measure(candidate));
+    addRatios('here / there', here, there);
+    addRatios('here / there', hereToo, thereToo);
+    addRatios('here / here', hereToo, here);
   }
   for (const { sender } of [here, there, thereToo, hereToo]) await setup.closed(sender);
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { report } from '../report.ts';
 import { compareWith } from './compare.ts';
 import { largeRows } from './large-rows.ts';
@@ -11,15 +12,18 @@ import { workerRows } from './worker-rows.ts';
 
 /** What deliveries cost, beside stock Agenda. Needs the built package: `npm run bench:deliveries`. */
 
-const option = (name: string) =>
-  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
-
-const quick = process.argv.includes('--quick');
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    /** Groups of rows, all by default: `-- --only=rates,idle`. */
+    only: { type: 'string' },
+    /** The folder of a checkout, installed and built, that this one is compared with; nothing else is measured then. */
+    against: { type: 'string' },
+  },
+});
+const { quick, against } = values;
+const only = values.only?.split(',');
 const rounds = quick ? 1 : 3;
-/** Groups of rows, all by default: `-- --only=rates,idle`. */
-const only = option('only')?.split(',');
-/** The folder of a checkout, installed and built, that this one is compared with; nothing else is measured then. */
-const against = option('against');
 if (against !== undefined && (against === '' || !existsSync(join(against, 'dist/index.js')))) {
   throw new TypeError(
     `--against takes the folder of a checkout that is installed and built, not ${against || 'nothing'}`,

@@ -1,10 +1,10 @@
 import { startCommand } from './command.ts';
 import { besideCrowd } from './crowding.ts';
 import { nineOthers } from './hanging.ts';
+import { addRate, rateNames } from './rates.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
 import type { Process, Target } from './setup.ts';
-import type { Usage } from './usage.ts';
 
 /** In each of three rounds. */
 const crowdPairs = 3;
@@ -18,7 +18,6 @@ const rateRows = [
   { row: 'one webhook', short: 'one webhook', events: 5_000, quickly: 3_000, webhooks: 1 },
   { row: 'each event to 10 webhooks', short: 'fan-out', events: 500, quickly: 100, webhooks: 10 },
 ] as const;
-const rateName = (row: string) => `${row}, 16 publishers over HTTP, published to delivered`;
 
 /** A sender that is published to over HTTP, and stock Agenda in its place. */
 export function senderRows({ setup, notes, quick, some, newUser, opened }: Run): Groups {
@@ -26,14 +25,6 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
     const userId = newUser();
     await rows.subscribe(setup, sender, userId, 1);
     await rows.rate(setup, () => setup.usage(sender), target, userId, events, 1);
-  }
-
-  function addRate(named: (row: string) => string, row: string, found: Usage & { rate: number }): void {
-    notes.add(named(rateName(row)), 'deliveries/s', found.rate);
-    notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
-    notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
-    notes.add(named(`${row}: operations on the database, a delivery`), '', found.operations);
-    notes.add(named(`${row}: requests to the database, a delivery`), '', found.requests);
   }
 
   async function rates(sender: Process, named: (row: string) => string): Promise<void> {
@@ -52,7 +43,7 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
         quick ? quickly : events,
         webhooks,
       );
-      addRate(named, row, found);
+      addRate(notes, named(row), found);
     }
     const { peak } = await sender.call<{ peak: number }>('usage');
     notes.add(named('peak memory of the sender'), 'MB', peak);
@@ -68,7 +59,7 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
         await command.subscribe(setup.urls(newUser(), webhooks), setup.secret);
         const events = some(coldDeliveries) / webhooks;
         const found = await rows.rate(setup, command.usage, command.target, command.userId, events, webhooks);
-        addRate(coldName, row, found);
+        addRate(notes, coldName(row), found);
       } finally {
         await command.end();
       }
@@ -78,7 +69,7 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
   async function stock(): Promise<void> {
     await rates(await setup.stock(), stockName);
     for (const { row, short } of rateRows) {
-      notes.addRatio(`${short}, times stock Agenda`, rateName(row), stockName(rateName(row)));
+      notes.addRatio(`${short}, times stock Agenda`, rateNames(row).rate, rateNames(stockName(row)).rate);
     }
   }
 

@@ -98,9 +98,9 @@ export interface Setup {
   sender(options?: object): Promise<Process>;
   /**
    * The gateway of a checkout, which has been installed and built, with a database of its own.
-   * @param checkout its folder @default this one
+   * @param checkout its folder
    */
-  senderFrom(checkout?: string): Promise<Process>;
+  senderFrom(checkout: string): Promise<Process>;
   /** Stock Agenda in a process of its own. */
   stock(): Promise<Process>;
   /** So many URLs below a name. */
@@ -132,7 +132,8 @@ export function uriOf({ uri }: Pick<EmbeddedMongo, 'uri'>, database: string): st
 /** @param members of the replica set */
 export async function openSetup(members = 1): Promise<Setup> {
   const mongo = await startEmbeddedMongo({ temporary: true, replicas: members });
-  const uri = uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
+  const newUri = () => uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
+  const uri = newUri();
   // its own heartbeats would count among the operations of what is idle
   const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
   const config = { uri, secretKey: newSecretKey() };
@@ -156,9 +157,8 @@ export async function openSetup(members = 1): Promise<Setup> {
     load,
     sender: (options = {}) => open('sender.mjs', { options }),
     senderFrom(checkout) {
-      const script = 'test/bench/deliveries/sender.mjs';
-      const url = checkout === undefined ? 'sender.mjs' : pathToFileURL(resolve(checkout, script)).href;
-      return open(url, { uri: uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`) });
+      const script = resolve(checkout, 'test/bench/deliveries/sender.mjs');
+      return open(pathToFileURL(script).href, { uri: newUri() });
     },
     stock: () => open('agenda.mjs', {}),
     urls: (name, count) => Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${name}/${i}`),

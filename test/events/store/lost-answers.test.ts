@@ -10,9 +10,6 @@ import { payment } from '../harness.ts';
 /** Webhooks of an account. */
 const sizes = [0, 1, 21];
 
-const isUnavailable = (result: object) =>
-  'error' in result && (result.error as { code?: string }).code === 'database_unavailable';
-
 describe('A publication for which answers of the database are lost', function () {
   this.timeout(120_000);
   let cluster: Cluster;
@@ -58,6 +55,9 @@ describe('A publication for which answers of the database are lost', function ()
       }),
     );
   }
+
+  type Result = Awaited<ReturnType<typeof publishAll>>[number];
+  const wasRefused = (result: Result) => 'error' in result && result.error.code === 'database_unavailable';
 
   /** Each event that there is has all its deliveries, and no key has two. */
   async function expectWhole(idempotencyKey: string): Promise<void> {
@@ -109,23 +109,24 @@ describe('A publication for which answers of the database are lost', function ()
           (command) => command.name === name && command.collection === collection,
           times,
         );
-        const results: Awaited<ReturnType<typeof publishAll>> = [];
+        const results: Result[] = [];
         const keys: string[] = [];
+        let isRefused: boolean;
         try {
-          for (let isRefused = true; isRefused && lost.left() === times && keys.length < 100; ) {
+          do {
             const idempotencyKey = `${name} ${collection} ${times} ${keys.length}`;
             keys.push(idempotencyKey);
             const published = await publishAll(idempotencyKey);
             results.push(...published);
             // a repetition is what meets the event that is there
-            const isRepeated = name === 'find' && collection === 'gateway_events' && !published.some(isUnavailable);
+            const isRepeated = name === 'find' && collection === 'gateway_events' && !published.some(wasRefused);
             const repeated = isRepeated ? await publishAll(idempotencyKey) : [];
             // deliveries are stored, and the event is marked, after its publisher was answered
             if (collection === 'gateway_deliveries' || name === 'update') await allFannedOut();
-            isRefused = [...published, ...repeated].some(isUnavailable);
+            isRefused = [...published, ...repeated].some(wasRefused);
             // nothing is sent while the members elect a primary
             if (isRefused) await sleep(100);
-          }
+          } while (isRefused && lost.left() === times && keys.length < 100);
         } finally {
           lost.stop();
         }
