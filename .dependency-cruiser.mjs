@@ -5,19 +5,15 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts storable.ts ids.ts budgets.ts list-page.ts logger.ts redact.ts version.ts api.d.ts options';
+const base = 'errors.ts ids.ts logger.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts http/principal.ts`;
 
 /** @type {Record<string, string>} */
 const arrows = {
   'errors.ts': '',
-  'storable.ts': 'errors.ts',
-  'ids.ts': 'errors.ts storable.ts',
-  'budgets.ts': 'errors.ts',
-  'list-page.ts': 'errors.ts ids.ts',
+  'ids.ts': 'errors.ts',
   'logger.ts': 'errors.ts',
-  'redact.ts': '',
   'version.ts': '',
   'api.d.ts': '',
   statistics: '',
@@ -135,7 +131,7 @@ const arrows = {
   'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
-  'cli/commands': 'api.d.ts budgets.ts version.ts cli/terminal cli/client cli/config/duration.ts',
+  'cli/commands': 'api.d.ts version.ts options/accounts/budgets.ts cli/terminal cli/client cli/config/duration.ts',
   'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
   'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
     deliveries/send/headers.ts`,

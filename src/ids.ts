@@ -1,6 +1,5 @@
 import { createHmac, randomFillSync } from 'node:crypto';
 import { refuse } from './errors.ts';
-import { isStorable } from './storable.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery, a process. */
 export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'rec' | 'prc';
@@ -79,6 +78,16 @@ export function firstOfSameTime(id: string): string {
 export function isId(prefix: IdPrefix, text: unknown): boolean {
   if (typeof text !== 'string' || text.length !== prefix.length + 27) return false;
   return text.startsWith(`${prefix}_`) && /^[0-9a-z]{26}$/.test(text.slice(-26));
+}
+
+/** Whether a text is stored and found again unchanged: a NUL ends some of them, and half a surrogate pair has no UTF-8 form. */
+export function isStorable(text: string): boolean {
+  return !/[\0\p{Surrogate}]/u.test(text);
+}
+
+/** @throws GatewayError `invalid_value` unless the text is stored and found again unchanged */
+export function checkStorable(param: string, text: string): void {
+  if (!isStorable(text)) refuse('invalid_value', param, 'must not contain a NUL or half a surrogate pair');
 }
 
 const idLimit = 256;

@@ -6,7 +6,6 @@ export type { AccountPage } from './admin/accounts/service.ts';
 export type { FailingWebhooksPage } from './admin/failing-webhooks.ts';
 export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './admin/refusals/list.ts';
 export type { SearchResult, SearchResultType } from './admin/search.ts';
-export type { Budget, BudgetUsage } from './budgets.ts';
 export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
 export type { Delivery } from './deliveries/lists/deliveries-for-hosts.ts';
 export type { ErrorBody, ErrorCode } from './errors.ts';
@@ -18,6 +17,7 @@ export type { ModelGateway } from './gateway.ts';
 export type { Principal, Scope } from './http/principal.ts';
 export type { HardenOptions } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
+export type { Budget, BudgetUsage } from './options/accounts/budgets.ts';
 export type {
   CreditOptions,
   EventTypeOptions,

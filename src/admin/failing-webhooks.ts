@@ -1,6 +1,6 @@
 import { refuse } from '../errors.ts';
-import { checkPage, type Page, pageLimit } from '../list-page.ts';
 import { durableCollection } from '../mongo/collection.ts';
+import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { HealthModel } from '../webhooks/health/model.ts';
 import type { WebhookModel } from '../webhooks/model.ts';
 import type { AccountWebhook } from './accounts/account.ts';

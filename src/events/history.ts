@@ -1,9 +1,9 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, firstId, isId } from '../ids.ts';
-import { checkPage, checkTimes, type Page, pageLimit } from '../list-page.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** A published event as its account sees it. */

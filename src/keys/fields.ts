@@ -1,8 +1,7 @@
-import { type Budget, toBudgets } from '../budgets.ts';
 import { refuse } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
-import { checkUserId } from '../ids.ts';
-import { isStorable } from '../storable.ts';
+import { checkUserId, isStorable } from '../ids.ts';
+import { type Budget, toBudgets } from '../options/accounts/budgets.ts';
 import type { ApiKeyInput } from './api-key.ts';
 
 const nameLimit = 100;

@@ -4,7 +4,7 @@ import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
 import { toTime } from '../http/incoming-time.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
-import type { Page } from '../list-page.ts';
+import type { Page } from '../mongo/list-page.ts';
 import type { ApiKey, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 

@@ -1,5 +1,5 @@
 import { refuse } from '../errors.ts';
-import { checkStorable } from '../storable.ts';
+import { checkStorable } from '../ids.ts';
 
 /** An owner's own notes on a webhook. The gateway stores and returns them. */
 export type Metadata = Readonly<Record<string, string>>;

@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
-import { checkPage, type Page, pageLimit } from '../list-page.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
+import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { activationFields, checkEvents, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';

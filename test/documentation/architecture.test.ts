@@ -40,6 +40,15 @@ describe('docs/architecture.md', () => {
     ).to.deep.equal([]);
   });
 
+  it('describes every file at the root of src, which has at most ten', () => {
+    const [, tree = ''] = /^```text\n([\s\S]*?)^```/m.exec(text) ?? [];
+    const atRoot = files.filter((file) => !file.includes('/'));
+    const described = [...tree.matchAll(/^ {2}([\w.-]+\.\w+) +\S/gm)].map(([, name]) => name as string);
+    // what the compiler is told says itself what it is
+    expect(atRoot.filter((file) => file !== 'tsconfig.json')).to.have.members(described);
+    expect(atRoot.length).to.be.at.most(10);
+  });
+
   it('walks in at most 15 stops, and never back into a file', () => {
     const [, walks = ''] = /^## Walks$([\s\S]*?)^### What a crash/m.exec(text) ?? [];
     const lists = walks

@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { type Budget, storedBudgets } from '../../budgets.ts';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
+import { type Budget, storedBudgets } from '../../options/accounts/budgets.ts';
 
 /** The budgets of one account. */
 export interface AccountBudgetsDocument {

@@ -3,7 +3,7 @@ import type { CreditService } from '../../accounting/credits/service.ts';
 import { limitsOf } from '../../accounting/limits/limiter.ts';
 import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { KeyService } from '../../keys/service.ts';
-import { checkLimit, pageLimit } from '../../list-page.ts';
+import { checkLimit, pageLimit } from '../../mongo/list-page.ts';
 import type { LimitOptions, RateLimits } from '../../options/options.ts';
 import { countByCode, type ListRefusals } from '../refusals/list.ts';
 import type { ReadWebhooks } from '../webhooks.ts';

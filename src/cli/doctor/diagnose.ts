@@ -1,7 +1,7 @@
+import { longSecrets, redact } from '../../errors.ts';
 import { createModels } from '../../gateway/collections.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
-import { longSecrets, redact } from '../../redact.ts';
 import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/with-connection.ts';

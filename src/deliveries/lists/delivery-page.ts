@@ -1,6 +1,6 @@
 import { refuse } from '../../errors.ts';
 import { firstId, isId } from '../../ids.ts';
-import { checkPage, checkTimes, type Page } from '../../list-page.ts';
+import { checkPage, checkTimes, type Page } from '../../mongo/list-page.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryState } from '../model.ts';
 
 /** Which deliveries, and which page of them. */

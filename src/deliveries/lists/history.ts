@@ -1,8 +1,8 @@
 import { GatewayError } from '../../errors.ts';
 import { checkUserId, isId, timeOf } from '../../ids.ts';
-import { pageLimit } from '../../list-page.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
+import { pageLimit } from '../../mongo/list-page.ts';
 import type { DeliveryModel } from '../model.ts';
 import {
   checkDeliveryPage,

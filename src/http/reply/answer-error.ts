@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describeThrown, type ErrorCode } from '../../errors.ts';
+import { describeThrown, type ErrorCode, longSecrets, redact } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
-import { longSecrets, redact } from '../../redact.ts';
 import { readError } from './read-error.ts';
 import { sendReply } from './reply.ts';
 

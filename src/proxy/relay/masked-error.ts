@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import { longSecrets, redact } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger } from '../../options/options.ts';
-import { longSecrets, redact } from '../../redact.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { type HeaderPlan, isEncoded } from '../headers.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { refuse } from '../../errors.ts';
-import { checkStorable } from '../../storable.ts';
+import { checkStorable } from '../../ids.ts';
 import type { SecretChange } from '../webhook.ts';
 import { whyGuessable } from './guessable.ts';
 

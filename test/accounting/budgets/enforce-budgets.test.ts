@@ -5,8 +5,8 @@ import { createEnforceBudgets, type EnforceBudgets } from '../../../src/accounti
 import { createReadUsed } from '../../../src/accounting/budgets/used-amounts.ts';
 import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
 import { periodsOf } from '../../../src/accounting/usage/sums.ts';
-import type { Budget } from '../../../src/budgets.ts';
 import type { GatewayError } from '../../../src/errors.ts';
+import type { Budget } from '../../../src/options/accounts/budgets.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';

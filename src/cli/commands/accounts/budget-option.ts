@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { type BudgetUnit, budgetUnits } from '../../../budgets.ts';
+import { type BudgetUnit, budgetUnits } from '../../../options/accounts/budgets.ts';
 import type { Schemas } from '../../client/api.ts';
 
 type Budget = Schemas['Budget'];

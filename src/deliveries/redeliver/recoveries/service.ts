@@ -1,8 +1,8 @@
 import { GatewayError, refuse } from '../../../errors.ts';
 import { checkUserId, isId, newId } from '../../../ids.ts';
-import { checkPage, checkTimes, type Page, pageLimit } from '../../../list-page.ts';
 import { durableCollection } from '../../../mongo/collection.ts';
 import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
+import { checkPage, checkTimes, type Page, pageLimit } from '../../../mongo/list-page.ts';
 import type { Logger } from '../../../options/options.ts';
 import { webhookInactive } from '../manual-attempt.ts';
 import type { FindRecoverable } from '../recoverable.ts';

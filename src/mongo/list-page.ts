@@ -1,5 +1,5 @@
-import { refuse } from './errors.ts';
-import { isId } from './ids.ts';
+import { refuse } from '../errors.ts';
+import { isId } from '../ids.ts';
 
 /** The largest page of a list, and the default. */
 export const pageLimit = 100;
