@@ -146,17 +146,17 @@ const arrows = {
 
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
-  '@agendajs/mongo-backend': 'deliveries/jobs/agenda.ts',
+  '@agendajs/mongo-backend': 'deliveries/jobs',
   '@opentelemetry/api': 'tracing',
-  agenda: 'deliveries/jobs/agenda.ts',
-  ajv: 'openapi/ajv.ts',
-  'ajv-formats': 'openapi/ajv.ts',
+  agenda: 'deliveries/jobs',
+  ajv: 'http/validation events/catalogue',
+  'ajv-formats': 'http/validation events/catalogue',
   axios: 'outbound deliveries/send',
-  cockatiel: 'proxy/routing/cockatiel.ts',
+  cockatiel: 'proxy/routing/breaker.ts',
   commander: 'cli cli/client cli/commands/**',
   esbuild: 'bundle.mjs',
   express: 'http http/validation dashboard cli/server',
-  'express-openapi-validator': 'http/validation/express-openapi-validator.ts',
+  'express-openapi-validator': 'http/validation',
   helmet: 'dashboard cli/server',
   'ipaddr.js': 'outbound/addresses.ts',
   'js-yaml': 'openapi/read-document.ts bundle.mjs',

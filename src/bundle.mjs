@@ -1,5 +1,5 @@
-// Completes what tsc has compiled into dist: bundles the command, the dashboard's page and the modules that hold a large package with
-// the packages that only they need, so that a host which mounts the router does not install these packages.
+// Completes what tsc has compiled into dist: bundles the two applications, the command and the dashboard's page, with the packages that
+// only they need, so that a host which mounts the router does not install these. The library imports its packages as they are published.
 
 import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -13,19 +13,6 @@ const { dependencies, peerDependencies } = JSON.parse(await readFile(`${root}pac
 /** @type {import('esbuild').BuildOptions} */
 const common = { absWorkingDir: root, bundle: true, charset: 'utf8', logLevel: 'warning', metafile: true };
 
-/** @type {import('esbuild').BuildOptions} */
-const onNode = {
-  ...common,
-  format: 'esm',
-  platform: 'node',
-  target: 'node20.19',
-  // the command and the library must share their classes, and a host one copy of a package
-  external: Object.keys({ ...dependencies, ...peerDependencies }),
-  // CommonJS packages in a bundle load Node's modules by `require`
-  banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
-  legalComments: 'none',
-};
-
 /** The command's imports of the library, which tsc compiles: `../../errors.ts` is `../errors.js` beside the bundle. */
 const library = {
   name: 'library',
@@ -34,21 +21,6 @@ const library = {
       const [, file] = /^.*\/src\/(.*)\.ts$/.exec(new URL(path, `file://${resolveDir}/`).pathname) ?? [];
       return file && !file.startsWith('cli/') ? { path: `../${file}.js`, external: true } : undefined;
     });
-  },
-};
-
-/**
- * Parts of the validator that never run with the options in openapi-validator.ts: file uploads, reading a document from a YAML file, and
- * the schema that documents themselves are checked against, which it compiles all the same.
- */
-const unusedParts = {
-  name: 'unused parts',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^multer$|^js-yaml$|\/openapi\.schema\.validator$/ }, ({ path }) => ({
-      path: path.replace(/^.*\//, ''),
-      namespace: 'unused',
-    }));
-    onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: 'exports.OpenAPISchemaValidator = class {};' }));
   },
 };
 
@@ -86,7 +58,7 @@ async function writeCommonJsEntry(entry) {
 async function licences(inputs) {
   const folders = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
   const texts = [...folders].map(async (folder) => {
-    const { name, version, license, author } = JSON.parse(await readFile(`${root}${folder}/package.json`, 'utf8'));
+    const { name, version, license } = JSON.parse(await readFile(`${root}${folder}/package.json`, 'utf8'));
     const all = await readdir(`${root}${folder}`);
     // a package that is a bundle itself has a list of what it carries
     const files = all.filter((entry) => /^licen[cs]e|^notice|^swagger-ui-bundle\.js\.LICENSE/i.test(entry)).sort();
@@ -96,36 +68,28 @@ async function licences(inputs) {
         (await readFile(`${root}${folder}/${file}`, 'utf8')).replace(/^.*^## License$/ms, ''),
       ),
     );
-    const text = texts.join('\n').trim();
-    const isNamed = /copyright|all rights reserved/i.test(text);
-    return `${name} ${version} (${license})\n\n${isNamed ? text : `${text}\nBy ${author?.name ?? author}`}\n`;
+    return `${name} ${version} (${license})\n\n${texts.join('\n').trim()}\n`;
   });
   return [...new Set(await Promise.all(texts))].sort().join(`\n${'-'.repeat(80)}\n\n`);
 }
 
 await rm(`${root}dist/cli`, { recursive: true, force: true });
-const bundles = await Promise.all([
+const [command, page] = await Promise.all([
   build({
-    ...onNode,
+    ...common,
     entryPoints: ['src/cli/main.ts'],
     outdir: 'dist/cli',
+    format: 'esm',
+    platform: 'node',
+    target: 'node20.19',
+    // the command and the library must share their classes, and a host one copy of a package
+    external: Object.keys({ ...dependencies, ...peerDependencies }),
+    // CommonJS packages in a bundle load Node's modules by `require`
+    banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+    legalComments: 'none',
     splitting: true,
     chunkNames: '[name]-[hash]',
     plugins: [library],
-  }),
-  build({
-    ...onNode,
-    entryPoints: [
-      'src/deliveries/jobs/agenda.ts',
-      'src/http/validation/express-openapi-validator.ts',
-      'src/openapi/ajv.ts',
-      'src/proxy/routing/cockatiel.ts',
-    ],
-    outbase: 'src',
-    outdir: 'dist',
-    // Agenda imports luxon, and what it imports requires luxon: two builds of the same
-    alias: { luxon: './node_modules/luxon/build/node/luxon.js' },
-    plugins: [unusedParts],
   }),
   build({
     ...common,
@@ -141,9 +105,9 @@ await rm(`${root}dist/dashboard/page`, { recursive: true, force: true });
 await mkdir(`${root}dist/dashboard/page`, { recursive: true });
 await Promise.all(
   // browsers get them as they are
-  bundles[2].outputFiles.map(({ path, contents }) => writeFile(`${path}.gz`, gzipSync(contents, { level: 9 }))),
+  page.outputFiles.map(({ path, contents }) => writeFile(`${path}.gz`, gzipSync(contents, { level: 9 }))),
 );
-const inputs = bundles.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+const inputs = [command, page].flatMap(({ metafile }) => Object.keys(metafile.inputs));
 await writeFile(`${root}dist/third-party-licenses.txt`, await licences(inputs));
 await writeDocument();
 // tsc leaves out what is nothing but types

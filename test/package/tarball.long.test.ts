@@ -76,6 +76,7 @@ describe('the packed tarball', function () {
     const env = { ...process.env, MONGODB_URI: freshUri() };
     const { stdout } = await run('node', ['mongoose-8/out/main.mjs'], { cwd: folder, env });
     expect(JSON.parse(stdout)).to.deep.equal({
+      drivers: 2,
       mongoose: '8',
       delivered: { invoice: [500, 200], gateway: [200] },
       jobsLeft: 0,

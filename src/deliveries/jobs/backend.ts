@@ -1,14 +1,9 @@
+import { MongoBackend } from '@agendajs/mongo-backend';
+import type { AgendaBackend, JobParameters, JobRepository, RemoveJobsOptions } from 'agenda';
 import { createBatcher } from '../../mongo/batcher.ts';
 import { isObjectId, objectId } from '../../mongo/object-id.ts';
 import { failuresIn, isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { createPendingWork } from '../pending-work.ts';
-import {
-  type AgendaBackend,
-  type JobParameters,
-  type JobRepository,
-  MongoBackend,
-  type RemoveJobsOptions,
-} from './agenda.ts';
 import { DueChannel, type RunDelays } from './channel.ts';
 import { createDueJobs, type DueJobs, type JobsDb } from './due-jobs.ts';
 import { JobLocks } from './job-locks.ts';

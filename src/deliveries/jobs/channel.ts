@@ -1,4 +1,4 @@
-import { InMemoryNotificationChannel, type JobNotification } from './agenda.ts';
+import { InMemoryNotificationChannel, type JobNotification } from 'agenda';
 
 /** The longest time that a timer can wait. Milliseconds. */
 const longestTimer = 2 ** 31 - 1;

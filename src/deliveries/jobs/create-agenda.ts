@@ -1,9 +1,11 @@
+import { Agenda } from 'agenda';
 import type { Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
-import { Agenda } from './agenda.ts';
 import { createJobsBackend } from './backend.ts';
 import type { RunDelays } from './channel.ts';
 import type { JobsDb } from './due-jobs.ts';
+
+export type { Job } from 'agenda';
 
 /**
  * A job only wakes its process, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran,

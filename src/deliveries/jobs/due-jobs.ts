@@ -1,6 +1,6 @@
+import { type JobParameters, type NotificationChannel, toJobId } from 'agenda';
 import type { Connection } from 'mongoose';
 import { inOneBatch } from '../../mongo/collection.ts';
-import { type JobParameters, type NotificationChannel, toJobId } from './agenda.ts';
 
 /** A notification about no job in particular. */
 const noJob = toJobId('');

@@ -1,9 +1,9 @@
+import type { Job } from 'agenda';
 import type { Connection } from 'mongoose';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { buildIndexesOf } from '../../mongo/schema/indexes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
-import type { Job } from './agenda.ts';
 import { createAgenda, jobsDb } from './create-agenda.ts';
 import { jobIndexes } from './indexes.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';

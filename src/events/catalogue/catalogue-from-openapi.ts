@@ -1,5 +1,6 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
 import { GatewayError, refuse } from '../../errors.ts';
-import { Ajv2020, addFormats, type ValidateFunction } from '../../openapi/ajv.ts';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import { jsonProblem } from './json-value.ts';
 import { schemaProblem } from './schema-problem.ts';

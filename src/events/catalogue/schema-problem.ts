@@ -1,4 +1,4 @@
-import type { ErrorObject } from '../../openapi/ajv.ts';
+import type { ErrorObject } from 'ajv/dist/2020.js';
 import { propertyPath } from './json-value.ts';
 
 /** A value that does not fit a schema. */

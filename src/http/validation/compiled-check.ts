@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { Ajv2020, addFormats, type ValidateFunction } from '../../openapi/ajv.ts';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';

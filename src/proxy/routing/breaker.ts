@@ -1,5 +1,3 @@
-import type { OutboundResponse } from '../../outbound/exchange.ts';
-import { OutboundError } from '../../outbound/outbound-error.ts';
 import {
   BrokenCircuitError,
   CircuitState,
@@ -7,7 +5,9 @@ import {
   circuitBreaker,
   ExponentialBackoff,
   handleWhen,
-} from './cockatiel.ts';
+} from 'cockatiel';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
 
 /** Failures in a row that open the breaker. */
 const failuresInARow = 5;

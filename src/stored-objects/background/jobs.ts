@@ -1,6 +1,5 @@
 import type { Connection } from 'mongoose';
-import type { Job } from '../../deliveries/jobs/agenda.ts';
-import { createAgenda, jobsDb } from '../../deliveries/jobs/create-agenda.ts';
+import { createAgenda, type Job, jobsDb } from '../../deliveries/jobs/create-agenda.ts';
 import type { Logger } from '../../options/options.ts';
 import type { PollRef } from './poll-queue.ts';
 

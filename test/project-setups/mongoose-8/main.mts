@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import http from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { createModelGateway, type ModelGatewayOptions } from 'express-model-gateway';
 import mongoose from 'mongoose';
@@ -67,8 +68,13 @@ await other.close();
 const balance = await gateway.credits?.balance('usr_1');
 await gateway.close();
 
+/** The copies of MongoDB's driver that this process has loaded. */
+const drivers = Object.keys(createRequire(import.meta.url).cache).filter((file) =>
+  /node_modules[\\/]mongodb[\\/]lib[\\/]index\.js$/.test(file),
+);
 console.log(
   JSON.stringify({
+    drivers: drivers.length,
     mongoose: mongoose.version.split('.')[0],
     delivered: Object.fromEntries(statuses),
     jobsLeft: await mongoose.connection.collection('gateway_jobs').countDocuments(),
