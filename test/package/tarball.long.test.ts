@@ -65,16 +65,16 @@ describe('the packed tarball', function () {
   });
 
   it('runs with mongoose 8, whose driver is another: types, retries by Agenda, transactions of the host', async () => {
-    const host = path.join(folder, 'mongoose-8');
+    const host = path.join(folder, 'mongoose');
     const modules = path.join(host, 'node_modules');
     await mkdir(modules);
     await cp(path.join(folder, 'node_modules/express-model-gateway'), path.join(modules, 'express-model-gateway'), {
       recursive: true,
     });
     await symlink(path.join(root, 'node_modules/mongoose8'), path.join(modules, 'mongoose'));
-    await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'mongoose-8'], { cwd: folder });
+    await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'mongoose'], { cwd: folder });
     const env = { ...process.env, MONGODB_URI: freshUri() };
-    const { stdout } = await run('node', ['mongoose-8/out/main.mjs'], { cwd: folder, env });
+    const { stdout } = await run('node', ['mongoose/out/main.mjs'], { cwd: folder, env });
     expect(JSON.parse(stdout)).to.deep.equal({
       drivers: 2,
       mongoose: '8',
