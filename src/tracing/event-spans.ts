@@ -114,11 +114,10 @@ export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
   return validSpan(span);
 }
 
-/** Ends it. @param error why nothing, or not all of the response, was received */
+/** Ends it. @param error why no status was received */
 export function endAttemptSpan(span: Span, { status, error }: { status?: number; error?: string | undefined }): void {
   if (status !== undefined) span.setAttribute('http.response.status_code', status);
   const hasSucceeded = status !== undefined && status >= 200 && status < 300;
-  const type = hasSucceeded || status === undefined ? error : String(status);
-  if (type !== undefined) markFailed(span, type);
+  if (!hasSucceeded) markFailed(span, status === undefined ? (error ?? 'unknown') : String(status));
   span.end();
 }

@@ -44,12 +44,12 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     remedy: 'Serve a valid certificate for this host, with its intermediates.',
   },
   reset: {
-    meaning: 'The connection was closed before the answer was complete.',
+    meaning: 'The connection was closed before a status arrived.',
     remedy:
       'Look for a crash, a restart or a proxy that closes connections early; keep idle connections for 2 s or longer.',
   },
   timeout: {
-    meaning: 'The answer was not complete before the deadline of the attempt.',
+    meaning: 'No status arrived before the deadline of the attempt.',
     remedy: 'Answer 2xx at once and process the event afterwards.',
   },
   redirect: {

@@ -5,12 +5,12 @@ import type { FailureCode } from './failures.ts';
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
- * Why an attempt failed, or `null` if it succeeded. A success is a 2xx whose body, as far as it is read, arrived before the
- * deadline. Any other status is the reason itself, even if its body broke off. Redirects are not followed.
+ * Why an attempt failed, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a success, any other
+ * status is the reason itself. Redirects are not followed.
  */
 export function failureOf({ status, error }: SendResult): FailureCode | null {
   if (status === undefined) return error ?? 'unknown';
-  if (status >= 200 && status < 300) return error ?? null;
+  if (status >= 200 && status < 300) return null;
   return redirects.has(status) ? 'redirect' : `http_${status}`;
 }
 

@@ -1,16 +1,11 @@
-import type { OutboundCode } from '../../outbound/outbound-error.ts';
 import type { ResponseBody } from '../../outbound/response-body.ts';
 
 /** How much of a response is read before the rest is dropped. Bytes. */
 const readLimit = 4_096;
 /** How much of it is stored. Bytes. */
 const keepLimit = 1_024;
-
-/** The beginning of a response, and the error that cut it short, if there was one. */
-export interface ResponseBeginning {
-  readonly response: string;
-  readonly error?: OutboundCode;
-}
+/** How long a body is read after its head. Milliseconds. */
+const readTime = 2_000;
 
 /** Text that can be stored and shown: whole UTF-8 characters, and no control characters except tab and newline. */
 function toText(bytes: Buffer): string {
@@ -19,27 +14,36 @@ function toText(bytes: Buffer): string {
   return text.replace(/[^\P{Cc}\t\n]/gu, '');
 }
 
-/** Reads the first 4 KiB of a response and drops the rest. Never rejects. */
-export async function readResponseBeginning(body: ResponseBody): Promise<ResponseBeginning> {
-  const whole = body.takeWhole();
-  return whole ? { response: toText(whole) } : readBeginning(body);
+/**
+ * Reads the first 4 KiB of a response, for 2 s at most, and drops the rest. It is read for the record alone: if the body breaks off,
+ * this is what had come. Never rejects.
+ */
+export async function readResponseBeginning(body: ResponseBody): Promise<string> {
+  return toText(body.takeWhole() ?? (await readBeginning(body)));
 }
 
-function readBeginning(body: ResponseBody): Promise<ResponseBeginning> {
+function readBeginning(body: ResponseBody): Promise<Buffer> {
   return new Promise((resolve) => {
     const bytes = Buffer.alloc(readLimit);
     let length = 0;
-    const beginning = () => ({ response: toText(bytes.subarray(0, length)) });
+    const end = () => {
+      clearTimeout(timer);
+      resolve(bytes.subarray(0, length));
+    };
+    const drop = () => {
+      body.destroy();
+      end();
+    };
+    const timer = setTimeout(drop, readTime);
     body.flowTo({
       onChunk(chunk) {
         length += chunk.copy(bytes, length);
         if (length < readLimit) return true;
-        body.destroy();
-        resolve(beginning());
+        drop();
         return false;
       },
-      onEnd: () => resolve(beginning()),
-      onError: ({ code }) => resolve({ ...beginning(), error: code }),
+      onEnd: end,
+      onError: end,
     });
   });
 }

@@ -34,9 +34,9 @@ export interface SendResult {
   readonly durationMs: number;
   /** Absent if no status was received. */
   readonly status?: number;
-  /** What ended the request early, if anything did. */
+  /** Why no status was received. */
   readonly error?: OutboundCode;
-  /** The beginning of the response body, as text; may be empty. */
+  /** The beginning of the response body, as far as it came, as text; may be empty. */
   readonly response: string;
 }
 
@@ -91,8 +91,8 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     const deadline = new AttemptDeadline(timeout);
     try {
       const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
-      const answer = await readResponseBeginning(response.data);
-      return { status: response.status, ...answer, durationMs: elapsed() };
+      const text = await readResponseBeginning(response.data);
+      return { status: response.status, response: text, durationMs: elapsed() };
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made
       if (!isWritten && !maySend()) throw new NotSentError();
