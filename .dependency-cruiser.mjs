@@ -78,7 +78,7 @@ const arrows = {
 
   'deliveries/send': `${base} tracing outbound webhooks/webhook.ts`,
   'deliveries/rate-limit': `${base} mongo`,
-  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/rate-limit
+  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts outbound/retry-after.ts deliveries/send deliveries/rate-limit
     webhooks/health/recorded-attempt.ts
     deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/pending-work.ts`,

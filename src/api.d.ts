@@ -2726,6 +2726,16 @@ export interface components {
             request_headers: {
                 [key: string]: string;
             };
+            /**
+             * @description The receiver's `Retry-After` as it came, at most 100 characters; null when it sent none. It changes the schedule only
+             *     where the operator of this service has set `honorRetryAfter`.
+             */
+            retry_after: string | null;
+            /**
+             * @description Where a redirect led, as it came, at most 2,048 characters; null when the answer was no redirect or named no place.
+             *     Redirects are never followed.
+             */
+            location: string | null;
             /** @description The first 1 KB of the answer, as text. */
             response: string;
         };

@@ -23,6 +23,10 @@ export interface AttemptRecord {
   status?: number;
   /** Why the attempt failed; absent if it succeeded. */
   code?: FailureCode;
+  /** The receiver's `Retry-After`, at most 100 characters; absent if it sent none. */
+  retryAfter?: string;
+  /** The `Location` of a redirect, at most 2,048 characters. */
+  location?: string;
   /** The first 1 KB of the response, as text. */
   response: string;
 }
@@ -90,6 +94,8 @@ const attempt = new Schema<AttemptRecord>(
     durationMs: { type: Number, required: true },
     status: Number,
     code: String,
+    retryAfter: String,
+    location: String,
     response: String,
   },
   { _id: false, strict: 'throw' },

@@ -38,6 +38,7 @@ export interface ScheduledDeliveryDeps extends AttemptListeners {
   readonly options: Pick<
     ResolvedOptions,
     | 'retryDelays'
+    | 'honorRetryAfter'
     | 'concurrency'
     | 'concurrencyPerAccount'
     | 'concurrencyPerWebhook'
@@ -126,6 +127,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     sendRates: deps.sendRates,
     body: outbox.body,
     retryDelays,
+    honorRetryAfter: options.honorRetryAfter,
     schedule: (ref, wait) => pendingWork.add(jobs.schedule(ref, wait)),
     scheduleWaiting: (ref) => jobs.scheduleWaiting([ref]),
     userAgent,

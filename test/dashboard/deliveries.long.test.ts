@@ -42,6 +42,22 @@ describe('deliveries in the dashboard', function () {
     await receiver.stop();
   });
 
+  it('show where a redirect led, and what Retry-After asked for', async () => {
+    const id = await webhookOf(scene, receiver);
+    receiver.answers((res) => {
+      res.writeHead(308, { location: 'https://new.example/hook', 'retry-after': '120' }).end();
+    });
+    await scene.live.gateway.publish(payment);
+    const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
+    const rows = page.getByRole('region', { name: 'Deliveries', exact: true }).getByRole('row');
+    await rows.filter({ hasText: 'payment.completed' }).getByRole('link').click();
+    const headers = attempts(page).getByRole('region', { name: 'Response headers' }).last();
+    await headers.getByText('location: https://new.example/hook').waitFor();
+    await headers.getByText('retry-after: 120').waitFor();
+    expect(problems).to.deep.equal([]);
+    await page.close();
+  });
+
   it('show a test event, six failed attempts and a successful resend', async () => {
     const id = await webhookOf(scene, receiver);
     const { page, problems } = await scene.signIn(`#/webhooks/${id}`);

@@ -77,6 +77,7 @@ export function deliveryOptions(choices: ServiceChoices = {}) {
     concurrencyPerWebhook: 10,
     sweepInterval: 425,
     changeStreams: false,
+    honorRetryAfter: false,
     retentionDays: 30,
     logger: silentLogger,
     ...choices,

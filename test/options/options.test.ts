@@ -74,6 +74,7 @@ describe('the options of a gateway', () => {
     ['quotas.thresholds', { quotas: { perUser: { unit: 'tokens' }, thresholds: [0] } }, /percentages/],
     ['authenticate', { authenticate: 'me' }, /must be a function/],
     ['onDisable', { onDisable: true }, /must be a function/],
+    ['honorRetryAfter', { honorRetryAfter: 'yes' }, /true or false/],
     ['disableOnGone', { disableOnGone: 'yes' }, /true or false/],
     ['keyGracePeriod', { keyGracePeriod: -1 }, /from 0 to 86400000/],
     ['usageBacklog', { usageBacklog: 0 }, /from 1 to 10000000/],

@@ -16,6 +16,7 @@ export function gatewayOptions(settings: Settings) {
   return omitUndefined({
     abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
     retryDelays: settings.RETRY_DELAYS,
+    honorRetryAfter: settings.HONOR_RETRY_AFTER,
     attemptTimeout: settings.ATTEMPT_TIMEOUT,
     concurrency: settings.CONCURRENCY,
     concurrencyPerAccount: settings.CONCURRENCY_PER_ACCOUNT,

@@ -1,12 +1,12 @@
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import type { CancelReason, DeliveryDocument } from '../model.ts';
+import type { CancelReason } from '../model.ts';
 import { NotSentError } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
 import type { AttemptResult, Claim, Next } from './claims/claim.ts';
 import type { Claims } from './claims/claims.ts';
 import type { LeaseRenewal } from './claims/lease-renewal.ts';
-import { delayAfter } from './retry-delay.ts';
+import { delayAfter, honoringRetryAfter } from './retry-delay.ts';
 
 /** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
 const retryOwnFailureIn = 1_000;
@@ -15,6 +15,8 @@ export interface AttemptFinisherDeps {
   readonly claims: Claims;
   readonly leases: Pick<LeaseRenewal, 'drop'>;
   readonly retryDelays: readonly number[];
+  /** Whether a receiver's `Retry-After` can postpone the next attempt. @default false */
+  readonly honorRetryAfter?: boolean;
   /** Schedules an attempt in so many milliseconds. */
   readonly schedule: (ref: AttemptRef, wait: number) => void;
   readonly logger: Logger;
@@ -36,17 +38,20 @@ export interface AttemptFinisher {
 }
 
 export function createAttemptFinisher(deps: AttemptFinisherDeps): AttemptFinisher {
-  const { claims, leases, retryDelays, schedule, logger } = deps;
+  const { claims, leases, retryDelays, honorRetryAfter = false, schedule, logger } = deps;
 
-  function nextAfter({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {
-    if (!failed) return { state: 'delivered' };
-    return attempt < maxAttempts ? { retryIn: delayAfter(attempt, retryDelays) } : { state: 'failed' };
+  function nextAfter({ delivery, startedAt }: Claim, { code, retryAfter, durationMs }: AttemptResult): Next {
+    if (code === undefined) return { state: 'delivered' };
+    if (delivery.attempt >= delivery.maxAttempts) return { state: 'failed' };
+    const delay = delayAfter(delivery.attempt, retryDelays);
+    if (!honorRetryAfter) return { retryIn: delay };
+    return { retryIn: honoringRetryAfter(delay, { retryAfter, endedAt: startedAt.getTime() + durationMs }) };
   }
 
   /** Retries for as long as the database is unavailable: an attempt that is not recorded is made again. */
   async function record(claim: Claim, result: AttemptResult): Promise<void> {
     const { delivery } = claim;
-    const next = nextAfter(delivery, result.code !== undefined);
+    const next = nextAfter(claim, result);
     const isRecorded = await persist(() => claims.finish(claim, result, next), deps);
     if (isRecorded && 'retryIn' in next) {
       schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);

@@ -16,7 +16,14 @@ export function failureOf({ status, error }: SendResult): FailureCode | null {
 
 /** The result in its recorded form. */
 export function toAttemptResult(sent: SendResult): AttemptResult {
-  const { durationMs, status, response } = sent;
+  const { durationMs, status, retryAfter, location, response } = sent;
   const code = failureOf(sent);
-  return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
+  return {
+    durationMs,
+    response,
+    ...(status !== undefined && { status }),
+    ...(code !== null && { code }),
+    ...(retryAfter !== undefined && { retryAfter }),
+    ...(code === 'redirect' && location !== undefined && { location }),
+  };
 }

@@ -44,7 +44,7 @@ function toAttemptBody(
   { eventId, test }: ShownDelivery,
   userAgent: string,
 ): Schemas['DeliveryAttempt'] {
-  const { number, startedAt, durationMs, status, code, response } = attempt;
+  const { number, startedAt, durationMs, status, code, retryAfter, location, response } = attempt;
   return {
     number: number ?? null,
     manual: attempt.manual === true,
@@ -54,6 +54,8 @@ function toAttemptBody(
     code: code ?? null,
     explanation: code === undefined ? null : explain(code),
     request_headers: shownHeaders({ eventId, startedAt, test, userAgent }),
+    retry_after: retryAfter ?? null,
+    location: location ?? null,
     response: response ?? '',
   };
 }

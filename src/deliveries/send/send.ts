@@ -4,7 +4,7 @@ import { type OutboundCode, OutboundError } from '../../outbound/outbound-error.
 import { endAttemptSpan, startAttemptSpan, type TracedAttempt } from '../../tracing/event-spans.ts';
 import { inSpan, traceparentOf } from '../../tracing/tracer.ts';
 import { AttemptDeadline } from './attempt-deadline.ts';
-import { readResponseBeginning } from './read-response.ts';
+import { type RecordedResponse, readResponse } from './read-response.ts';
 import type { SignedRequest, SignRequest } from './sign-request.ts';
 
 /** The HTTP clients of deliveries. Both check the address before they connect. */
@@ -28,15 +28,12 @@ export interface DeliveryRequest {
   readonly maySend?: () => boolean;
 }
 
-/** The result of one POST. */
-export interface SendResult {
+/** The result of one POST. It has no status if none was received. */
+export interface SendResult extends Partial<RecordedResponse> {
   /** From before the connection to the last byte that was read. Milliseconds. */
   readonly durationMs: number;
-  /** Absent if no status was received. */
-  readonly status?: number;
   /** Why no status was received. */
   readonly error?: OutboundCode;
-  /** The beginning of the response body, as far as it came, as text; may be empty. */
   readonly response: string;
 }
 
@@ -91,8 +88,7 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     const deadline = new AttemptDeadline(timeout);
     try {
       const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
-      const text = await readResponseBeginning(response.data);
-      return { status: response.status, response: text, durationMs: elapsed() };
+      return { ...(await readResponse(response)), durationMs: elapsed() };
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made
       if (!isWritten && !maySend()) throw new NotSentError();

@@ -4,6 +4,12 @@ import { checkIntegers, refuseOption } from '../checks.ts';
 export interface DeliveryOptions {
   /** The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before. @default 1 min, 5 min, 30 min, 2 h, 8 h */
   readonly retryDelays?: readonly number[];
+  /**
+   * Whether the `Retry-After` of a receiver's failure (seconds or a date) can postpone the next attempt: it is then due at the later of
+   * schedule and `Retry-After`, at most 24 hours after the attempt. It adds no attempts and makes none earlier.
+   * @default false: the schedule is the schedule
+   */
+  readonly honorRetryAfter?: boolean;
   /** The longest that one delivery attempt may take in all. @default 30_000 */
   readonly attemptTimeout?: number;
   /**
@@ -53,6 +59,7 @@ export const defaultRetryDelays: readonly number[] = Object.freeze([60_000, 300_
 
 const defaults = {
   retryDelays: defaultRetryDelays,
+  honorRetryAfter: false,
   attemptTimeout: 30_000,
   concurrency: 200,
   concurrencyPerWebhook: 10,
@@ -92,5 +99,6 @@ function checkRetryDelays(delays: readonly number[]): void {
 /** @throws GatewayError `invalid_options`, naming the option */
 export function checkDeliveryOptions(options: Required<DeliveryOptions>): void {
   checkRetryDelays(options.retryDelays);
+  if (typeof options.honorRetryAfter !== 'boolean') refuseOption('honorRetryAfter', 'must be true or false');
   checkIntegers(options, bounds);
 }

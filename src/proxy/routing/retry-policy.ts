@@ -1,4 +1,5 @@
 import type { OutboundCode } from '../../outbound/outbound-error.ts';
+import { retryAfterWait } from '../../outbound/retry-after.ts';
 import type { HeaderValues } from '../headers.ts';
 
 /** How often and for how long a failed call is retried. */
@@ -33,17 +34,13 @@ export function isRetryable(result: UpstreamResult): boolean {
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
 }
 
-function toMilliseconds(text: unknown, unit: number): number | undefined {
-  if (typeof text !== 'string' || !/^\s*\d+(\.\d+)?\s*$/.test(text)) return undefined;
-  return Number(text) * unit;
+function toMilliseconds(text: unknown): number | undefined {
+  return typeof text === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
 }
 
 /** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
 export function requestedWait(headers: HeaderValues, now: number): number | undefined {
-  const requestedDelay = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
-  if (requestedDelay !== undefined) return requestedDelay;
-  const date = Date.parse(String(headers['retry-after'] ?? ''));
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+  return toMilliseconds(headers['retry-after-ms']) ?? retryAfterWait(headers['retry-after'], now);
 }
 
 /**

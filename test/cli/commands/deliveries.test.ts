@@ -11,11 +11,11 @@ const evil = '\u001b[2J\u001b]0;gotcha\u0007\u009b31m\u202e\nState     delivered
 describe('express-model-gateway deliveries and test', () => {
   let live: Commanded;
   let receiver: Awaited<ReturnType<typeof listen>>;
-  let answer: { status: number; text: string };
+  let answer: { status: number; text: string; headers?: Record<string, string> };
 
   before(async () => {
     receiver = await listen((req, res) => {
-      req.resume().on('end', () => res.writeHead(answer.status).end(answer.text));
+      req.resume().on('end', () => res.writeHead(answer.status, answer.headers).end(answer.text));
     });
     live = await startCommanded({ retryDelays: [3_600_000] });
   });
@@ -146,13 +146,29 @@ describe('express-model-gateway deliveries and test', () => {
     expect((await live.run('deliveries', 'show', id, '--json')).json.attempts).to.have.length(1);
   });
 
+  it('show prints where a redirect led, and what Retry-After asked for', async () => {
+    answer = { status: 307, text: '', headers: { location: 'https://new.example/hook', 'retry-after': '120' } };
+    const { id } = await attempted();
+    const { stdout } = await live.run('deliveries', 'show', id);
+    expect(stdout)
+      .to.match(/^ATTEMPT +STARTED +TOOK +RESULT +RETRY-AFTER$/m)
+      .and.match(/^1 .+ redirect +120$/m)
+      .and.match(/^Location +https:\/\/new\.example\/hook$/m);
+    const again = await live.run('deliveries', 'resend', id);
+    expect(again.stdout)
+      .to.match(/^Location +https:\/\/new\.example\/hook$/m)
+      .and.match(/^Retry-After +120$/m);
+  });
+
   it('escapes control characters in received text, and lets it imitate no other field', async () => {
     answer = { status: 500, text: '' };
     const { id } = await attempted();
     const { body } = await live.call('GET', `/v1/deliveries/${id}`);
     // the gateway takes the worst out of answers before it keeps them; here one does not
     const said = { url: evil, last_code: evil, type: evil, body: evil };
-    const attempts = [{ ...body.attempts[0], code: evil, explanation: evil, response: evil }];
+    const attempts = [
+      { ...body.attempts[0], code: evil, explanation: evil, response: evil, retry_after: evil, location: evil },
+    ];
     const careless = await listen((req, res) => {
       const delivery = { ...body, ...said, attempts };
       res.setHeader('content-type', 'application/json');

@@ -85,6 +85,7 @@ describe('the configuration from the environment', () => {
     [{}, (c) => c.hstsMaxAge, undefined],
     [{ HSTS_MAX_AGE: '365d' }, (c) => c.hstsMaxAge, 365 * 86_400_000],
     [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
+    [{ HONOR_RETRY_AFTER: 'true' }, (c) => c.options, { honorRetryAfter: true }],
     [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
     [{ CONCURRENCY_PER_ACCOUNT: '100' }, (c) => c.options, { concurrencyPerAccount: 100 }],
     [{ CONCURRENCY_PER_WEBHOOK: '20' }, (c) => c.options, { concurrencyPerWebhook: 20 }],

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { adviceFor, type FailureCode, failures } from '../../../src/deliveries/attempt/failures.ts';
 import { failureOf } from '../../../src/deliveries/attempt/outcome.ts';
-import { attemptsAllowed, delayAfter } from '../../../src/deliveries/attempt/retry-delay.ts';
+import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../../src/deliveries/attempt/retry-delay.ts';
 import { eventState } from '../../../src/deliveries/lists/event-statuses.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 
@@ -21,6 +21,36 @@ describe('The schedule', () => {
     expect(delayAfter(5, [10, 20])).to.equal(20);
     expect(delayAfter(1, [])).to.equal(0);
   });
+});
+
+describe('The schedule where Retry-After is honored', () => {
+  const endedAt = Date.parse('2026-01-01T00:00:00.250Z');
+  const day = 24 * 3_600_000;
+  const table: [retryAfter: string | undefined, delay: number, expected: number, what: string][] = [
+    [undefined, 60_000, 60_000, 'keeps its delay without one'],
+    ['120', 60_000, 120_000, 'waits for so many seconds'],
+    [' 120 ', 60_000, 120_000, 'waits for so many seconds'],
+    ['0.5', 20, 500, 'waits for half a second'],
+    ['30', 60_000, 60_000, 'is never earlier'],
+    ['0', 60_000, 60_000, 'is never earlier'],
+    ['86400', 60_000, day, 'waits for a day'],
+    ['86401', 60_000, day, 'waits for no more than a day'],
+    ['9'.repeat(99), 60_000, day, 'waits for no more than a day'],
+    ['86401', 2 * day, 2 * day, 'keeps a delay that is longer than a day'],
+    ['Thu, 01 Jan 2026 00:02:00 GMT', 60_000, 119_750, 'waits until a date'],
+    ['Thursday, 01-Jan-26 00:02:00 GMT', 60_000, 119_750, 'waits until a date of RFC 850'],
+    ['Thu Jan  1 00:02:00 2026', 60_000, 119_750, 'waits until a date of asctime, in UTC'],
+    ['Wed, 31 Dec 2025 23:00:00 GMT', 60_000, 60_000, 'is never earlier than a date in the past'],
+    ['Fri, 01 Jan 2027 00:00:00 GMT', 60_000, day, 'waits for no more than a day'],
+    ...['', 'soon', '-5', '1e9', '5 minutes', '2026-01-02', 'Infinity', '0x10', 'Thu, 99 Foo 2026'].map(
+      (text): [string, number, number, string] => [text, 60_000, 60_000, 'keeps its delay'],
+    ),
+  ];
+  for (const [retryAfter, delay, expected, what] of table) {
+    it(`${what}: ${retryAfter?.slice(0, 40)} after a delay of ${delay} ms`, () => {
+      expect(honoringRetryAfter(delay, { retryAfter, endedAt })).to.equal(expected);
+    });
+  }
 });
 
 describe('The outcome of an attempt', () => {

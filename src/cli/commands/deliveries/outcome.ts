@@ -40,6 +40,8 @@ function lines({ id, attempts }: Details, paint: Paint): string[] {
           : { text: `failed: ${last.code} ${took}`, style: 'red' },
       ],
       ['Why', last.explanation ?? undefined],
+      ['Retry-After', last.retry_after ?? undefined],
+      ['Location', last.location ?? undefined],
       ['Answer', last.response || undefined],
       ['Delivery', id],
     ],

@@ -56,18 +56,28 @@ const attemptColumns: readonly Column<Attempt>[] = [
   },
 ];
 
+const retryAfterColumn: Column<Attempt> = { header: 'RETRY-AFTER', cell: ({ retry_after: wait }) => wait ?? '' };
+
+/** The attempts; what a receiver asked for, where one did. */
+function attemptLines({ attempts }: Details, paint: Paint): string[] {
+  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
+  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint);
+}
+
 function comingLines({ schedule }: Details, now: number): string[] {
   return schedule.map(
     ({ number, due_at: due }) => `${String(number).padEnd(9)}${localTime(due)}  ${relative(due, now)}`,
   );
 }
 
-/** Each way in which it failed, once, in words. */
+/** Each way in which it failed, once, in words, and each place that it was redirected to. */
 function whyLines({ attempts }: Details, paint: Paint): string[] {
   const reasons = new Map(
     attempts.flatMap(({ code, explanation }) => (code === null ? [] : [[code, explanation ?? '']])),
   );
-  return reasons.size === 0 ? [] : ['', ...fieldLines([...reasons], paint)];
+  const locations = new Set(attempts.flatMap(({ location }) => location ?? []));
+  const lines = [...reasons, ...[...locations].map((location) => ['Location', location] as const)];
+  return lines.length === 0 ? [] : ['', ...fieldLines(lines, paint)];
 }
 
 /** A block of text of any origin below a title, indented so that it cannot be mistaken for the command's own words. */
@@ -101,7 +111,7 @@ export function deliveryLines(delivery: Details, paint: Paint, now: number): str
       paint,
     ),
     '',
-    ...tableLines(attemptColumns, attempts, paint),
+    ...attemptLines(delivery, paint),
     ...comingLines(delivery, now),
     ...whyLines(delivery, paint),
     ...block('Sent', prettyJson(body), paint),

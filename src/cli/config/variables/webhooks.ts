@@ -22,6 +22,12 @@ export const webhookVariables = {
     default: '1m,5m,30m,2h,8h',
     example: '2s,4s,8s',
   },
+  HONOR_RETRY_AFTER: {
+    meaning: "Whether a receiver's Retry-After can postpone the next attempt, at most 24 hours; it makes none earlier",
+    type: yesOrNo,
+    default: 'false',
+    example: 'true',
+  },
   ATTEMPT_TIMEOUT: {
     meaning: 'Longest time that one delivery attempt may take',
     type: duration(1, 30_000, 'a duration from 1ms to 30s'),

@@ -27,6 +27,11 @@ export function AttemptSummary({ attempt, after }: SummaryProps) {
   );
 }
 
+/** The headers of the response that are recorded. */
+function responseHeaders({ retry_after, location }: Attempt): Attempt['request_headers'] {
+  return { ...(retry_after !== null && { 'retry-after': retry_after }), ...(location !== null && { location }) };
+}
+
 function headerLines(headers: Attempt['request_headers']): string {
   return Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}`)
@@ -35,9 +40,11 @@ function headerLines(headers: Attempt['request_headers']): string {
 
 /** The request and the response; the page shows both as text, whatever they contain. */
 export function AttemptExchange({ attempt }: { attempt: Attempt }) {
+  const received = headerLines(responseHeaders(attempt));
   return (
     <div class="exchange">
       <Code title="Request headers" text={headerLines(attempt.request_headers)} empty="Not recorded" />
+      {received !== '' && <Code title="Response headers" text={received} />}
       <Code
         title={attempt.status === null ? 'Response' : `Response, HTTP ${attempt.status}`}
         text={attempt.response}
