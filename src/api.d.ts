@@ -2518,7 +2518,7 @@ export interface components {
             /**
              * Format: uri
              * @description Where deliveries are sent: an https URL without a user name or password in it,
-             *     2,048 characters at most. It must lead to a public address.
+             *     2,048 characters at most. It must lead to a public address. Port 0 is refused.
              */
             url: string;
             events: components["schemas"]["EventTypes"];
@@ -2736,7 +2736,7 @@ export interface components {
              *     Redirects are never followed.
              */
             location: string | null;
-            /** @description The first 1 KB of the answer, as text. */
+            /** @description The first 1 KB of the answer, as far as it came, as text: decompressed, and in the charset of its `Content-Type`. */
             response: string;
         };
         /** @description An attempt to come. */

@@ -35,7 +35,7 @@ function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
   refuseUrl('url_not_allowed', 'must be an https URL: this service does not send to plain http');
 }
 
-function checkParts(text: string): void {
+function checkParts(text: string, { port }: URL): void {
   const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
   if (authority.includes('@')) {
     refuseUrl(
@@ -43,6 +43,8 @@ function checkParts(text: string): void {
       'must not contain a user name or password; deliveries are authenticated by their signature',
     );
   }
+  if (port === '0')
+    refuseUrl('invalid_value', 'must not have port 0, where nothing can listen; name the port of your receiver');
   if (text.includes('#')) refuseUrl('invalid_value', 'must not contain a fragment; leave out # and what follows');
 }
 
@@ -64,6 +66,6 @@ function checkHost({ hostname }: URL, { networks }: UrlRules): void {
 export function checkWebhookUrl(text: string, rules: UrlRules): void {
   const url = parse(text);
   checkScheme(url, rules);
-  checkParts(text);
+  checkParts(text, url);
   checkHost(url, rules);
 }

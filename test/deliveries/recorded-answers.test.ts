@@ -1,3 +1,4 @@
+import * as zlib from 'node:zlib';
 import { expect } from 'chai';
 import * as raw from '../support/servers/raw-receiver.ts';
 import { type Scene, startScene } from './over-http.ts';
@@ -56,6 +57,68 @@ describe('The answer of a receiver', () => {
     expect(state).to.equal('failed');
     expect(attempts).to.have.length(2);
     for (const attempt of attempts) expect(attempt).to.include({ status: 503, code: 'http_503', response: 'later' });
+  });
+
+  describe('with a body that is no UTF-8 text', () => {
+    const text = 'Größe überschritten: 1\u00a0€';
+    const long = Array.from({ length: 2_000 }, (_, i) => `${i} ä`).join(' ');
+    const head = (...headers: string[]) => ['HTTP/1.1 200 OK', ...headers, 'connection: close', '', ''].join('\r\n');
+    const start = long.slice(0, 500);
+
+    const encodings: [what: string, header: string, pack: (body: string) => Buffer][] = [
+      ['gzip', 'gzip', (body) => zlib.gzipSync(body)],
+      ['gzip by its old name', 'X-GZIP', (body) => zlib.gzipSync(body)],
+      ['br', 'br', (body) => zlib.brotliCompressSync(body)],
+      ['deflate', 'deflate', (body) => zlib.deflateSync(body)],
+      ['deflate without its header', 'deflate', (body) => zlib.deflateRawSync(body)],
+    ];
+    for (const [what, header, pack] of encodings) {
+      it(`is recorded as readable text if it is ${what}, whole or broken off`, async () => {
+        const whole = await deliver(raw.closingAfter(head(`content-encoding: ${header}`), pack(text)));
+        expect(whole.attempts[0]).to.include({ status: 200, code: null, response: text });
+        const cut = pack(long).subarray(0, 3_000);
+        const half = await deliver(raw.closingAfter(head(`content-encoding: ${header}`), cut));
+        expect(half.state).to.equal('delivered');
+        expect(half.attempts[0].response.slice(0, 500)).to.equal(start);
+        expect(Buffer.byteLength(half.attempts[0].response)).to.be.within(1_020, 1_024);
+      });
+    }
+
+    it('is recorded as readable text if it is Latin-1 or UTF-16', async () => {
+      const latin = await deliver(
+        raw.closingAfter(head('content-type: text/plain; charset="ISO-8859-1"'), Buffer.from('Größe\u00a0ä', 'latin1')),
+      );
+      expect(latin.attempts[0].response).to.equal('Größe\u00a0ä');
+      const wide = await deliver(
+        raw.closingAfter(head('content-type: text/plain;charset=utf-16le'), Buffer.from(text, 'utf16le')),
+      );
+      expect(wide.attempts[0].response).to.equal(text);
+      const both = await deliver(
+        raw.closingAfter(
+          head('content-type: text/html; charset=latin1', 'content-encoding: gzip'),
+          zlib.gzipSync(Buffer.from('Größe', 'latin1')),
+        ),
+      );
+      expect(both.attempts[0].response).to.equal('Größe');
+    });
+
+    it('is recorded as it came if its headers are wrong or unknown, and is a success all the same', async () => {
+      for (const header of ['content-encoding: gzip', 'content-encoding: magic', 'content-type: a; charset=klingon']) {
+        const { state, attempts } = await deliver(raw.closingAfter(head(header), text));
+        expect([state, attempts[0].response], header).to.deep.equal(['delivered', text]);
+      }
+    });
+
+    it('is never more than 1 KB of a body that decompresses into megabytes', async () => {
+      const zeros = Buffer.alloc(64 * 1024 * 1024, 'a');
+      for (const [encoding, bomb] of [
+        ['gzip', zlib.gzipSync(zeros)],
+        ['br', zlib.brotliCompressSync(zeros, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 } })],
+      ] as const) {
+        const { state, attempts } = await deliver(raw.closingAfter(head(`content-encoding: ${encoding}`), bomb));
+        expect([state, attempts[0].response]).to.deep.equal(['delivered', 'a'.repeat(1_024)]);
+      }
+    });
   });
 
   describe('with headers', () => {

@@ -61,6 +61,7 @@ describe('webhooks', () => {
       ['url', 'an operator', odd.operator, 'invalid_type'],
       ['url', '__proto__', '__proto__', 'invalid_value'],
       ['url', 'an object with __proto__', odd.proto, 'invalid_type'],
+      ['url', 'port 0', 'https://example.com:0/', 'invalid_value'],
       ['url', 'a NUL', 'https://example.com/\0', 'invalid_value'],
       ['url', 'half a surrogate pair', 'https://example.com/\udfff', 'invalid_value'],
       ['url', 'a private address', 'https://[::ffff:10.0.0.1]/', 'url_not_allowed'],

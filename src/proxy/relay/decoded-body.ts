@@ -1,6 +1,6 @@
 import type { Transform } from 'node:stream';
-import * as zlib from 'node:zlib';
 import { classify, outboundError } from '../../outbound/classify.ts';
+import { createDecoder } from '../../outbound/content-decoder.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import type { OutboundError } from '../../outbound/outbound-error.ts';
 import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
@@ -19,22 +19,6 @@ const freeOutput = 1024 * 1024;
 const largestRatio = 100;
 
 const options = { chunkSize: 16 * 1024 };
-
-/** Node 20 has no zstd, and its types do not know it. */
-const { createZstdDecompress } = zlib as { readonly createZstdDecompress?: (given: typeof options) => Transform };
-
-const decoders: Readonly<Record<string, (() => Transform) | undefined>> = {
-  gzip: () => zlib.createGunzip(options),
-  'x-gzip': () => zlib.createGunzip(options),
-  deflate: () => zlib.createInflate(options),
-  br: () => zlib.createBrotliDecompress(options),
-  zstd: createZstdDecompress && (() => createZstdDecompress(options)),
-};
-
-function decoderOf({ headers }: OutboundResponse): Transform | undefined {
-  const encoding = String(headers['content-encoding']).trim().toLowerCase();
-  return Object.hasOwn(decoders, encoding) ? decoders[encoding]?.() : undefined;
-}
 
 /** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
 class DecodedBody implements RelayedBody {
@@ -131,7 +115,7 @@ class DecodedBody implements RelayedBody {
  */
 export function decoded(response: OutboundResponse): DecodedResponse {
   if (!isEncoded(response.headers)) return response;
-  const decoder = decoderOf(response);
+  const decoder = createDecoder(response.headers['content-encoding'], options);
   if (!decoder) return response;
   const { 'content-encoding': _, 'content-length': __, ...headers } = response.headers;
   // compressed data says itself where it ends, as chunks do

@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import type { Certificate } from '../../support/servers/certificates.ts';
 import { after, closingAfter, endlessly, type Play, resettingAfter } from '../../support/servers/raw-receiver.ts';
 
@@ -23,6 +23,10 @@ const ok = 'HTTP/1.1 200 OK\r\n';
 const megabyte = Buffer.alloc(1024 * 1024, 'a');
 /** 64 MB of zeros in 64 KB, again and again: 1 : 1,000. */
 const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));
+/** 64 MB in a few hundred bytes, which are read and decompressed. */
+const brotliBomb = brotliCompressSync(Buffer.alloc(64 * 1024 * 1024), {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 5 },
+});
 const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 'a'), Buffer.from('\r\n')]);
 const moved = (to: string) => `HTTP/1.1 302 Found\r\nlocation: ${to}\r\ncontent-length: 0\r\n\r\n`;
 const silent: Play = () => {};
@@ -75,6 +79,11 @@ export const misbehaviours: readonly Misbehaviour[] = [
   {
     kind: 'a gzip bomb',
     play: endlessly(`${ok}content-encoding: gzip\r\n\r\n`, bomb),
+    code: 'delivered',
+  },
+  {
+    kind: 'a brotli bomb',
+    play: closingAfter(`${ok}content-encoding: br\r\n\r\n`, brotliBomb),
     code: 'delivered',
   },
   {

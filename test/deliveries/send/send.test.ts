@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { listenOn } from '../../support/listen.ts';
@@ -362,15 +361,6 @@ describe('Sending a delivery', () => {
         expect(visits).to.equal(0);
       });
     }
-
-    it('decompresses nothing', async () => {
-      const packed = gzipSync('a text that would be found');
-      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`;
-      const url = await receive([[answering(head, packed)]]);
-      const { code, response } = await path.post(url, body);
-      expect(code).to.equal('delivered');
-      expect(response).to.not.include('text');
-    });
 
     it('reads at most 4,096 bytes of a response, and keeps 1,024', async () => {
       const of = (bytes: number) => answering('HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n', 'a'.repeat(bytes));
