@@ -13,6 +13,7 @@ import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import { addGauges } from './metrics/gauges.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
+import { namingMissingRights } from './mongo/connection/open-failure.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
@@ -37,7 +38,7 @@ export async function createModelGateway<Custom extends string = never>(
   } catch (error) {
     access.close();
     await database.close();
-    throw error;
+    throw namingMissingRights(error);
   }
 }
 

@@ -4,7 +4,7 @@ import { retryUntilAvailable } from '../../mongo/schema/retry-until-available.ts
 import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
 import type { DatabaseSettings } from '../config/database-settings.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
-import { locateDatabase } from './database-access.ts';
+import { locateDatabase, namingDatabase } from './database-access.ts';
 import { withConnection } from './with-connection.ts';
 
 /** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
@@ -24,8 +24,8 @@ async function isPrepared(settings: DatabaseSettings): Promise<boolean> {
 /**
  * Uses the database of a gateway that runs in another process, and closes it afterwards. Builds indexes only in a database that was
  * never prepared: a command of a newer package must not migrate one that is in use.
- * @throws GatewayError `invalid_options` when there is no such gateway, or an older version has prepared its database, and whatever
- * `use` throws
+ * @throws GatewayError `invalid_options` when there is no such gateway, its database cannot be opened or used, or an older version
+ * has prepared it; and whatever else `use` throws
  */
 export async function besideGateway<T>(
   settings: DatabaseSettings,
@@ -34,9 +34,13 @@ export async function besideGateway<T>(
   const { uri, options } = await locateDatabase(settings);
   const secretKeys = await findSecretKeys(settings);
   const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
-  const gateway = await createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes });
+  const gateway = await createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }).catch((error) => {
+    throw namingDatabase(error, settings);
+  });
   try {
     return await use(gateway);
+  } catch (error) {
+    throw namingDatabase(error, settings);
   } finally {
     await gateway.close();
   }

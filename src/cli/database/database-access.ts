@@ -1,6 +1,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
+import { namingMissingRights } from '../../mongo/connection/open-failure.ts';
+import { orAllowStandalone } from '../../mongo/connection/replica-set.ts';
 import type { Configuration } from '../config/config.ts';
 import type { DatabaseSettings } from '../config/database-settings.ts';
 import { runningRecord } from '../mongo/record.ts';
@@ -37,4 +39,13 @@ export async function locateDatabase({
     throw new GatewayError('invalid_options', message, { param: 'DATA_DIR' });
   }
   return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
+}
+
+/** The same error with the variable that leads to the database, where it is about opening it or about the rights to use it. */
+export function namingDatabase(thrown: unknown, { mongodbUri }: Pick<DatabaseSettings, 'mongodbUri'>): unknown {
+  const error = namingMissingRights(thrown);
+  if (!(error instanceof GatewayError) || error.param !== 'mongo') return error;
+  const variable = mongodbUri ? 'MONGODB_URI' : 'DATA_DIR';
+  const message = error.message.replace(/^mongo/, variable).replace(orAllowStandalone, '');
+  return new GatewayError(error.code, message, { param: variable, cause: error });
 }

@@ -1,6 +1,8 @@
 import { longSecrets, redact } from '../../errors.ts';
 import { createModels } from '../../gateway/collections.ts';
+import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-failure.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
+import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
 import type { Environment } from '../config/environment.ts';
@@ -67,28 +69,26 @@ async function runAll<Context>(checks: Checks<Context>, context: Context): Promi
   return (await Promise.all(running)).flat();
 }
 
+/** Whoever may not read the gateway's own record may read nothing: one finding says so, not one for each check. */
+async function requireRights(read: () => Promise<unknown>): Promise<void> {
+  await withTimeout(read(), longestCheck).catch((error: unknown) => {
+    if (namingMissingRights(error) !== error) throw error;
+  });
+}
+
 async function diagnoseDatabase(context: CheckContext): Promise<Finding[]> {
-  return withConnection(context.settings, (connection, prefix) => {
+  return withConnection(context.settings, async (connection, prefix) => {
     const admin = connection.getClient().db('admin', { readPreference: 'primary' });
     const models = createModels(connection, prefix);
+    await requireRights(() => readSchemaRecord(primaryOf(connection), prefix));
     return runAll(checksOfDatabase, { ...context, connection, db: primaryOf(connection), admin, models, prefix });
   });
 }
 
-/** Without its escapes, or as it is if one of them is wrong. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
-
 /** What must not be printed, whatever an error message says. */
 function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: DoctorSettings): readonly string[] {
-  const [, password = ''] = /^[a-z+]+:\/\/[^:@/]*:([^@/]*)@/.exec(mongodbUri) ?? [];
   const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
-  return longSecrets([mongodbUri, password, decoded(password), ...secretKeys, ...ofUpstreams]);
+  return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams])];
 }
 
 function summary(findings: readonly Finding[], secrets: readonly string[]): Diagnosis {
@@ -97,10 +97,10 @@ function summary(findings: readonly Finding[], secrets: readonly string[]): Diag
   return { status, findings: findings.map((one) => ({ ...one, message: redact(one.message, secrets) })) };
 }
 
-/** Why the database could not be opened. The cause names the hosts. */
-function unreachable(error: Error): Finding {
-  const message = [error.message, (error.cause as Error | undefined)?.message].filter(Boolean).join(': ');
-  return { check: 'database', ...failed(message, 'check MONGODB_URI, the network, and whether the set has a primary') };
+/** Why the database could not be opened or used: what stands behind the last semicolon of such an error is what to do. */
+function unusable({ message }: Error): Finding {
+  const [, problem = message, remedy = 'see the message'] = /^(.*); (.*?)$/s.exec(message) ?? [];
+  return { check: 'database', ...failed(problem, remedy) };
 }
 
 /** Checks a gateway's configuration, database and upstreams. Changes nothing. @param now @default this machine's clock */
@@ -115,7 +115,7 @@ export async function diagnose(env: Environment, now: () => number = Date.now): 
   const context = { settings, now };
   const [ofMachine, ofDatabase] = await Promise.all([
     runAll(checksOfMachine, context),
-    diagnoseDatabase(context).catch((error: Error) => [unreachable(error)]),
+    diagnoseDatabase(context).catch((error: Error) => [unusable(error)]),
   ]);
   return summary([...ofMachine, ...ofDatabase], secretsOf(settings));
 }

@@ -3,7 +3,8 @@ import { createModelGateway, type Logger, type ModelGateway, scopes } from '../.
 import { namingVariable } from '../config/account-options.ts';
 import type { Configuration } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
-import { writeSettings } from '../database/database-access.ts';
+import { namingDatabase, writeSettings } from '../database/database-access.ts';
+
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
 import { createOperationsListener, withProbes } from './probes-and-metrics.ts';
@@ -104,8 +105,6 @@ export async function startStandalone(config: Configuration, output: StartOutput
         servesRequests: config.role !== 'worker',
       },
       dashboard: { path: '/dashboard' },
-    }).catch((error) => {
-      throw namingVariable(error);
     });
     undo.push(gateway.close);
     if (config.role !== 'api') await gateway.start();
@@ -131,7 +130,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
     };
   } catch (error) {
     await unwind(undo);
-    throw error;
+    throw namingDatabase(namingVariable(error), config);
   }
 }
 

@@ -1,6 +1,7 @@
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
 import { GatewayError, refuse } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
+import { openFailure, requireEscapedCredentials } from './open-failure.ts';
 
 /** The opened database. */
 export interface Database {
@@ -89,7 +90,7 @@ function requireSameMongoose({ base }: Connection): void {
 
 /**
  * The host's connection, once it is open.
- * @throws GatewayError `invalid_options` when it is not being opened, or is no connection of mongoose's
+ * @throws GatewayError `invalid_options` when it is not being opened, cannot be opened, or is no connection of mongoose's
  */
 async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
   const connection = (mongo as Partial<Mongoose>).connection ?? (mongo as Connection);
@@ -102,12 +103,14 @@ async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
     const message = 'mongo: is not connected; call mongoose.connect(uri) before createModelGateway, or pass the URI';
     throw new GatewayError('invalid_options', message, { param: 'mongo' });
   }
-  return connection.asPromise();
+  return connection.asPromise().catch((error) => {
+    throw openFailure(error);
+  });
 }
 
 /**
  * Opens a URI, or waits for a host's own connection to be ready.
- * @throws GatewayError `invalid_options` when the database cannot be reached
+ * @throws GatewayError `invalid_options` that says why the database cannot be opened, and what to do; nothing secret in the URI is in it
  */
 export async function openDatabase(mongo: Connection | Mongoose | string, logger: Logger): Promise<Database> {
   if (typeof mongo !== 'string') {
@@ -115,13 +118,9 @@ export async function openDatabase(mongo: Connection | Mongoose | string, logger
     checkOptions(connection, logger);
     return { connection, async close() {} };
   }
-  try {
-    const connection = await open(mongo);
-    return { connection, close: () => connection.close() };
-  } catch (cause) {
-    throw new GatewayError('invalid_options', 'mongo: the database cannot be reached; check the URI and the server', {
-      param: 'mongo',
-      cause,
-    });
-  }
+  requireEscapedCredentials(mongo);
+  const connection = await open(mongo).catch((error) => {
+    throw openFailure(error, mongo);
+  });
+  return { connection, close: () => connection.close() };
 }

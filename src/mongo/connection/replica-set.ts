@@ -8,6 +8,9 @@ interface Hello {
   readonly msg?: string;
 }
 
+/** What a host may do about a standalone mongod; the command has no such option. */
+export const orAllowStandalone = ', or set allowStandalone to accept that';
+
 /**
  * Refuses a standalone mongod, which has no majority to keep a write, and no transactions.
  * @returns whether transactions are possible
@@ -23,7 +26,7 @@ export async function requireReplicaSet(
     throw new GatewayError(
       'invalid_options',
       'mongo: this is a standalone mongod: an event acknowledged by it can be lost with its disk, and there are no ' +
-        'transactions; start it with --replSet and run rs.initiate() once, or set allowStandalone to accept that',
+        `transactions; start it with --replSet and run rs.initiate() once${orAllowStandalone}`,
       { param: 'mongo' },
     );
   }

@@ -10,6 +10,7 @@ import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binar
 import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
 import { freePort } from '../../../src/cli/mongo/port.ts';
 import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
+import { command } from '../../cli/recorded-terminal.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
@@ -20,9 +21,11 @@ async function startStandalone() {
   const child = spawn(mongod, ['--dbpath', dbPath, '--port', String(port), '--bind_ip', '127.0.0.1'], {
     stdio: 'ignore',
   });
-  const connection = await mongoose.createConnection(`mongodb://127.0.0.1:${port}/test`).asPromise();
+  const uri = `mongodb://127.0.0.1:${port}/test`;
+  const connection = await mongoose.createConnection(uri).asPromise();
   return {
     connection,
+    uri,
     async stop() {
       await connection.close();
       child.kill('SIGKILL');
@@ -55,6 +58,13 @@ describe('A standalone mongod', function () {
 
     expect(said).to.have.length(1);
     expect(said[0]).to.include('can be lost');
+  });
+
+  it('is refused by a command, which names its variable and no option that only a host has', async () => {
+    const env = { MONGODB_URI: standalone.uri };
+    const { code, stderr } = await command(['keys', 'create', '--database', '--user', 'usr_1'], { env });
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^MONGODB_URI: this is a standalone mongod: .*run rs\.initiate\(\) once$/m);
   });
 
   it('fails a check of doctor, with a remedy', async () => {
