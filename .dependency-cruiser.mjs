@@ -154,6 +154,7 @@ const packages = {
   axios: 'outbound deliveries/send',
   cockatiel: 'proxy/routing/breaker.ts',
   commander: 'cli cli/client cli/commands/**',
+  cors: 'cli/server',
   esbuild: 'bundle.mjs',
   express: 'http http/validation dashboard cli/server',
   'express-openapi-validator': 'http/validation',

@@ -14,6 +14,8 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
   readonly upstreams?: readonly UpstreamOptions[];
   /** Milliseconds. Absent: no HSTS. */
   readonly hstsMaxAge?: number;
+  /** Whose pages may call the API from a browser; `*` is every origin. Absent: nobody's. */
+  readonly corsOrigins?: readonly string[];
   /** Whether NODE_ENV says that this is production. */
   readonly production: boolean;
   /** The least level that is logged. */
@@ -46,7 +48,7 @@ export function readConfiguration(env: Environment): Configuration {
     ...databaseSettings(settings),
     host,
     port: settingOf(settings, 'PORT'),
-    ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE, corsOrigins: settings.CORS_ORIGINS }),
     production,
     logLevel: settingOf(settings, 'LOG_LEVEL'),
     role: settingOf(settings, 'ROLE'),

@@ -78,6 +78,28 @@ export const httpUrl = named(
     .refine((text) => URL.canParse(text)),
 );
 
+/** Whether it is an origin as browsers send it; those of apps and extensions have schemes of their own. RFC 6454, section 6.1 */
+function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, host } = new URL(text);
+  return host !== '' && !host.includes('*') && text === `${protocol}//${host}`;
+}
+
+/** Origins, or `*` alone, which stands for every one. */
+export function originsOrAny(maxItems: number) {
+  const allowed =
+    'origins without a path or a slash at the end, such as https://app.example.com,http://localhost:5173, or * for every origin';
+  const origins = listOf(
+    z.string().refine((text) => text === '*' || isOrigin(text)),
+    maxItems,
+    allowed,
+  );
+  return named(
+    allowed,
+    origins.refine((items) => items.length === 1 || !items.includes('*')),
+  );
+}
+
 function isNetwork(text: string): boolean {
   const [address = '', bits = '', ...others] = text.split('/');
   const version = isIP(address);

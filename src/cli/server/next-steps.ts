@@ -67,6 +67,14 @@ function schedule({ options }: Configuration): string[] {
   return retryDelays ? [`Retries after: ${retryDelays.map(formatDuration).join(', ') || 'none'}`] : [];
 }
 
+/** Whose pages may call the API. */
+function browsers({ corsOrigins = [] }: Configuration): string[] {
+  if (corsOrigins.length === 0) return [];
+  return [
+    `Browsers: pages of ${corsOrigins.includes('*') ? 'every origin' : corsOrigins.join(', ')} may call /v1 (CORS_ORIGINS)`,
+  ];
+}
+
 /** What this process uses, whatever its role. */
 function settings({ data, metricsUrl, demo }: Standalone, config: Configuration): string[] {
   return [
@@ -107,6 +115,7 @@ export function describeStart(running: Standalone, config: Configuration, comman
   return [
     `Base URL: ${baseUrl}`,
     `Dashboard: ${dashboardUrl} (sign in with an API key)`,
+    ...browsers(config),
     ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     ...settings(running, config),
     ...keyLines(running, command),

@@ -110,7 +110,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
     if (config.role !== 'api') await gateway.start();
     const firstKey = config.role === 'worker' ? {} : await createFirstKey(gateway, output);
     const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
-    const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge);
+    const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge, config.corsOrigins);
     const server = await startServer(listener, { host: config.host, port: config.port });
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);

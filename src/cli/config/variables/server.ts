@@ -1,4 +1,4 @@
-import { duration, httpUrl, listOf, oneOf, textOf, wholeNumber, yesOrNo } from '../parsers.ts';
+import { duration, httpUrl, listOf, oneOf, originsOrAny, textOf, wholeNumber, yesOrNo } from '../parsers.ts';
 
 const hour = 60 * 60_000;
 
@@ -82,6 +82,13 @@ export const serverVariables = {
     type: duration(0, 2 * 365 * 24 * hour, 'a duration from 0s to 730d'),
     default: 'the header is not sent',
     example: '365d',
+  },
+  CORS_ORIGINS: {
+    meaning:
+      'Origins whose pages may call /v1 from a browser, separated by commas; each call still needs a key, and cookies are never used',
+    type: originsOrAny(100),
+    default: 'none: browsers keep other origins from calling',
+    example: 'https://app.example.com,http://localhost:5173',
   },
   SERVE_OPENAPI: {
     meaning:
