@@ -96,6 +96,25 @@ describe('express-model-gateway doctor', () => {
     expect(await status('indexes')).to.deep.equal(['ok']);
   });
 
+  it('says once what to run on a database that no gateway has prepared', async () => {
+    const fresh = await freshDatabase();
+    try {
+      const prepared = async () => {
+        const { code, stdout } = await command(['doctor'], { env: { MONGODB_URI: fresh.uri } });
+        return { code, stdout, times: stdout.split('express-model-gateway migrate').length - 1 };
+      };
+      const unprepared = await prepared();
+      expect(unprepared.stdout).to.match(
+        /^failed {3}indexes: (\d+) of \1 are missing: no gateway has prepared this database yet\n {9}run `npx express-model-gateway migrate`, or start/m,
+      );
+      expect(unprepared).to.include({ code: 2, times: 1 });
+      await command(['migrate'], { env: { MONGODB_URI: fresh.uri } });
+      expect(await prepared()).to.include({ code: 1, times: 0 });
+    } finally {
+      await fresh.drop();
+    }
+  });
+
   it('names the schema version that this package must not run beside', async () => {
     const change = (fields: object) => collection('schema').updateOne({}, { $set: fields });
     await change({ version: 9, compatibleFrom: 9, packageVersion: '9.0.0' });

@@ -7,7 +7,7 @@ import {
   requireCompatible,
   schemaVersion,
 } from '../../../mongo/schema/schema-record.ts';
-import { type DatabaseContext, failed, ok, problemsOr, type Result, warning } from '../check.ts';
+import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from '../check.ts';
 
 const migrate = `run \`${migrateCommand}\``;
 
@@ -48,19 +48,32 @@ async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): P
   }
 }
 
+/** What is missing in a database that no gateway has prepared, as one: there is one thing to do. */
+function ofUnprepared(missing: number, all: number): Result {
+  const prepare = `${migrate}, or start a gateway without INDEXES=check, which does the same`;
+  if (missing > 0)
+    return failed(`${missing} of ${all} are missing: no gateway has prepared this database yet`, prepare);
+  return warning(`all ${all} are there, but no gateway has recorded that it prepared this database`, prepare);
+}
+
 /** Indexes that are missing, different, being built, or not the gateway's. */
 export async function checkIndexes(context: DatabaseContext): Promise<readonly Result[]> {
   const { db, models, prefix } = context;
-  const foundIndexes = await findIndexes(db, everyIndex(models, prefix));
-  const problems = await Promise.all(foundIndexes.map((index) => judge(context, index)));
-  return problemsOr(problems.flat(), `all ${foundIndexes.length} are there`);
+  const [foundIndexes, record] = await Promise.all([
+    findIndexes(db, everyIndex(models, prefix)),
+    readSchemaRecord(db, prefix),
+  ]);
+  const isMissing = ({ state }: FoundIndex) => state === 'missing';
+  const named = record === null ? foundIndexes.filter((index) => !isMissing(index)) : foundIndexes;
+  const problems = (await Promise.all(named.map((index) => judge(context, index)))).flat();
+  if (record === null) return [ofUnprepared(foundIndexes.filter(isMissing).length, foundIndexes.length), ...problems];
+  return problemsOr(problems, `all ${foundIndexes.length} are there`);
 }
 
 /** The version of the package that has prepared the database. */
 export async function checkSchemaVersion({ db, prefix }: DatabaseContext): Promise<readonly Result[]> {
   const record = await readSchemaRecord(db, prefix);
-  if (record === null)
-    return [warning('no version of the gateway has recorded that it prepared this database', migrate)];
+  if (record === null) return [skipped('no gateway has prepared this database yet; see indexes')];
   const { version, packageVersion } = record;
   const prepared = `express-model-gateway ${packageVersion} has prepared the database (schema version ${version})`;
   try {
