@@ -17,7 +17,10 @@ export const databaseFailures: readonly Failure[] = [
     health: { status: 503, checks: { database: 'failed' } },
     alerts: ['GatewayDatabaseUnavailable'],
     also: ['GatewayWorkerStopped'],
-    doctor: { code: 2, findings: [/^failed database: MONGODB_URI: the database cannot be reached: the replica set has no primary/] },
+    doctor: {
+      code: 2,
+      findings: [/^failed database: MONGODB_URI: the database cannot be reached: the replica set has no primary/],
+    },
   },
   {
     // a disk that is slow cannot be had here: mongod's journal is not flushed while the failpoint is on, as if its disk took as long

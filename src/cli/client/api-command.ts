@@ -15,7 +15,7 @@ export function throughApi(command: Command): Command {
     .addOption(
       new Option(
         '--base-url <url>',
-        'where the gateway is; EXPRESS_MODEL_GATEWAY_BASE_URL, or else http://127.0.0.1:3000',
+        'where the gateway is, with or without /v1; EXPRESS_MODEL_GATEWAY_BASE_URL, or else http://127.0.0.1:3000',
       ).helpGroup(group),
     )
     .addOption(

@@ -33,13 +33,13 @@ export interface GatewayOptions {
 
 const defaultBaseUrl = 'http://127.0.0.1:3000';
 
-/** Also takes a base URL with `/v1`, as the start prints it. */
+/** Also takes a base URL with `/v1`, as OpenAI's clients want it. */
 function readBaseUrl(text: string): string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) {
     throw wrongUse(`The base URL must be an http or https URL such as ${defaultBaseUrl}, not '${text}'.`);
   }
   const { origin, pathname } = new URL(text);
-  return origin + pathname.replace(/\/+$/, '').replace(/\/v1$/, '');
+  return origin + pathname.replace(/\/+$/, '').replace(/\/+v1$/, '');
 }
 
 function readApiKey(text: string | undefined): string {

@@ -11,19 +11,23 @@ function demoChat(baseUrl: string, key: string): string[] {
   ];
 }
 
-/** What the commands that use the API have to know. */
-function access(baseUrl: string, key: string): string {
-  const settings = [`EXPRESS_MODEL_GATEWAY_BASE_URL=${baseUrl}`, `EXPRESS_MODEL_GATEWAY_API_KEY=${key}`];
-  return `  export ${settings.join(' ')}`;
+/** Where the gateway is, for those who call it: OpenAI's clients want it with `/v1`, and the commands take both. */
+function access(baseUrl: string, key: string): string[] {
+  return [
+    "For OpenAI's clients:",
+    `  export OPENAI_BASE_URL=${baseUrl} OPENAI_API_KEY=${key}`,
+    'For the commands, which --help lists:',
+    `  export EXPRESS_MODEL_GATEWAY_BASE_URL=${baseUrl.replace(/\/v1$/, '')} EXPRESS_MODEL_GATEWAY_API_KEY=${key}`,
+    '',
+  ];
 }
 
-function webhook(baseUrl: string, key: string, command: string): string[] {
+function webhook(command: string): string[] {
   const data = '{"payment_id":"pay_1","amount":20,"currency":"usd","credits_added":2000,"user_id":"usr_1"}';
   return [
-    'Try a webhook, a receiver in one terminal, the rest in another:',
+    'Try a webhook, a receiver in one terminal, the rest in another, with the exports above:',
     `  ${command} listen --port 9000 --secret a-long-enough-secret`,
     '',
-    access(baseUrl, key),
     `  ${command} webhooks create http://127.0.0.1:9000 --event payment.completed --secret a-long-enough-secret`,
     `  ${command} events publish --user usr_1 --type payment.completed --data '${data}'`,
     `  ${command} deliveries list`,
@@ -39,7 +43,6 @@ function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration)
   return allowHttp && allowed.check('127.0.0.1');
 }
 
-/** Comes after commands that have set where the gateway is. */
 function topUp(command: string): string[] {
   return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
 }
@@ -120,8 +123,9 @@ export function describeStart(running: Standalone, config: Configuration, comman
     ...settings(running, config),
     ...keyLines(running, command),
     '',
+    ...access(baseUrl, key),
     ...(demo ? demoChat(baseUrl, key) : []),
-    ...(canReachThisMachine(config) ? webhook(baseUrl, key, command) : []),
+    ...(canReachThisMachine(config) ? webhook(command) : []),
     ...(config.options.credits ? topUp(command) : []),
   ];
 }

@@ -21,6 +21,13 @@ describe('a command that is refused', () => {
     return { code, stdout, stderr, url: server.url };
   }
 
+  it('is never so because its base URL ends in /v1 or a slash, or does not', async () => {
+    for (const end of ['', '/', '/v1', '/v1/', '//v1//']) {
+      const { code, stdout } = await live.run('webhooks', 'list', '--base-url', `${live.url}${end}`);
+      expect(code, `${end} ${stdout}`).to.equal(0);
+    }
+  });
+
   it('for lack of a key says how to give one', async () => {
     const { code, stdout, stderr } = await command(['webhooks', 'list', '--base-url', live.url]);
     expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });

@@ -31,6 +31,18 @@ describe('What the start prints', () => {
     });
   }
 
+  it('says which base URL OpenAI clients take, and which the commands take, whatever webhooks may reach', () => {
+    for (const env of [{}, { HOST: '0.0.0.0' }]) {
+      const lines = printed(env).split('\n');
+      expect(lines).to.include('Base URL: http://127.0.0.1:3000/v1');
+      const exported = lines.filter((line) => line.startsWith('  export '));
+      expect(exported).to.deep.equal([
+        '  export OPENAI_BASE_URL=http://127.0.0.1:3000/v1 OPENAI_API_KEY=<your API key>',
+        '  export EXPRESS_MODEL_GATEWAY_BASE_URL=http://127.0.0.1:3000 EXPRESS_MODEL_GATEWAY_API_KEY=<your API key>',
+      ]);
+    }
+  });
+
   it('suggests a receiver on this machine only where webhooks may reach one', () => {
     expect(printed({})).to.include('http://127.0.0.1:9000');
     expect(printed({ HOST: '0.0.0.0' })).not.to.include('http://127.0.0.1:9000');
