@@ -1,6 +1,5 @@
 import { inspect } from 'node:util';
-import { GatewayError } from '../../errors.ts';
-import { redact } from '../../redact.ts';
+import { GatewayError, redact } from '../../errors.ts';
 
 /** What is wrong with the option `mongo`, why in the driver's words, and what to do; `remedy` has no semicolon. */
 interface Failure {
