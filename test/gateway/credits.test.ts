@@ -167,6 +167,20 @@ describe('an account with prepaid credits', function () {
     expect(took).to.be.below(3_500);
   });
 
+  it('is told the price of a call, and which setting is too small for it, when calls cost more at once than is reserved', async () => {
+    await live.gateway.credits?.topUp({ userId: 'usr_4', credits: 10_000, reference: 'usr_4' });
+    const { key } = await live.gateway.keys.create({ userId: 'usr_4' });
+    const client = new OpenAI({ apiKey: key, baseURL: `${live.url}/v1`, maxRetries: 0 });
+    await client.chat.completions.create(question);
+    const dear = { ...question, max_tokens: 100 };
+    const calls = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(dear)));
+    const refused = calls.flatMap((call) => (call.status === 'rejected' ? [call.reason] : []));
+    expect(refused[0]).to.include({ status: 429, code: 'rate_limit_exceeded' });
+    expect(refused[0].message).to.match(
+      /this call may cost 1\d\d credits, and each process reserves 4 at a time; .* CREDIT_ALLOWANCE \(the option credits\.allowance\)/,
+    );
+  });
+
   it('gets 404 for its credits from a gateway without the option credits', async () => {
     const without = await startGateway();
     const { status, body } = await without.call('GET', '/v1/credits');

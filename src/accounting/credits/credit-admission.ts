@@ -3,13 +3,13 @@ import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { asUnavailable, databaseUnavailable } from '../../mongo/unavailable.ts';
 import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../../options/options.ts';
 import type { Allowances } from './allowances.ts';
-import { type Charged, costOf } from './price.ts';
+import { type Charged, costOf, toCredits } from './price.ts';
 
 export interface CreditAdmissionDeps {
   readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
   /** While it is unavailable, no more credits can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
-  readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'>;
+  readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'> & Required<Pick<CreditOptions, 'allowance'>>;
 }
 
 /** What is reserved for one admitted call. Call one of the two, once. */
@@ -41,9 +41,16 @@ function insufficient(): GatewayError {
   });
 }
 
-/** The account has credits that this process has not leased yet: OpenAI's clients retry automatically. */
-function tooFast(): GatewayError {
-  const message = 'This account spends credits faster than the gateway can reserve them; try again in a moment';
+/**
+ * The account has credits that this process has not leased yet: OpenAI's clients retry automatically.
+ * @param amount what the call is likely to cost, in micro-credits
+ * @param allowance what each process leases, in credits
+ */
+function tooFast(amount: number, allowance: number): GatewayError {
+  const message =
+    `This account spends credits faster than the gateway reserves them: this call may cost ${toCredits(amount)} credits, ` +
+    `and each process reserves ${allowance} at a time; try again in a moment. ` +
+    'The operator can raise CREDIT_ALLOWANCE (the option credits.allowance) to several times the price of a call';
   return new GatewayError('rate_limit_exceeded', message, {
     headers: { 'retry-after': '1', 'retry-after-ms': String(retryAfter), 'x-should-retry': 'true' },
   });
@@ -56,7 +63,7 @@ const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 
 /** Decides by an account's credits whether it may make a call. */
 export function createCreditAdmission({ allowances, database, options }: CreditAdmissionDeps): AdmitByCredits {
-  const { prices, expectedOutputTokens = 1_000 } = options;
+  const { prices, expectedOutputTokens = 1_000, allowance: leaseAmount } = options;
 
   function likelyCost(
     endpoint: string,
@@ -69,11 +76,11 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     return costOf(prices, { ...input, outputTokens, images, seconds, characters });
   }
 
-  function reservationError(userId: string, isEmpty: boolean): GatewayError {
+  function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
     if (database?.isUnavailable) return databaseUnavailable();
     if (isEmpty) return insufficient();
     // the account has credits, and the database did not answer in time
-    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
+    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast(amount, leaseAmount);
   }
 
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
@@ -83,7 +90,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     const { isEmpty } = allowance;
     // a later call looks up an account with nothing left again
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.renewSoon(userId);
-    if (!isReserved) throw reservationError(userId, isEmpty);
+    if (!isReserved) throw reservationError(userId, amount, isEmpty);
     return {
       closed(record) {
         allowance.spend(amount, record.id, costOf(prices, record));

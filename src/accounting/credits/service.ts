@@ -101,10 +101,10 @@ function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['pric
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, database, options, observer, logger } = deps;
-  const { prices, renewInterval: interval = 500 } = options;
+  const { prices, renewInterval: interval = 500, allowance = 10 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
-  const leaseAmount = toMicro('allowance', options.allowance ?? 10);
+  const leaseAmount = toMicro('allowance', allowance);
   const writeAccount = createWriteAccount(deps.transaction, deps.inTurn);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
   // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
@@ -113,7 +113,11 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const renewLease = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, leaseDuration });
   const allowances = createAllowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
 
-  const admit = createCreditAdmission({ allowances, ...(database && { database }), options });
+  const admit = createCreditAdmission({
+    allowances,
+    ...(database && { database }),
+    options: { ...options, allowance },
+  });
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
