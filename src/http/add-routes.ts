@@ -54,6 +54,21 @@ function methodNotAllowed(routes: readonly Route[]): GatewayError {
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
 }
 
+/** The paths of openapi.yaml with `/v1` in front once more: a client that adds it to a base URL which has it already. */
+function doubledPaths(templates: Iterable<string>): RegExp {
+  const known = [...templates].map((template) =>
+    template.replace(/[.]/g, '\\.').replace(pathParameter, (text) => (text === wildcard ? '.+' : '[^/]+')),
+  );
+  return new RegExp(`^/v1(?:${known.join('|')})/?$`);
+}
+
+function baseUrlHasVersion(req: IncomingMessage): GatewayError {
+  const path = pathOf(req);
+  const meant = path.slice('/v1'.length);
+  const message = `The base URL already ends in /v1: send ${req.method} ${meant}, and not ${path}`;
+  return new GatewayError('endpoint_not_served', message);
+}
+
 /** Paths without parameters first: they are the frequent ones, and Express compares a request with each path until one matches. */
 function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
   const paths = new Map<string, Route[]>();
@@ -66,7 +81,7 @@ function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
 
 /**
  * Adds routes to an Express router. It leaves unknown paths to the host, and OPTIONS, which the host's CORS answers. As in Express by
- * default, HEAD is GET and one trailing slash is ignored.
+ * default, HEAD is GET and one trailing slash is ignored. Of unknown paths it answers only its own with `/v1` twice.
  */
 export function addRoutes(router: express.Router, routes: readonly Route[], { answer, refuse }: RouteHandlers): void {
   const paths = groupByPath(routes);
@@ -81,6 +96,10 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
       else refuse(req, res, methodNotAllowed(methods));
     });
   }
+  router.all(doubledPaths(paths.keys()), (req, res, next) => {
+    if (req.method === 'OPTIONS') next();
+    else refuse(req, res, baseUrlHasVersion(req));
+  });
   router.use(((error, req, res, next) => {
     const param = malformedParameter(paths.keys(), pathOf(req));
     if (param === undefined || req.method === 'OPTIONS') return next();

@@ -95,6 +95,11 @@ describe('the router', () => {
     ['OPTIONS', '/v1/models'],
     ['OPTIONS', '/v1/webhooks/wh_1'],
     ['OPTIONS', '*'],
+    ['OPTIONS', '/v1/v1/models'],
+    ['GET', '/v1/v1'],
+    ['GET', '/v1/v1/own'],
+    ['GET', '/v1/v1/webhooks.json'],
+    ['GET', '/v1/v2/models'],
   ] as const;
   for (const [method, url] of others) {
     it(`leaves ${method} ${url} to the host`, async () => {
@@ -114,6 +119,20 @@ describe('the router', () => {
   for (const [method, url, allow] of refused) {
     it(`refuses ${method} ${url}, which takes ${allow}`, async () => {
       expect(refusal(await send(method, url))).to.deep.equal({ code: 'method_not_allowed', param: null, allow });
+    });
+  }
+
+  for (const [method, url] of [
+    ['POST', '/v1/v1/chat/completions'],
+    ['GET', '/v1/v1/chat/completions/'],
+    ['GET', '/v1/v1/models?limit=1'],
+    ['GET', '/v1/v1/models/meta/llama-3'],
+    ['GET', '/v1/v1/models/%zz'],
+    ['DELETE', '/v1/v1/webhooks/wh_1'],
+    ['POST', '/v1/v1/webhooks/wh_1/test'],
+  ] as const) {
+    it(`refuses ${method} ${url}, whose base URL has the version already`, async () => {
+      expect(refusal(await send(method, url))).to.deep.equal({ code: 'endpoint_not_served', param: null });
     });
   }
 

@@ -61,6 +61,26 @@ describe('a router with no host behind it', () => {
     });
   }
 
+  it('says where the base URL has /v1 already, also below a mount path, and leaves the other paths to the host', async () => {
+    const app = express().use('/api', router);
+    app.use((_req, res) => void res.status(299).send('of the host'));
+    const host = await listen(app);
+    for (const base of [server.url, `${host.url}/api`]) {
+      const response = await fetch(`${base}/v1/v1/chat/completions`, { method: 'POST', body: '{}' });
+      expect(response.status).to.equal(404);
+      expect(await response.json()).to.deep.equal({
+        error: {
+          message: 'The base URL already ends in /v1: send POST /v1/chat/completions, and not /v1/v1/chat/completions',
+          type: 'not_found_error',
+          param: null,
+          code: 'endpoint_not_served',
+        },
+      });
+    }
+    expect((await fetch(`${host.url}/api/v1/v1/own`)).status).to.equal(299);
+    await host.close();
+  });
+
   it('keeps the connection open after a body that no route reads', async () => {
     const response = await fetch(`${server.url}/v1/nothing`, { method: 'POST', body: 'x'.repeat(100_000) });
     expect([response.status, response.headers.get('connection')]).to.deep.equal([404, 'keep-alive']);
