@@ -11,7 +11,7 @@ import { type BodyBounds, checkSize, readBody } from './read-body.ts';
 
 /** The body that an operation gets. */
 export interface RequestBody {
-  /** The bytes, decompressed; empty where there is no body. */
+  /** The bytes, decompressed, and of JSON without a byte order mark; empty where there is no body. */
   readonly raw: Buffer;
   /** The parsed JSON; of a relayed body only what openapi.yaml describes. */
   readonly value?: unknown;
@@ -61,6 +61,14 @@ async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> 
   return rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, plan);
 }
 
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** JSON without the byte order mark that some clients write, which no sender may add and a reader may ignore (RFC 8259, section 8.1). Upstreams refuse it. */
+function withoutByteOrderMark(json: Buffer): Buffer {
+  const { length } = byteOrderMark;
+  return json.subarray(0, length).equals(byteOrderMark) ? json.subarray(length) : json;
+}
+
 /**
  * Reads the body of a request, even if the host has read it before, and parses it once.
  * Where an operation takes no body, it is read and dropped under the same limits.
@@ -78,9 +86,10 @@ export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<Re
   if (!announcesBody(req)) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(req, route.mediaTypes) : '';
-  const raw = await takeBytes(req, plan);
-  checkSize(raw.length, plan.limits);
+  const bytes = await takeBytes(req, plan);
+  checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
+  const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
   if (raw.length === 0) return missing();
   if (mediaType !== 'application/json') return { raw };
   if (shape) {

@@ -85,6 +85,20 @@ describe('reading a body', () => {
     });
   }
 
+  it('skips a byte order mark before JSON, and does not relay it', async () => {
+    const chat = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: '\u{feff}' }] });
+    for (const [path, text] of [
+      ['/v1/webhooks', webhook],
+      ['/v1/chat/completions', chat],
+    ] as const) {
+      const marked = `\u{feff}${text}`;
+      const plain = await post(server, json, marked, path);
+      expect([plain.status, Buffer.from(plain.body.raw, 'base64').toString()]).to.deep.equal([200, text]);
+      const packed = await post(server, { ...json, 'content-encoding': 'gzip' }, gzipSync(marked), path);
+      expect(packed.body).to.deep.include({ body: plain.body.body, raw: plain.body.raw });
+    }
+  });
+
   it('counts the limit in bytes, to the last one', async () => {
     const filled = (length: number): string => `{"active":true${' '.repeat(length - 15)}}`;
     const patch = (body: string) => request(server.url).patch('/v1/webhooks/wh_1').set(json).send(body);
