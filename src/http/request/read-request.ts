@@ -41,7 +41,7 @@ export interface RequestReaderDependencies {
  */
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
   const { openRequests, logger } = deps;
-  const { shapeOf, checkForm, isValid, validate } = await requestChecks(deps.spec, deps.routes);
+  const { shapeOf, checkForm, isValid, removeAbsentNulls, validate } = await requestChecks(deps.spec, deps.routes);
   const memory = new BodyMemory(deps.bodyMemory);
 
   let warned = false;
@@ -89,11 +89,13 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     if (!relayed) {
       checkStorableBody(value);
       checkKnown(query, route.query);
-      if (!isValid(route, value, headers)) await validate(req, route, { params, query, body: value });
-    } else if (form) {
-      checkForm(route, form);
-    } else if (!isValid(route, value, headers)) {
-      await validate(req, route, { params, query: {}, body: value });
+    }
+    if (form) checkForm(route, form);
+    else {
+      const isSure = () => isValid(route, value, headers);
+      // a valid body has no null that stands for an absent field
+      const isKnownValid = isSure() || (removeAbsentNulls(route, value) && isSure());
+      if (!isKnownValid) await validate(req, route, { params, query: relayed ? {} : query, body: value });
     }
     return new CheckedRequest(head, { query, search, headers, body: form ? { ...body, form } : body, reservation });
   };

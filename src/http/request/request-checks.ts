@@ -2,6 +2,7 @@ import type { Spec, SpecOperation } from '../../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from '../body/form/check-form.ts';
 import { type BodyShape, bodyShape } from '../body/json/body-shape.ts';
 import { isRelayed, type Route } from '../route.ts';
+import { createRemoveAbsentNulls, type RemoveAbsentNulls } from '../validation/absent-nulls.ts';
 import { type CompiledCheck, createCompiledCheck } from '../validation/compiled-check.ts';
 import { createValidator, type Validate } from '../validation/validate-request.ts';
 
@@ -11,6 +12,7 @@ export interface RequestChecks {
   readonly shapeOf: (route: Route) => BodyShape | undefined;
   readonly checkForm: CheckForm;
   readonly isValid: CompiledCheck;
+  readonly removeAbsentNulls: RemoveAbsentNulls;
   /** For every route that takes JSON or nothing. */
   readonly validate: Validate;
 }
@@ -54,6 +56,7 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
       spec,
       checked.filter((route) => isRelayed(route) || isPublication(route)),
     ),
+    removeAbsentNulls: createRemoveAbsentNulls(spec, checked),
     validate: await createValidators(spec, checked),
   };
 }

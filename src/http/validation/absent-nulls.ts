@@ -1,0 +1,72 @@
+import { alternativesOf } from '../../openapi/resolve-schema.ts';
+import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import type { Route } from '../route.ts';
+
+/** Takes the nulls out of a body that mean the same as no field. @returns whether there were any */
+export type RemoveAbsentNulls = (route: Route, body: unknown) => boolean;
+
+/** Where in a value such nulls can be. */
+interface NullPlaces {
+  /** The fields that can be left out and do not take null. */
+  readonly optional: readonly string[];
+  /** The fields whose values have such fields. */
+  readonly properties: ReadonlyMap<string, NullPlaces>;
+  /** The same for the items of an array. */
+  readonly items: NullPlaces | undefined;
+}
+
+/** What an object schema says of its fields. */
+interface ObjectSchema {
+  readonly properties: Readonly<Record<string, SpecSchema>>;
+  readonly required?: readonly string[];
+}
+
+function takesNull(spec: Spec, schema: SpecSchema): boolean {
+  return alternativesOf(spec, schema).some(({ type, oneOf, anyOf, enum: values, const: value }) => {
+    if (type !== undefined) return [type].flat().includes('null');
+    return (oneOf ?? anyOf ?? values ?? value) === undefined;
+  });
+}
+
+function nullPlaces(spec: Spec, schema: SpecSchema): NullPlaces | undefined {
+  const alternatives = alternativesOf(spec, schema);
+  const objects = alternatives.filter(({ properties }) => properties !== undefined) as unknown as ObjectSchema[];
+  const fields = objects.flatMap(({ properties }) => Object.entries(properties));
+  const isRequired = (name: string) => objects.every(({ required }) => required?.includes(name));
+  const optional = fields.filter(([name, field]) => !isRequired(name) && !takesNull(spec, field));
+  const within = fields.flatMap(([name, field]): [string, NullPlaces][] => {
+    const places = nullPlaces(spec, field);
+    return places ? [[name, places]] : [];
+  });
+  const itemSchema = alternatives.map(({ items }) => items as SpecSchema | undefined).find(Boolean);
+  const items = itemSchema && nullPlaces(spec, itemSchema);
+  if (optional.length === 0 && within.length === 0 && !items) return undefined;
+  return { optional: optional.map(([name]) => name), properties: new Map(within), items };
+}
+
+function removeNulls(value: unknown, { optional, properties, items }: NullPlaces): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return items ? value.map((item) => removeNulls(item, items)).includes(true) : false;
+  const fields = value as Record<string, unknown>;
+  const absent = optional.filter((name) => fields[name] === null);
+  for (const name of absent) delete fields[name];
+  const inFields = [...properties].map(([name, places]) => removeNulls(fields[name], places));
+  return absent.length > 0 || inFields.includes(true);
+}
+
+/**
+ * Makes the function that takes null in an optional field as if the field were absent, as OpenAI's API does: clients in
+ * typed languages write every field. A null that openapi.yaml gives a meaning stays, and so does one in a required field.
+ */
+export function createRemoveAbsentNulls(spec: Spec, routes: readonly Route[]): RemoveAbsentNulls {
+  const places = new Map<SpecOperation, NullPlaces>();
+  for (const { description } of routes) {
+    const schema = description.requestBody?.content['application/json']?.schema;
+    const found = schema && nullPlaces(spec, schema);
+    if (found) places.set(description, found);
+  }
+  return ({ description }, body) => {
+    const found = places.get(description);
+    return found !== undefined && removeNulls(body, found);
+  };
+}
