@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Transform } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { GatewayError } from '../../errors.ts';
 import type { OpenRequests } from '../request/open-requests.ts';
 import type { BodyReservation } from './body-memory.ts';
@@ -31,28 +31,45 @@ export function checkSize(size: number, limits: BodyLimits): void {
   if (size > limits.bytes) throw tooLarge(limits);
 }
 
+/** A stream that decompresses, and says how many of the bytes that came it has used. */
+type Decoder = Transform & { readonly bytesWritten: number };
+
 const decoderOptions = { chunkSize: 64 * 1024 };
 
-const decoders: Readonly<Record<string, () => Transform>> = {
-  gzip: () => createGunzip(decoderOptions),
-  'x-gzip': () => createGunzip(decoderOptions),
-  deflate: () => createInflate(decoderOptions),
-  br: () => createBrotliDecompress(decoderOptions),
+/** Node 20 has no zstd, and its types do not know it. */
+const { createZstdDecompress, constants } = zlib as {
+  readonly createZstdDecompress?: (options: object) => Decoder;
+  readonly constants: { readonly ZSTD_d_windowLogMax?: number };
 };
+/** A sender may use a window of 8 MiB (RFC 9659, section 3). Without this limit, a body of a few bytes can ask for 128 MiB of memory. */
+const zstdWindowLog = 23;
+const zstdOptions = { ...decoderOptions, params: { [Number(constants.ZSTD_d_windowLogMax)]: zstdWindowLog } };
+
+const decoders: Readonly<Record<string, () => Decoder>> = {
+  gzip: () => zlib.createGunzip(decoderOptions),
+  'x-gzip': () => zlib.createGunzip(decoderOptions),
+  deflate: () => zlib.createInflate(decoderOptions),
+  br: () => zlib.createBrotliDecompress(decoderOptions),
+  ...(createZstdDecompress && { zstd: () => createZstdDecompress(zstdOptions) }),
+};
+
+/** Those that clients are told of: `x-gzip` is an old name. */
+const encodings = Object.keys(decoders).filter((name) => name !== 'x-gzip');
 
 /**
  * Makes the stream that decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where none is needed.
- * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate and br
+ * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate, br and, where Node has it, zstd
  */
-function decoderFor(req: IncomingMessage): Transform | undefined {
+function decoderFor(req: IncomingMessage): Decoder | undefined {
   const encoding = req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (encoding === 'identity' || encoding === '') return undefined;
   if (!Object.hasOwn(decoders, encoding)) {
-    throw new GatewayError('unsupported_media_type', 'Content-Encoding must be gzip, deflate or br, or be left out', {
-      headers: { 'accept-encoding': 'gzip, deflate, br' },
+    const message = `Content-Encoding must be ${encodings.join(' or ')}, or be left out`;
+    throw new GatewayError('unsupported_media_type', message, {
+      headers: { 'accept-encoding': encodings.join(', ') },
     });
   }
-  return (decoders[encoding] as () => Transform)();
+  return (decoders[encoding] as () => Decoder)();
 }
 
 function badCompression(cause?: unknown): GatewayError {
@@ -69,7 +86,7 @@ class BodyReader {
   readonly #limits: BodyLimits;
   readonly #reservation: BodyReservation;
   readonly #openRequests: OpenRequests;
-  readonly #decoder: Transform | undefined;
+  readonly #decoder: Decoder | undefined;
   readonly #resolve: (bytes: Promise<Buffer>) => void;
   readonly #reject: (error: unknown) => void;
   readonly #announced: number;
@@ -101,7 +118,7 @@ class BodyReader {
     openRequests.bodyBegun(this.#onRefused);
   }
 
-  #decode(decoder: Transform): void {
+  #decode(decoder: Decoder): void {
     decoder.on('data', this.#onPlain);
     decoder.on('end', this.#onEnd);
     // stays: what the reader is not told any more, because it has given up, must not end the process
@@ -139,8 +156,9 @@ class BodyReader {
   };
 
   #onEnd = (): void => {
-    // compressed data may end before the body does
-    if (this.#decoder && !this.#req.readableEnded) this.#fail(badCompression());
+    // compressed data may end before the body does; zstd leaves the rest unread
+    const isWhole = !this.#decoder || (this.#req.readableEnded && this.#decoder.bytesWritten === this.#received);
+    if (!isWhole) this.#fail(badCompression());
     else if (this.#stop()) this.#resolve(this.#chunks.joined());
   };
 

@@ -106,7 +106,7 @@ export const sizesAndTypes: Row[] = [
   [
     'an unknown compression',
     webhooks,
-    { body: '{}', headers: { 'content-encoding': 'zstd' } },
+    { body: '{}', headers: { 'content-encoding': 'compress' } },
     415,
     'unsupported_media_type',
   ],
