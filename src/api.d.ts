@@ -404,7 +404,8 @@ export interface paths {
         put?: never;
         /**
          * Edit images
-         * @description Edits one or more images that you upload, as a prompt says.
+         * @description Edits one or more images as a prompt says. Send a form with the images, or JSON (`application/json`) with
+         *     `images: [{"image_url": "…"}]` or `images: [{"file_id": "…"}]`, and the other fields as in the form.
          */
         post: operations["createImageEdit"];
         delete?: never;

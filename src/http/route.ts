@@ -1,5 +1,5 @@
 import { resolveSchema } from '../openapi/resolve-schema.ts';
-import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
 
@@ -48,6 +48,11 @@ function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]
   return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
 }
 
+function mediaTypesOf(description: SpecOperation): ReadonlySet<string> {
+  const described = Object.keys(description.requestBody?.content ?? {});
+  return new Set(jsonBodyOf(description) ? [...described, 'application/json'] : described);
+}
+
 /** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
 export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
@@ -63,7 +68,7 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
           operation: operationFor(operations, description.operationId),
           description,
           scope: scopeOf(description),
-          mediaTypes: new Set(Object.keys(description.requestBody?.content ?? {})),
+          mediaTypes: mediaTypesOf(description),
           bodyRequired: description.requestBody?.required === true,
           parameters,
           query: namesIn('query', parameters),

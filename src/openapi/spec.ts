@@ -25,6 +25,8 @@ export interface SpecOperation {
   readonly requestBody?: {
     readonly required?: boolean;
     readonly content: Readonly<Record<string, SpecMediaType>>;
+    /** The JSON that an operation takes in place of a form. Of two media types in `content`, generators of clients take JSON for both. */
+    readonly 'x-json-body'?: SpecMediaType;
   };
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Whether the operation goes beyond the interface this gateway implements. */
@@ -49,6 +51,11 @@ export interface Spec {
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>> & {
     readonly schemas: Readonly<Record<string, SpecSchema>>;
   };
+}
+
+/** What an operation says of a JSON body. */
+export function jsonBodyOf({ requestBody }: SpecOperation): SpecMediaType | undefined {
+  return requestBody?.content['application/json'] ?? requestBody?.['x-json-body'];
 }
 
 /** The interface of this gateway, read anew at each call. */

@@ -43,6 +43,13 @@ function formOf({ form }: ApiRequest): NonNullable<ApiRequest['form']> {
 }
 
 const readForm = (request: ApiRequest): ModelBody => readMultipartBody(formOf(request));
+/** An edit comes as a form with the images, or as JSON that says where they are. */
+function readImageEdit(request: ApiRequest): ModelBody {
+  if (request.form) return readMultipartBody(request.form);
+  const { images = [], mask } = request.body as { images?: readonly unknown[]; mask?: unknown };
+  return { ...readJson(request), pictures: images.length + (mask ? 1 : 0) };
+}
+
 const readRecording = (request: ApiRequest): ModelBody => readRecordingBody(formOf(request));
 
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
@@ -64,7 +71,7 @@ export const endpoints = {
   countResponseInputTokens: { path: '/responses/input_tokens', ...responses, isFree: true },
   compactResponse: { path: '/responses/compact', ...responses },
   createImage: { path: '/images/generations', ...images },
-  createImageEdit: { path: '/images/edits', ...images, readBody: readForm },
+  createImageEdit: { path: '/images/edits', ...images, readBody: readImageEdit },
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },
   createEmbedding: { path: '/embeddings', ...plain, answersVectors: true },
   createModeration: { path: '/moderations', ...plain, isFree: true },

@@ -63,7 +63,10 @@ async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStor
   const route = findRoute(target);
   if (!route) throw new DemoError('not_found', `There is no ${target} here`);
   const { handle, params } = route;
-  const request = { params, query, store, json: () => readJson(req), form: () => readForm(req) };
+  const json = () => readJson(req);
+  const form = () => readForm(req);
+  const isForm = req.headers['content-type']?.startsWith('multipart/');
+  const request = { params, query, store, json, form, fields: isForm ? form : json };
   await send(res, await handle(request), wordDelay);
 }
 

@@ -24,6 +24,8 @@ export interface DemoRequest {
   json(): Promise<Body>;
   /** The fields of a form, files too. */
   form(): Promise<Body>;
+  /** Either, as its media type says. */
+  fields(): Promise<Body>;
 }
 
 export type DemoAnswer =
@@ -128,7 +130,7 @@ const others: Record<string, Handler> = {
   },
   'POST /embeddings': async ({ json }) => ({ json: embeddings(await json()) }),
   'POST /images/generations': async ({ json }) => ({ json: images(await json()) }),
-  'POST /images/edits': async ({ form }) => ({ json: images(await form()) }),
+  'POST /images/edits': async ({ fields }) => ({ json: images(await fields()) }),
   'POST /images/variations': async ({ form }) => ({ json: images({ prompt: 'a variation', ...(await form()) }) }),
   'POST /moderations': async ({ json }) => ({ json: moderations(await json()) }),
   async 'POST /audio/speech'({ json }) {

@@ -1,4 +1,4 @@
-import type { Spec, SpecOperation } from '../../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecOperation } from '../../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from '../body/form/check-form.ts';
 import { type BodyShape, bodyShape } from '../body/json/body-shape.ts';
 import { isRelayed, type Route } from '../route.ts';
@@ -23,7 +23,7 @@ function isUploadOnly({ mediaTypes }: Route): boolean {
 }
 
 function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
-  const schema = description.requestBody?.content['application/json']?.schema;
+  const schema = jsonBodyOf(description)?.schema;
   return schema && bodyShape(spec, schema);
 }
 

@@ -1,5 +1,5 @@
 import { alternativesOf } from '../../openapi/resolve-schema.ts';
-import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';
 
 /** Takes the nulls out of a body that mean the same as no field. @returns whether there were any */
@@ -61,7 +61,7 @@ function removeNulls(value: unknown, { optional, properties, items }: NullPlaces
 export function createRemoveAbsentNulls(spec: Spec, routes: readonly Route[]): RemoveAbsentNulls {
   const places = new Map<SpecOperation, NullPlaces>();
   for (const { description } of routes) {
-    const schema = description.requestBody?.content['application/json']?.schema;
+    const schema = jsonBodyOf(description)?.schema;
     const found = schema && nullPlaces(spec, schema);
     if (found) places.set(description, found);
   }

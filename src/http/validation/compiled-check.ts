@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
-import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';
 
 /** Whether a request is certainly valid. Where it is not, the full validator decides, and words the error. */
@@ -38,7 +38,7 @@ export function createCompiledCheck({ components }: Spec, routes: readonly Route
   addFormats.default(ajv);
   const validators = new Map<SpecOperation, { readonly body: ValidateFunction; readonly headers: ValidateFunction }>();
   for (const route of routes) {
-    const schema = route.description.requestBody?.content['application/json']?.schema;
+    const schema = jsonBodyOf(route.description)?.schema;
     const headers = headersSchema(route);
     if (schema && headers) {
       const referred = referencedSchemas(schema, components.schemas);

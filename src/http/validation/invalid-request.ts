@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
 import { describeSchema } from '../../openapi/describe-schema.ts';
 import { schemaAt } from '../../openapi/resolve-schema.ts';
-import type { Spec, SpecSchema } from '../../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';
 import { notAParameter } from './query.ts';
 
@@ -68,7 +68,7 @@ function pathTo({ path, message }: Finding, keyword: string): string[] {
 
 /** The schema of an operation's body, or of its parameters as one object. */
 function schemaOf({ description, parameters }: Route, location: string): SpecSchema | undefined {
-  if (location === 'body') return description.requestBody?.content['application/json']?.schema;
+  if (location === 'body') return jsonBodyOf(description)?.schema;
   return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema])) };
 }
 

@@ -5,7 +5,7 @@ import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import { simplifySchemas } from '../../openapi/simplify-schemas.ts';
-import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import { pathParameter, type Route } from '../route.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
@@ -53,8 +53,11 @@ function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
 
 /** The validator would refuse HEAD, and characters in a query that URLs may have. */
 function toChecked({ method, description, parameters }: Route): Record<string, SpecOperation> {
+  const { requestBody, ...others } = description;
+  const json = jsonBodyOf(description);
   const operation = {
-    ...description,
+    ...others,
+    ...(json && { requestBody: { ...requestBody, content: { 'application/json': json } } }),
     parameters: parameters
       .map(withoutIdPattern)
       .map((parameter) => (parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter)),

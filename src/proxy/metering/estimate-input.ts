@@ -47,10 +47,11 @@ function dataUrlsIn(bytes: Buffer): Attachments {
 }
 
 /** The attachments of a JSON text, including pictures given by their address. */
-function attachmentsIn(bytes: Buffer): Attachments {
+function attachmentsIn(bytes: Buffer, pictures: number | undefined): Attachments {
   const dataUrls = dataUrlsIn(bytes);
   // a part with a picture has this word twice: as its type and as a key
-  return { ...dataUrls, count: Math.max(dataUrls.count, Math.ceil(occurrences(bytes, picture) / 2)) };
+  const named = pictures ?? Math.ceil(occurrences(bytes, picture) / 2);
+  return { ...dataUrls, count: Math.max(dataUrls.count, named) };
 }
 
 function attachmentsOf(files: readonly ByteRange[]): Attachments {
@@ -65,8 +66,9 @@ export function estimateInput({
   bytes,
   listedTokens,
   files,
-}: Pick<ModelBody, 'bytes' | 'listedTokens' | 'files'>): number {
-  const attachments = files ? attachmentsOf(files) : attachmentsIn(bytes);
+  pictures,
+}: Pick<ModelBody, 'bytes' | 'listedTokens' | 'files' | 'pictures'>): number {
+  const attachments = files ? attachmentsOf(files) : attachmentsIn(bytes, pictures);
   const text = bytes.length - attachments.bytes;
   return Math.max(listedTokens, Math.ceil(text / promptBytesPerToken)) + attachments.count * tokensPerPicture;
 }

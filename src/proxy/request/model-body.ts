@@ -25,6 +25,8 @@ export interface ModelBody {
   readonly listedTokens: number;
   /** Where the files of a form stand; `undefined` for JSON. */
   readonly files?: readonly ByteRange[];
+  /** How many pictures JSON names beside its text; `undefined` where only its bytes tell. */
+  readonly pictures?: number;
   /** Where the model's name stands. */
   readonly modelSpan: ByteRange | undefined;
   /** Writes a model's name as the body's format requires. */

@@ -145,6 +145,8 @@ describe('the demo upstream behind a gateway', () => {
   it('edits and varies images', async () => {
     const image = await toFile(Buffer.from('bytes of a file'), 'a.png', { type: 'image/png' });
     const { data: edited } = await client.images.edit({ model, image, prompt: 'at night', n: 2 });
+    const named = { model, prompt: 'at night', images: [{ image_url: 'https://images.example.com/a.png' }] };
+    expect(await client.post('/images/edits', { body: named })).to.have.nested.property('data.length', 1);
     expect(edited).to.have.length(2);
     const { data: varied } = await client.images.createVariation({ model, image });
     expect(Buffer.from(varied?.[0]?.b64_json ?? '', 'base64').toString('latin1', 1, 4)).to.equal('PNG');

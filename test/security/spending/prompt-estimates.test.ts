@@ -65,6 +65,13 @@ describe('the estimate of a request whose client disconnects before the answer',
     const { inputTokens } = await recordOf('/images/edits', form);
     expect(inputTokens).to.be.within(3_000, 3_400);
   });
+  it('is 1,500 tokens for each picture that an edit names', async () => {
+    const picture = { image_url: `data:image/png;base64,${filler}` };
+    const images = [picture, { image_url: 'https://images.example.com/a.png' }, { file_id: 'file-1' }];
+    const body = JSON.stringify({ model: 'm', prompt: 'A hat', images, mask: picture });
+    const { inputTokens } = await recordOf('/images/edits', body);
+    expect(inputTokens).to.be.within(6_000, 6_400);
+  });
   it('is the number of tokens that it lists, however much white space is before them', async () => {
     const tokens = Array(20_000).fill(1).join();
     const { inputTokens } = await recordOf('/embeddings', `{"model":"m","input":[${' '.repeat(100)}${tokens}]}`);
