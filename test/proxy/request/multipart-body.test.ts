@@ -64,6 +64,30 @@ describe('the form of an image edit', () => {
     expect((await read(form(part('name="model"', 'm')), quoted)).model).to.equal('m');
   });
 
+  it('is refused with the part and what is wrong with it', async () => {
+    const withHead = (head: string) => Buffer.from(`--xYz\r\n${head}\r\n\r\nx\r\n--xYz--\r\n`);
+    const disposition = 'Content-Disposition: form-data; ';
+    for (const [head, problem] of [
+      ['Content-Type: text/plain', 'must have Content-Disposition: form-data; name="…"'],
+      ['Content-Disposition: attachment; name="a"', 'must have Content-Disposition: form-data; name="…"'],
+      [`${disposition}name="a"\r\nX-Y: z`, 'has the header X-Y; it may have content-disposition, content-type'],
+      [`${disposition}name="a"\r\n${disposition}name="b"`, 'has the header content-disposition twice'],
+      [`${disposition}name="a" `, 'must have each header in one line, as its name, a colon and its value'],
+      [`${disposition}name="a"; size=1`, 'has the parameter size in Content-Disposition; it may have name, filename'],
+      [`${disposition}name="a"; name="b"`, 'has the parameter name twice'],
+      [`${disposition}filename="x"; name="a"`, 'must have name as the first parameter'],
+      [`${disposition}name="a b"`, 'must have as name in Content-Disposition 1 to 256 letters, digits'],
+      [`${disposition}name="a"; filename*=x`, "must have as filename* in Content-Disposition utf-8'' and"],
+      [
+        `${disposition}name="a"; filename="a\\";b"`,
+        'must have as filename in Content-Disposition a text that has not both',
+      ],
+      [`${disposition}name="a";`, 'has a semicolon at the end of Content-Disposition, which only a file may have'],
+    ] as const) {
+      expect(await refusal(withHead(head))).to.include(`every reader: part 1 ${problem}`);
+    }
+  });
+
   it('is refused without a boundary, when it breaks off, and with more than 1,000 parts', async () => {
     expect(await refusal(form(file), 'multipart/form-data')).to.match(/boundary/);
     expect(await refusal(Buffer.alloc(0))).to.match(/begin with its boundary/);

@@ -4,7 +4,7 @@ import { FormData, request } from 'undici';
 import { GatewayError } from '../../../src/errors.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
-import { clientForms } from './form-judges/client-forms.ts';
+import { clientForms, rareForms } from './form-judges/client-forms.ts';
 import { craftedForms } from './form-judges/crafted.ts';
 import { readAsGateway } from './form-judges/gateway-reading.ts';
 import { type Judge, type Reading, type SentForm, startJudges } from './form-judges/judges.ts';
@@ -128,6 +128,18 @@ describe('a form that is accepted', () => {
     });
   }
 
+  for (const [title, form] of Object.entries(rareForms)) {
+    it(`may have ${title}, which others read alike or refuse`, async () => {
+      const found = await ours(form);
+      if (found instanceof GatewayError) throw found;
+      expect(found.fields.model).to.deep.equal(['gpt-image-1']);
+      const readings = await Promise.all(judges.map((judge) => judge.read(form)));
+      const taken = readings.filter((reading) => !(reading instanceof Error)).map(actedOn);
+      expect(taken).to.not.have.length(0);
+      for (const reading of taken) expect(reading).to.deep.equal(found.fields);
+    });
+  }
+
   it('has the same fields for busboy, undici, Go and werkzeug, whatever mutation it comes from', async function () {
     this.timeout(120_000);
     let taken = 0;
@@ -143,6 +155,9 @@ describe('a form that is accepted', () => {
           const stream =
             typeof acted === 'object' && (acted as { stream: string[] }).stream[0] === 'false' ? { stream: [] } : {};
           const same = typeof acted === 'object' ? { ...acted, ...stream } : acted;
+          // a reader that refuses these reads nothing else in them
+          const mayBeRefused = form.body.includes('\\"') || form.type.endsWith(';');
+          if (mayBeRefused && reading instanceof Error) continue;
           expect(
             same,
             `${judges[i]?.name} of ${form.type} ${JSON.stringify(form.body.toString('latin1'))}`,

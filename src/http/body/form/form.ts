@@ -21,6 +21,9 @@ const partLimit = 1_000;
 /** How long the head of a part may be. Bytes. */
 const headLimit = 8 * 1024;
 
+/** How many blank lines may stand before the first boundary and behind the last. */
+const blankLineLimit = 100;
+
 /** Bytes that are searched in one turn of the event loop. */
 const stride = 4 * 1024 * 1024;
 
@@ -31,22 +34,28 @@ function refuseForm(problem: string): never {
 const token = String.raw`[\w'+.-]{1,70}`;
 const quoted = String.raw`"[\w'()+,./:=?-]{1,70}"`;
 const charset = String.raw`(?:;[ \t]*charset=(?:utf-8|"utf-8"))?`;
-const formType = new RegExp(`^multipart/form-data${charset};[ \\t]*boundary=(${token}|${quoted})${charset}$`, 'i');
+const formType = new RegExp(`^multipart/form-data${charset};[ \\t]*boundary=(${token}|${quoted})${charset};?$`, 'i');
 
 /** The boundary between the parts (RFC 2046, section 5.1.1). */
 function boundaryOf(contentType: string): string {
   const boundary = formType.exec(contentType)?.[1];
   if (boundary !== undefined) return boundary.startsWith('"') ? boundary.slice(1, -1) : boundary;
-  throw new GatewayError(
-    'invalid_form',
-    'content-type: must be multipart/form-data; boundary=… with a boundary of 1 to 70 letters, digits and marks, and nothing else',
-    { param: 'content-type' },
-  );
+  const problem = /boundary/i.test(contentType)
+    ? 'must be multipart/form-data; boundary=… with one boundary of 1 to 70 letters, digits and marks; only charset=utf-8 may be beside it'
+    : 'must name the boundary of the form, multipart/form-data; boundary=…: let your HTTP client set it';
+  throw new GatewayError('invalid_form', `content-type: ${problem}`, { param: 'content-type' });
 }
 
 /** Whether the bytes have a text at a position. */
 function standsAt(bytes: Buffer, at: number, text: string): boolean {
   return bytes.toString('latin1', at, at + text.length) === text;
+}
+
+/** The position behind the blank lines that begin at `from`. */
+function skipBlankLines(bytes: Buffer, from: number): number {
+  let at = from;
+  while (at < from + 2 * blankLineLimit && standsAt(bytes, at, '\r\n')) at += 2;
+  return at;
 }
 
 /** The position of a text at or after `from`; -1 when there is none. */
@@ -78,17 +87,20 @@ function toPart(bytes: Buffer, { headStart, headEnd, end }: PartPosition, number
 }
 
 /**
- * Reads a form (RFC 7578). Accepts only what every reader takes alike, so that the provider reads the same: lines end in CRLF,
- * nothing comes before the first boundary or after the last, and the boundary is nowhere else. Form libraries accept more than that,
- * and do not tell where a part stands in the bytes, which go up unchanged.
+ * Reads a form (RFC 7578). Accepts only what every reader takes alike or refuses, so that the provider reads the same: lines end in
+ * CRLF, nothing but blank lines comes before the first boundary or after the last, and the boundary is nowhere else. Form libraries
+ * accept more than that, and do not tell where a part stands in the bytes, which go up unchanged.
  * @throws GatewayError `invalid_form`
  */
 export async function readForm(bytes: Buffer, contentType: string): Promise<Form> {
   const boundary = boundaryOf(contentType);
   const pattern = Buffer.from(boundary);
   const parts: FormPart[] = [];
-  if (!standsAt(bytes, 0, `--${boundary}`)) refuseForm('must begin with its boundary');
-  let at = 2 + boundary.length;
+  const first = skipBlankLines(bytes, 0);
+  if (!standsAt(bytes, first, `--${boundary}`)) {
+    refuseForm('must begin with its boundary, the one that content-type names; only blank lines may come before it');
+  }
+  let at = first + 2 + boundary.length;
   while (!standsAt(bytes, at, '--')) {
     if (parts.length === partLimit) refuseForm(`has more than ${partLimit} parts`);
     if (!standsAt(bytes, at, '\r\n')) refuseForm('must have CRLF, and nothing else, behind its boundary');
@@ -105,7 +117,8 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
     parts.push(toPart(bytes, { headStart, headEnd, end }, parts.length + 1));
     at = next + boundary.length;
   }
-  const rest = bytes.length - at - 2;
-  if (rest !== 0 && !(rest === 2 && standsAt(bytes, at + 2, '\r\n'))) refuseForm('must end with its last boundary');
+  if (skipBlankLines(bytes, at + 2) !== bytes.length) {
+    refuseForm('must end with its last boundary; only blank lines may come behind it');
+  }
   return { bytes, parts };
 }

@@ -1,13 +1,17 @@
 import type { SentForm } from './judges.ts';
 
 /** One form as a client writes it: its boundary and the heads of its parts. */
-function written(boundary: string, options: { type?: string; field: string; file: string; end?: string }): SentForm {
-  const { type = `multipart/form-data; boundary=${boundary}`, field, file, end = '\r\n' } = options;
+function written(
+  boundary: string,
+  options: { type?: string; field: string; file: string; before?: string; end?: string },
+): SentForm {
+  const { type = `multipart/form-data; boundary=${boundary}`, field, file, before = '', end = '\r\n' } = options;
   const head = (template: string, name: string, value: string) =>
     template.replaceAll('NAME', name).replaceAll('LENGTH', String(value.length));
   const part = (template: string, name: string, value: string) =>
     `--${boundary}\r\n${head(template, name, value)}\r\n\r\n${value}\r\n`;
   const text = [
+    before,
     part(field, 'model', 'gpt-image-1'),
     part(field, 'prompt', 'Let it be night'),
     part(file, 'image', 'PNG \r\n\r\n data'),
@@ -56,5 +60,41 @@ export const clientForms: Readonly<Record<string, SentForm>> = {
     field: `${disposition}\r\nContent-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit`,
     file: `${disposition}; filename="a.png"\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: binary`,
   }),
+  'a mail library': written('=_part_01', {
+    before: '\r\n',
+    end: '\r\n\r\n',
+    type: 'multipart/form-data; boundary="=_part_01"',
+    field: `MIME-Version: 1.0\r\n${disposition}\r\nContent-ID: <NAME@client>`,
+    file: `MIME-Version: 1.0\r\n${disposition}; filename="a.png"\r\nContent-Type: image/png\r\nContent-ID: <NAME@client>`,
+  }),
+  'a client that writes only the encoded file name': written('XbX', {
+    ...plain,
+    file: `${disposition}; filename*=UTF-8'en'%e2%82%ac.png\r\nContent-Type: image/png`,
+  }),
+  'a client that writes the encoded file name first': written('XbX', {
+    ...plain,
+    file: `${disposition}; filename*=utf-8''a.png; filename="a.png"\r\nContent-Type: image/png`,
+  }),
+  'a client that writes no blanks': written('XbX', {
+    field: 'Content-Disposition:form-data;name="NAME"',
+    file: 'Content-Disposition:form-data;name="NAME";filename="a.png"\r\nContent-Type:image/png',
+  }),
+  'a client that ends the disposition of a file in a semicolon': written('XbX', {
+    ...plain,
+    file: `${disposition}; filename="a.png";\r\nContent-Type: image/png`,
+  }),
   'the form-data package': written('--------------------------593419720543815', { ...plain, end: '' }),
+};
+
+/** Forms that some readers refuse. */
+export const rareForms: Readonly<Record<string, SentForm>> = {
+  'an escaped quotation mark in a file name': written('XbX', {
+    ...plain,
+    file: `${disposition}; filename="a \\"b\\".png"\r\nContent-Type: image/png`,
+  }),
+  'an escaped quotation mark in a file name beside an encoded one': written('XbX', {
+    ...plain,
+    file: `${disposition}; filename="a\\"b.png"; filename*=utf-8''a.png`,
+  }),
+  'a semicolon behind the boundary': written('XbX', { ...plain, type: 'multipart/form-data; boundary=XbX;' }),
 };
