@@ -106,7 +106,7 @@ const arrows = {
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
 
   receiver: 'api.d.ts deliveries/send/signature.ts',
-  'dashboard/page': 'api.d.ts',
+  'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
   metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorded-attempt.ts
@@ -121,7 +121,8 @@ const arrows = {
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
-  'cli/client': 'api.d.ts version.ts cli/terminal cli/config/duration.ts',
+  'cli/client': `api.d.ts version.ts http/body/json/exact-number.ts http/body/json/parse.ts
+    cli/terminal cli/config/duration.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo

@@ -23,6 +23,7 @@ export const errorStatus = {
   invalid_type: 400,
   invalid_value: 400,
   duplicate_parameter: 400,
+  number_not_exact: 400,
   url_not_allowed: 400,
   not_found: 404,
   endpoint_not_served: 404,

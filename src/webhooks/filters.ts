@@ -29,6 +29,9 @@ function checkValues(param: string, values: readonly FilterValue[]): void {
     refuse('invalid_value', param, reason);
   }
   values.forEach((value, i) => {
+    if (typeof value === 'bigint') {
+      refuse('invalid_type', `${param}[${i}]`, 'is a bigint, which cannot be sent as JSON: send it as a string');
+    }
     const isNumber = typeof value === 'number' && Number.isFinite(value);
     if (typeof value !== 'string' && typeof value !== 'boolean' && !isNumber) {
       refuse('invalid_type', `${param}[${i}]`, 'must be a string, a number or a boolean');

@@ -75,6 +75,9 @@ describe('deliveries in the dashboard', function () {
     await data.fill('{"user_id":"usr_1","credits_remaining":"three","threshold":100}');
     await test.getByRole('button', { name: 'Send another' }).click();
     await test.getByRole('alert').getByText('data.credits_remaining: ').waitFor();
+    await data.fill('{"user_id":"usr_1","credits_remaining":1524831183200260097,"threshold":100}');
+    await test.getByRole('button', { name: 'Send' }).click();
+    await test.getByRole('alert').getByText('data.credits_remaining: has more digits').waitFor();
     await data.fill('{"user_id":"usr_1","credits_remaining":3,"threshold":100}');
     await test.getByRole('button', { name: 'Send' }).click();
     await receiver.count(2);

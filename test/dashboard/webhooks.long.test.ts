@@ -87,6 +87,9 @@ describe('webhooks in the dashboard', function () {
     await dialog.getByLabel('Filters').fill('model = x');
     await dialog.getByRole('button', { name: 'Add webhook' }).click();
     await dialog.getByText(/'model' must be a path into the data/i).waitFor();
+    await dialog.getByLabel('Filters').fill('data.id = 1524831183200260097');
+    await dialog.getByRole('button', { name: 'Add webhook' }).click();
+    await dialog.getByText(/1524831183200260097 has more digits than JSON numbers keep/).waitFor();
     await dialog.getByLabel('Filters').fill('data.currency = usd, eur\ndata.note = "a, b", 20, "20"');
     await dialog.getByLabel('Metadata').fill('team = a = b');
     await dialog.getByRole('spinbutton', { name: 'Rate limit' }).fill('20');

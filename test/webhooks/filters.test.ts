@@ -71,6 +71,7 @@ describe('the filters of a webhook', () => {
     ['an object as a value', { 'data.model': ['x', { $ne: 1 }] }, 'invalid_type', 'filters.data.model[1]', 'string'],
     ['null as a value', { 'data.model': [null] }, 'invalid_type', 'filters.data.model[0]', 'boolean'],
     ['no finite number', { 'data.amount': [Number.NaN] }, 'invalid_type', 'filters.data.amount[0]', 'number'],
+    ['a bigint', { 'data.id': [1, 9007199254740993n] }, 'invalid_type', 'filters.data.id[1]', 'send it as a string'],
     ['a long value', { 'data.model': ['x'.repeat(257)] }, 'invalid_value', 'filters.data.model[0]', '256 characters'],
     [
       'too much in all',

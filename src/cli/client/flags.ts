@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { isExactNumber } from '../../http/body/json/exact-number.ts';
 import { parseDuration } from '../config/duration.ts';
 
 /** Gathers an option that may be given several times, or once with commas. */
@@ -30,9 +31,16 @@ export function count(text: string): number {
   throw new InvalidArgumentError('It must be a whole number from 1 to 100000.');
 }
 
+/** Reads a number in decimal. @throws InvalidArgumentError for one that JSON would change; `undefined` for what is none */
+export function decimal(text: string): number | undefined {
+  if (!/^\d+(\.\d+)?$/.test(text)) return undefined;
+  if (isExactNumber(text)) return Number(text);
+  throw new InvalidArgumentError('It has more digits than JSON numbers keep, so it would change; use fewer.');
+}
+
 /** Reads an amount above nothing. */
 export function amount(text: string): number {
-  const value = Number(text);
-  if (/^\d+(\.\d+)?$/.test(text) && value > 0) return value;
+  const value = decimal(text);
+  if (value !== undefined && value > 0) return value;
   throw new InvalidArgumentError('It must be a number above 0, such as 500 or 0.25.');
 }

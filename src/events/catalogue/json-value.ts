@@ -25,7 +25,7 @@ function primitiveProblem(value: unknown): string | undefined {
     case 'symbol':
       return 'is a symbol, which JSON drops';
     case 'bigint':
-      return 'is a BigInt, which JSON cannot carry; pass a number or a string';
+      return 'is a bigint, which cannot be sent as JSON: send it as a string';
     case 'number':
       return Number.isFinite(value) ? undefined : `is ${value}, which JSON turns into null`;
     case 'string':

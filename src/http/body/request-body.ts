@@ -73,7 +73,7 @@ function withoutByteOrderMark(json: Buffer): Buffer {
  * Reads the body of a request, even if the host has read it before, and parses it once.
  * Where an operation takes no body, it is read and dropped under the same limits.
  * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`, `request_timeout`,
- * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
+ * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `number_not_exact`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
  */
 export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<RequestBody> {
   const { route, shape } = plan;

@@ -71,6 +71,23 @@ describe('express-model-gateway events', () => {
     expect(misfit.stderr).to.include('data.threshold');
   });
 
+  it('publish and test refuse a number that JSON would change, and a key that is there twice', async () => {
+    for (const [text, says] of [
+      ['{"order":{"id":1524831183200260097}}', 'order.id: has more digits than JSON numbers keep'],
+      ['{"id":1,"id":2}', 'id: appears twice'],
+    ] as const) {
+      const piped = ['--type', 'credits.low', '--data', '-'];
+      for (const run of [
+        await publish('--data', text),
+        await live.runWith({ input: text }, 'events', 'publish', '--user', 'usr_1', ...piped),
+        await live.runWith({ input: text }, 'test', 'wh_1', ...piped),
+      ]) {
+        expect(run).to.include({ code: 2, stdout: '' });
+        expect(run.stderr).to.include(`--data: ${says}`);
+      }
+    }
+  });
+
   it('publish of an unknown type lists the known types, custom ones included', async () => {
     const unknown = await live.run('events', 'publish', '--user', 'usr_1', '--type', 'credit.low', '--data', '{}');
     expect(unknown.code).to.equal(1);

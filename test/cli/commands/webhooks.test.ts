@@ -137,6 +137,17 @@ describe('express-model-gateway webhooks', () => {
     expect(outside.stderr).to.match(/^invalid_value: filters: 'model' must be a path into the data/);
   });
 
+  it('create and update refuse a filter with a number that JSON would change, and take it in quotes', async () => {
+    const id = '1524831183200260097';
+    const made = await create('--filter', `data.id="${id}",7`);
+    expect(made.filters).to.deep.equal({ 'data.id': [id, 7] });
+    for (const values of [id, `[1,${id}]`]) {
+      const refused = await live.run('webhooks', 'update', made.id, '--filter', `data.id=${values}`);
+      expect(refused).to.include({ code: 2, stdout: '' });
+      expect(refused.stderr).to.include('has more digits than JSON numbers keep');
+    }
+  });
+
   it('rotate-secret says until when both secrets are valid', async () => {
     const { id } = await create();
     const rotated = await live.run(

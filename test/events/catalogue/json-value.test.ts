@@ -28,7 +28,7 @@ const refused: readonly [what: string, value: unknown, path: string, problem: st
   ['a toJSON method', { toJSON: () => 1 }, 'data.toJSON', 'is a function'],
   ['a symbol', { a: Symbol('x') }, 'data.a', 'is a symbol'],
   ['a symbol as a key', { a: { [Symbol('x')]: 1 } }, 'data.a', 'has a symbol as a key'],
-  ['a BigInt', { a: 1n }, 'data.a', 'is a BigInt'],
+  ['a BigInt', { a: 1n }, 'data.a', 'is a bigint, which cannot be sent as JSON: send it as a string'],
   ['NaN', { a: Number.NaN }, 'data.a', 'is NaN'],
   ['Infinity', [Number.POSITIVE_INFINITY], 'data[0]', 'is Infinity'],
   ['-Infinity', { a: Number.NEGATIVE_INFINITY }, 'data.a', 'is -Infinity'],

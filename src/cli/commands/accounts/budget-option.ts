@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { type BudgetUnit, budgetUnits } from '../../../options/accounts/budgets.ts';
 import type { Schemas } from '../../client/api.ts';
+import { decimal } from '../../client/flags.ts';
 
 type Budget = Schemas['Budget'];
 
@@ -21,9 +22,10 @@ export function readBudgets(text: string, before: readonly Budget[] | false = []
   if (!period || !maxima) throw wrong();
   const budget: Budget = { period: period as Budget['period'] };
   for (const maximum of maxima.split(',')) {
-    const [unit, amount = ''] = maximum.split('=');
-    if (!isUnit(unit) || !/^\d+(\.\d+)?$/.test(amount)) throw wrong();
-    budget[unit] = Number(amount);
+    const [unit, text = ''] = maximum.split('=');
+    const amount = decimal(text);
+    if (!isUnit(unit) || amount === undefined) throw wrong();
+    budget[unit] = amount;
   }
   return [...(before || []), budget];
 }

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Schemas } from '../../client/api.ts';
 import { count } from '../../client/flags.ts';
+import { parseExact } from '../../client/json-option.ts';
 
 type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit' | 'headers'>;
 type Filters = NonNullable<Fields['filters']>;
@@ -30,12 +31,19 @@ function header(text: string, before: Readonly<Record<string, string>> = {}): Re
   return { ...before, [name]: value };
 }
 
+function notExact(text: string): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `The number ${text} has more digits than JSON numbers keep, so it would change; in quotes it is a string: '"${text}"'.`,
+  );
+}
+
 /** A number or a boolean where it is written as one, and in quotes always a text. */
 function filterValue(text: string): Schemas['WebhookFilterValue'] {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExact(text);
     if (['string', 'number', 'boolean'].includes(typeof value)) return value as Schemas['WebhookFilterValue'];
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw notExact(text);
     // a text without quotes
   }
   return text;
@@ -44,9 +52,13 @@ function filterValue(text: string): Schemas['WebhookFilterValue'] {
 function filterValues(text: string): Schemas['WebhookFilterValues'] {
   if (!text.startsWith('[')) return text.split(',').map((value) => filterValue(value.trim()));
   try {
-    return JSON.parse(text);
-  } catch {
-    throw new InvalidArgumentError('The values after = begin like a JSON array, but are none.');
+    return parseExact(text) as Schemas['WebhookFilterValues'];
+  } catch (error) {
+    throw new InvalidArgumentError(
+      error instanceof SyntaxError
+        ? 'The values after = begin like a JSON array, but are none.'
+        : `The values after =: ${(error as Error).message}.`,
+    );
   }
 }
 

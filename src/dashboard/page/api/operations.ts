@@ -46,8 +46,15 @@ export function createApi(key: string | null) {
     rotateWebhookSecret: (id: string, body: SecretRotate) =>
       answerOf(client.POST('/v1/webhooks/{id}/rotate_secret', { params: at(id), body })),
     deleteWebhook: (id: string) => answerOf(client.DELETE('/v1/webhooks/{id}', { params: at(id) })),
-    testWebhook: (id: string, body: TestRequest) =>
-      answerOf(client.POST('/v1/webhooks/{id}/test', { params: at(id), body })),
+    /** @param data the text of a JSON object, sent as it is: parsed here, its numbers could change. @default the example of the type */
+    testWebhook: (id: string, type: TestRequest['type'], data?: string) =>
+      answerOf(
+        client.POST('/v1/webhooks/{id}/test', {
+          params: at(id),
+          body: { type },
+          bodySerializer: () => `{"type":${JSON.stringify(type)}${data === undefined ? '' : `,"data":${data}`}}`,
+        }),
+      ),
     retrieveWebhookStats: (id: string, init: Signal = {}) =>
       answerOf(client.GET('/v1/webhooks/{id}/stats', { ...init, params: at(id) })),
     recoverWebhook: (id: string, body: RecoverBody) =>

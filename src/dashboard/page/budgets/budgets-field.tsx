@@ -1,4 +1,5 @@
 import { useId } from 'preact/hooks';
+import { exactNumber } from '../api/exact-number.ts';
 import type { Budget } from '../api/types.ts';
 import { type BudgetUnit, budgetUnits, periodNames } from './units.ts';
 
@@ -15,12 +16,12 @@ export function toInputs(budgets: readonly Budget[]): BudgetInputs {
   );
 }
 
-/** What the API is given for them; what is empty has no maximum. */
+/** What the API is given for them; what is empty has no maximum. @throws ApiError for a number that JSON would change */
 export function budgetsFrom(inputs: BudgetInputs): Budget[] {
   return periodNames.flatMap(([period]) => {
     const maxima = budgetUnits.flatMap((unit) => {
       const text = inputs[`${period} ${unit}`];
-      return text ? [[unit, Number(text)] as const] : [];
+      return text ? [[unit, exactNumber(text, 'budgets')] as const] : [];
     });
     return maxima.length === 0 ? [] : [{ period, ...Object.fromEntries(maxima) }];
   });

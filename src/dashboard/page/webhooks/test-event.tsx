@@ -23,10 +23,10 @@ function exampleText(types: readonly EventType[], type: string | undefined, user
 }
 
 /** @throws ApiError for the field where the text is no JSON object */
-function parseData(text: string): Record<string, unknown> {
+function checkData(text: string): void {
   try {
     const data: unknown = JSON.parse(text);
-    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return;
   } catch {
     // said below
   }
@@ -74,7 +74,8 @@ export function TestEvent({ webhook, onClose }: Props) {
   const send = useAction(async () => {
     setSent(undefined);
     if (!type) return;
-    setSent(await api.testWebhook(webhook.id, { type, ...(edited !== undefined && { data: parseData(edited) }) }));
+    if (edited !== undefined) checkData(edited);
+    setSent(await api.testWebhook(webhook.id, type, edited));
   });
   const dataError = send.error?.param?.startsWith('data') ? send.error.message : undefined;
   return (

@@ -46,22 +46,30 @@ function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
   }
 }
 
+/** @param path of the number; '' where it is the whole body */
+function numberNotExact(path: string): GatewayError {
+  const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
+  if (path === '') return new GatewayError('number_not_exact', `The body ${problem}`);
+  return new GatewayError('number_not_exact', `${path}: ${problem}`, { param: path });
+}
+
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
  * or nest deeper than 100 levels; `request_too_large` when they would parse to too much;
- * `duplicate_parameter` when one object has a key twice
+ * `duplicate_parameter` when one object has a key twice; `number_not_exact` for a number that would be written again as another one
  */
 export function parseJson(bytes: Buffer): unknown {
   checkUtf8(bytes);
   const scan = new JsonScan(bytes);
   scanOn(scan, bytes, bytes.length);
-  const { duplicateKey } = scan;
+  const { duplicateKey, changedNumber } = scan;
   if (duplicateKey !== undefined) {
     throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body; give it once`, {
       param: duplicateKey,
     });
   }
+  if (changedNumber !== undefined) throw numberNotExact(changedNumber);
   return JSON.parse(bytes.toString('utf8'));
 }
 

@@ -2,11 +2,13 @@ import { GatewayError } from '../../../errors.ts';
 import type { FieldRange } from '../../operation.ts';
 import type { BodyShape } from './body-shape.ts';
 import { JsonBudget } from './budget.ts';
+import { isExactNumber } from './exact-number.ts';
 import { describedKey, keepItem, Level, pathOf } from './level.ts';
 import { keptIntegers, keptString, maxDepth, weights } from './limits.ts';
 import {
   endOfNumber,
   endOfShortString,
+  isShortDecimal,
   isShortInteger,
   isSpace,
   literalAt,
@@ -51,6 +53,8 @@ export class JsonScan {
    * `JSON.parse` keeps the last of two and says nothing; another reader may keep the first.
    */
   duplicateKey: string | undefined;
+  /** Without a shape: the path of the first number that `JSON.parse` and `JSON.stringify` would change; '' for the body itself. */
+  changedNumber: string | undefined;
   readonly #bytes: Buffer;
   /** Without a shape: counts the memory that `JSON.parse` would take, compares keys, and keeps nothing. */
   readonly #weighsAll: boolean;
@@ -171,13 +175,21 @@ export class JsonScan {
   #readNumber(start: number): void {
     const end = endOfNumber(this.#bytes, start);
     this.#budget.countNumber();
-    if (this.#weighsAll) this.#budget.spend(weights.scalar);
+    if (this.#weighsAll) {
+      this.#budget.spend(weights.scalar);
+      if (this.changedNumber === undefined) this.#noteNumber(start, end);
+    }
     const level = this.#level;
     if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(this.#bytes, start, end)) {
       level.integers += 1;
       this.#shape = undefined;
     }
     this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start, 1);
+  }
+
+  #noteNumber(start: number, end: number): void {
+    if (isShortDecimal(this.#bytes, start, end) || isExactNumber(this.#bytes.toString('latin1', start, end))) return;
+    this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
   }
 
   #startLongString(start: number, then: number): void {

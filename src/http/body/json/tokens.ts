@@ -113,6 +113,16 @@ export function isShortInteger(bytes: Buffer, start: number, end: number): boole
   return true;
 }
 
+/**
+ * Whether a number keeps its value for certain when it is parsed and written again: a double holds 15 digits (DBL_DIG). Another
+ * number may keep it too.
+ */
+export function isShortDecimal(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start > 15) return false;
+  for (let i = start; i < end; i += 1) if (((bytes[i] as number) | 0x20) === 0x65) return false;
+  return true;
+}
+
 const literals = [
   { bytes: Buffer.from('true'), value: true },
   { bytes: Buffer.from('false'), value: false },

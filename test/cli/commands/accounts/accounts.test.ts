@@ -62,7 +62,8 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(updated.stdout).to.equal(`Updated ${made.id}; its budgets: month 0/50 credits\n`);
     const { stdout: removed } = await live.run('keys', 'update', made.id, '--no-budget');
     expect(removed).to.equal(`Updated ${made.id}; its budgets: none\n`);
-    for (const wrong of [['--budget', 'week:tokens=1'], ['--budget', 'day:words=1'], []]) {
+    const changed = ['--budget', 'total:credits=9007199254740993'];
+    for (const wrong of [['--budget', 'week:tokens=1'], ['--budget', 'day:words=1'], changed, []]) {
       expect((await live.run('keys', 'update', made.id, ...wrong)).code, wrong.join(' ')).to.equal(2);
     }
   });

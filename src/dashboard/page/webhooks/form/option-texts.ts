@@ -1,3 +1,4 @@
+import { exactNumber } from '../../api/exact-number.ts';
 import type { Webhook, WebhookCreate, WebhookUpdate } from '../../api/types.ts';
 
 type Options = Pick<WebhookCreate, 'description' | 'metadata' | 'filters' | 'rate_limit' | 'headers'>;
@@ -18,19 +19,29 @@ export interface OptionTexts {
 /** A text in quotes where it would be read as something else. */
 function toText(value: FilterValues[number]): string {
   const isPlain =
-    typeof value === 'string' && value === value.trim() && !value.includes(',') && toValue(value) === value;
+    typeof value === 'string' && value === value.trim() && !value.includes(',') && parse(value) === undefined;
   return isPlain ? value : JSON.stringify(value);
 }
 
-/** A number or a boolean where it is written as one, and in quotes always a text. */
-function toValue(text: string): FilterValues[number] {
+/** The value that is written as JSON; `undefined` for a text without quotes. */
+function parse(text: string): FilterValues[number] | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
   } catch {
     // a text without quotes
   }
-  return text;
+  return undefined;
+}
+
+/**
+ * A number or a boolean where it is written as one, and in quotes always a text.
+ * @throws ApiError for a number that JSON would change
+ */
+function toValue(text: string): FilterValues[number] {
+  const value = parse(text);
+  if (typeof value === 'number') return exactNumber(text, 'filters');
+  return value ?? text;
 }
 
 /** Texts in quotes may have commas. */

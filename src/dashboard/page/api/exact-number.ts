@@ -1,0 +1,13 @@
+import { isExactNumber } from '../../../http/body/json/exact-number.ts';
+import { ApiError } from './error.ts';
+
+/**
+ * Reads a number, written as in JSON.
+ * @param param the field that it is for
+ * @throws ApiError for one that JSON would change: the gateway would get it changed, and could not refuse it
+ */
+export function exactNumber(text: string, param: string): number {
+  if (isExactNumber(text)) return Number(text);
+  const message = `${param}: ${text} has more digits than JSON numbers keep, so it would change`;
+  throw new ApiError(message, { status: 0, code: 'number_not_exact', param });
+}
