@@ -105,7 +105,7 @@ const arrows = {
 
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
 
-  receiver: 'api.d.ts deliveries/send/signature.ts',
+  receiver: 'api.d.ts deliveries/send/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 

@@ -2526,8 +2526,9 @@ export interface components {
             /**
              * @description What deliveries are signed with, 8 to 256 characters; choose it at random. `whsec_` followed by base64 works
              *     with every Standard Webhooks library. A secret that is easy to guess is refused: fewer than 5 different
-             *     characters, a short text that is repeated, sequences such as 1234 or qwerty, a common word. When you leave
-             *     it out, the gateway makes one and shows it once.
+             *     characters, a short text that is repeated, sequences such as 1234 or qwerty, a common word. So is one with white
+             *     space at its beginning or end, in quotes, or that begins with `v1,whsec_`. When you leave it out, the gateway
+             *     makes one and shows it once.
              */
             secret?: string;
             description?: components["schemas"]["WebhookDescription"];

@@ -4,7 +4,7 @@ import type { WebhookEvent } from './event.ts';
 import { rawBodyOf } from './raw-body.ts';
 import { ReceiverError } from './receiver-error.ts';
 import { checkStandardWebhook } from './standard-webhook.ts';
-import { verifySignature } from './verify.ts';
+import { checkServiceSignature, toSecrets } from './verify.ts';
 
 /**
  * What {@link webhookReceiver} takes.
@@ -34,7 +34,11 @@ export interface WebhookReceiverOptions<
   readonly requireTimestamp?: boolean;
   /** The longest body taken, in bytes, where the receiver reads it itself. @default 1_048_576 (1 MiB) */
   readonly maxBytes?: number;
-  /** Told what `onEvent` threw, and of a body that cannot be verified because another parser has read it. @default console.error */
+  /**
+   * Told what `onEvent` threw; and, as a {@link ReceiverError} with a `code`, why a delivery was refused: `no_secret_matched`, say. The sender
+   * of a refused delivery is not told. Anybody can send one, so limit what you write.
+   * @default console.error, for refused deliveries once a minute for each code
+   */
   readonly onError?: (error: unknown, req: Request) => void;
 }
 
@@ -45,14 +49,19 @@ export type WebhookReceiver<Request extends IncomingMessage = IncomingMessage> =
   next: (error?: unknown) => void,
 ) => void;
 
-function toSecrets(secret: string | readonly string[]): readonly string[] {
-  const secrets = typeof secret === 'string' ? [secret] : [...(secret ?? [])];
-  if (secrets.length === 0 || secrets.some((given) => typeof given !== 'string' || given === '')) {
-    throw new TypeError(
-      'webhookReceiver: secret must be the secret of the webhook, or a list of secrets; is a variable unset?',
-    );
-  }
-  return secrets;
+/** How often the same reason is written to the console: anybody can send requests without a signature. Milliseconds. */
+const refusalInterval = 60_000;
+
+/** Writes errors to the console, and refused deliveries once a minute for each reason. */
+function createConsoleLog(): (error: unknown) => void {
+  const writtenAt = new Map<string, number>();
+  return (error) => {
+    if (!(error instanceof ReceiverError)) return console.error('webhook receiver:', error);
+    const { code, message } = error;
+    if (performance.now() - (writtenAt.get(code) ?? Number.NEGATIVE_INFINITY) < refusalInterval) return;
+    writtenAt.set(code, performance.now());
+    console.error(`webhook receiver: refused a delivery (${code}): ${message}`);
+  };
 }
 
 function parse<Event>(rawBody: RawBody): Event {
@@ -60,7 +69,7 @@ function parse<Event>(rawBody: RawBody): Event {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new ReceiverError(400, 'the body is not JSON', { cause });
+    throw new ReceiverError('body_not_json', 'the body is not JSON', { cause });
   }
 }
 
@@ -74,16 +83,16 @@ function send(res: ServerResponse, status: number, body: object): void {
 /**
  * Receives webhooks: `app.post('/webhooks', webhookReceiver({ secret, onEvent }))`. Answers 200 `{"received":true}` for
  * a handled event, 401 for a wrong signature or a timestamp that is too far away, 500 when the handler throws, each with `{"error"}` as the body.
- * @throws TypeError for a missing secret or handler
+ * @throws TypeError for a missing secret or handler, and for a secret in quotes or with white space around it
  * @see docs/webhooks.md, "Verify a delivery"
  */
 export function webhookReceiver<
   Request extends IncomingMessage = IncomingMessage,
   Event extends { readonly type: string } = WebhookEvent,
 >(options: WebhookReceiverOptions<Request, Event>): WebhookReceiver<Request> {
-  const { onEvent, maxBytes = 1024 * 1024, onError = (error) => console.error('webhook receiver:', error) } = options;
+  const { onEvent, maxBytes = 1024 * 1024, onError = createConsoleLog() } = options;
   const { tolerance = 300, requireTimestamp: required = false } = options;
-  const secrets = toSecrets(options.secret);
+  const secrets = toSecrets('webhookReceiver', options.secret);
   if (!(tolerance > 0 && Number.isFinite(tolerance))) {
     throw new TypeError('webhookReceiver: tolerance must be a number of seconds above 0, such as 300');
   }
@@ -92,9 +101,7 @@ export function webhookReceiver<
 
   async function verifiedEvent(req: Request): Promise<Event> {
     const rawBody = await rawBodyOf(req, maxBytes);
-    if (!verifySignature(rawBody, req.headers, secrets)) {
-      throw new ReceiverError(401, 'the signature is invalid');
-    }
+    checkServiceSignature(rawBody, req.headers['x-service-signature'], secrets);
     checkStandardWebhook(req.headers, rawBody, { secrets, tolerance, required, now: Date.now() });
     return parse(rawBody);
   }
@@ -104,9 +111,12 @@ export function webhookReceiver<
       await onEvent(await verifiedEvent(req), req);
       send(res, 200, { received: true });
     } catch (error) {
-      const { status, message } = error instanceof ReceiverError ? error : new ReceiverError(500, 'the handler failed');
-      if (status >= 500) onError(error, req);
-      send(res, status, { error: message });
+      const { status, message } =
+        error instanceof ReceiverError ? error : { status: 500, message: 'the handler failed' };
+      // 400 is for the sender alone
+      if (status !== 400) onError(error, req);
+      // one answer to every wrong signature: which part of it is wrong would help to forge or repeat one
+      send(res, status, { error: status === 401 ? 'the signature is invalid' : message });
     }
   }
 

@@ -29,19 +29,19 @@ async function read(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   } catch (cause) {
     const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
     throw tooLarge
-      ? new ReceiverError(413, `the body is larger than ${maxBytes} bytes`, { cause })
-      : new ReceiverError(400, 'the body did not arrive whole', { cause });
+      ? new ReceiverError('body_too_large', `the body is larger than ${maxBytes} bytes`, { cause })
+      : new ReceiverError('body_incomplete', 'the body did not arrive whole', { cause });
   }
 }
 
 /**
  * The body exactly as it came: what a parser before us kept of it, or else read from the request.
- * @throws ReceiverError 500 when another parser has read it and kept nothing, 413 when it is longer than `maxBytes`
+ * @throws ReceiverError `body_parsed` when another parser has read it and kept nothing, `body_too_large` when it is longer than `maxBytes`, `body_incomplete`
  */
 export async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBody> {
   const received = req as Received;
   const body = [received[rawBodyKey], received.rawBody, received.body].find(isRaw);
   if (body !== undefined) return body;
-  if (req.readableDidRead) throw new ReceiverError(500, bodyIsGone);
+  if (req.readableDidRead) throw new ReceiverError('body_parsed', bodyIsGone);
   return read(req, maxBytes);
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type RawBody, standardWebhookSignature } from '../deliveries/send/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
-import { sameSignature } from './verify.ts';
+import { noSecretMatched, sameSignature } from './verify.ts';
 
 /** What the Standard Webhooks headers of a delivery are checked against. */
 export interface StandardWebhookRules {
@@ -18,7 +18,7 @@ const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
 
 /**
  * Checks `webhook-signature` and the timestamp that it signs. A delivery that has one of the headers must have all three.
- * @throws ReceiverError 401
+ * @throws ReceiverError `header_missing`, `header_malformed`, `no_secret_matched`, `timestamp_too_old`, `timestamp_in_future`
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (1.0.0, Verifying webhook authenticity)
  */
 export function checkStandardWebhook(
@@ -28,18 +28,25 @@ export function checkStandardWebhook(
 ): void {
   const missing = names.filter((name) => !headers[name]);
   if (missing.length === names.length && !rules.required) return;
-  if (missing.length > 0) throw new ReceiverError(401, `the delivery has no ${missing.join(', ')}`);
+  if (missing.length > 0) throw new ReceiverError('header_missing', `the delivery has no ${missing.join(', ')}`);
   const [id, timestamp, signatures] = names.map((name) => String(headers[name])) as [string, string, string];
-  if (!/^\d{1,15}$/.test(timestamp)) throw new ReceiverError(401, 'webhook-timestamp is not a number of seconds');
+  if (!/^\d{1,15}$/.test(timestamp)) {
+    throw new ReceiverError('header_malformed', 'webhook-timestamp is not a number of seconds');
+  }
   const receivedSignatures = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
+  if (receivedSignatures.length === 0) {
+    throw new ReceiverError('header_malformed', 'webhook-signature has no signature that begins with v1,');
+  }
   const expected = rules.secrets.map((secret) => standardWebhookSignature(id, timestamp, rawBody, secret));
   if (!expected.some((signature) => receivedSignatures.some((received) => sameSignature(received, signature)))) {
-    throw new ReceiverError(401, 'the signature in webhook-signature is invalid');
+    throw new ReceiverError('no_secret_matched', noSecretMatched('webhook-signature', rules.secrets));
   }
   // judged last: before its signature is verified a timestamp means nothing
   const age = rules.now / 1_000 - Number(timestamp);
   if (Math.abs(age) > rules.tolerance) {
-    const where = age > 0 ? 'in the past' : 'in the future';
-    throw new ReceiverError(401, `webhook-timestamp is more than ${rules.tolerance} seconds ${where}`);
+    const [code, where] =
+      age > 0 ? (['timestamp_too_old', 'past'] as const) : (['timestamp_in_future', 'future'] as const);
+    const message = `webhook-timestamp is more than ${rules.tolerance} seconds in the ${where}: was it sent again, or is a clock wrong?`;
+    throw new ReceiverError(code, message);
   }
 }

@@ -1,5 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { type RawBody, signBody } from '../deliveries/send/signature.ts';
+import { pastedAlong } from '../webhooks/secrets/pasted-secret.ts';
+import { ReceiverError } from './receiver-error.ts';
 
 /** Whether two signatures are the same, found out in constant time. */
 export function sameSignature(given: string, expected: string): boolean {
@@ -21,11 +23,57 @@ function signatureIn(given: string | undefined | DeliveryHeaders): unknown {
 }
 
 /**
+ * One secret or several as a list.
+ * @throws TypeError for none, and for one with something around it that was copied along; never with the secret in it
+ */
+export function toSecrets(caller: string, secret: string | readonly string[]): readonly string[] {
+  const isList = typeof secret !== 'string';
+  const secrets = isList ? [...(secret ?? [])] : [secret];
+  if (secrets.length === 0 || secrets.some((given) => typeof given !== 'string' || given === '')) {
+    throw new TypeError(
+      `${caller}: secret must be the secret of the webhook, or a list of secrets; is a variable unset?`,
+    );
+  }
+  secrets.forEach((given, i) => {
+    const problem = pastedAlong(given);
+    if (problem) throw new TypeError(`${caller}: secret${isList ? `[${i}]` : ''} ${problem}`);
+  });
+  return secrets;
+}
+
+/** What to look at when no secret made a signature. */
+export function noSecretMatched(header: string, { length }: readonly string[]): string {
+  const which = length === 1 ? 'the secret' : `any of the ${length} secrets`;
+  return (
+    `${header} was not made with ${which} over this body: compare the secret with the webhook's, ` +
+    'and see that nothing changes the body before it is verified'
+  );
+}
+
+/**
+ * Checks `x-service-signature`.
+ * @throws ReceiverError `header_missing`, `header_malformed` or `no_secret_matched`
+ */
+export function checkServiceSignature(rawBody: RawBody, signature: unknown, secrets: readonly string[]): void {
+  if (signature === undefined || signature === null || signature === '') {
+    throw new ReceiverError('header_missing', `the request has no ${headerName}`);
+  }
+  if (typeof signature !== 'string' || !/^sha256=[0-9a-f]{64}$/.test(signature)) {
+    const message = `${headerName} is not sha256= and 64 hexadecimal digits in lower case`;
+    throw new ReceiverError('header_malformed', message);
+  }
+  if (!secrets.some((secret) => sameSignature(signature, signBody(rawBody, secret)))) {
+    throw new ReceiverError('no_secret_matched', noSecretMatched(headerName, secrets));
+  }
+}
+
+/**
  * Whether a delivery comes from who has the secret, and came unaltered. Compares in constant time.
  * @param rawBody the body exactly as it came: bytes, or their text; never JSON that was parsed and written again
  * @param header the value of `x-service-signature`, or all headers of the request
  * @param secret the secret of the webhook; several while one replaces another
- * @throws TypeError when the body is not raw, or a secret empty: both are mistakes of the program, not of the sender
+ * @throws TypeError when the body is not raw, or a secret is empty, in quotes, or has white space around it: mistakes of the
+ * program, not of the sender
  */
 export function verifySignature(
   rawBody: RawBody,
@@ -35,10 +83,12 @@ export function verifySignature(
   if (typeof rawBody !== 'string' && !(rawBody instanceof Uint8Array)) {
     throw new TypeError('rawBody must be the body as it came, as bytes or text, and not what a JSON parser made of it');
   }
-  const secrets = typeof secret === 'string' ? [secret] : [...(secret ?? [])];
-  if (secrets.length === 0 || secrets.some((one) => typeof one !== 'string' || one === '')) {
-    throw new TypeError('secret must be a non-empty string, or a list of them');
+  const secrets = toSecrets('verifySignature', secret);
+  try {
+    checkServiceSignature(rawBody, signatureIn(header), secrets);
+    return true;
+  } catch (error) {
+    if (error instanceof ReceiverError) return false;
+    throw error;
   }
-  const signature = signatureIn(header);
-  return typeof signature === 'string' && secrets.some((one) => sameSignature(signature, signBody(rawBody, one)));
 }

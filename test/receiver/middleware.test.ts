@@ -6,7 +6,13 @@ import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
-import { type WebhookEvent, type WebhookReceiverOptions, webhookReceiver } from '../../src/receiver/index.ts';
+import {
+  ReceiverError,
+  verifySignature,
+  type WebhookEvent,
+  type WebhookReceiverOptions,
+  webhookReceiver,
+} from '../../src/receiver/index.ts';
 import { type Listening, listen } from '../support/listen.ts';
 
 const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
@@ -98,15 +104,18 @@ for (const [name, express] of [
       expect(answer.body.error).to.include('express.json({ verify').and.include('before express.json()');
       expect(events).to.deep.equal([]);
       expect(errors).to.have.length(1);
+      expect(errors[0]).to.be.instanceOf(ReceiverError).and.include({ code: 'body_parsed', status: 500 });
     });
 
     it('answers 401 without a signature, and does not call the handler', async () => {
-      const { events, receiver } = remembering();
+      const { events, errors, receiver } = remembering();
       const url = await serve(express().post('/webhooks', receiver));
       const answer = await fetch(url, { method: 'POST', body });
       expect(answer.status).to.equal(401);
       expect(await answer.json()).to.deep.equal({ error: 'the signature is invalid' });
       expect(events).to.deep.equal([]);
+      expect(errors).to.have.length(1);
+      expect(errors[0]).to.include({ code: 'header_missing', message: 'the request has no x-service-signature' });
     });
 
     it('answers 500 when the handler throws or rejects, without its message', async () => {
@@ -244,6 +253,68 @@ describe('a webhook receiver', () => {
     };
     expect(describeEvent(JSON.parse(body))).to.equal('5 left');
   });
+
+  for (const [what, header, code, says] of [
+    ['by another secret', sign(body, 'another-secret-0192'), 'no_secret_matched', 'was not made with the secret'],
+    ['over another body', sign(`${body} `), 'no_secret_matched', 'nothing changes the body'],
+    ['in capitals', sign(body).toUpperCase(), 'header_malformed', 'x-service-signature is not sha256='],
+    ['in base64', 'v1,C2FVsBQIhrscChlQIMV+b5sSYspob7oD', 'header_malformed', 'x-service-signature is not sha256='],
+  ] as const) {
+    it(`tells its owner why it refused a delivery that was signed ${what}, and the sender nothing`, async () => {
+      const { events, errors, receiver } = remembering();
+      const answer = await deliver(await serve(express5().post('/webhooks', receiver)), body, {
+        'x-service-signature': header,
+      });
+      expect(answer).to.deep.include({ status: 401, body: { error: 'the signature is invalid' } });
+      expect(events).to.deep.equal([]);
+      const [error] = errors as ReceiverError[];
+      expect(error).to.be.instanceOf(ReceiverError).and.include({ code, status: 401 });
+      expect(error?.message).to.include(says).and.not.include(secret);
+    });
+  }
+
+  it('tells its owner of a body that is longer than maxBytes', async () => {
+    const { errors, receiver } = remembering({ maxBytes: 10 });
+    expect(await deliver(await serve(express5().post('/webhooks', receiver)))).to.include({ status: 413 });
+    expect(errors[0]).to.include({ code: 'body_too_large' });
+  });
+
+  it('writes why it refuses deliveries to the console without onError, once a minute for each reason', async () => {
+    const written: unknown[][] = [];
+    const { error } = console;
+    console.error = (...args) => written.push(args);
+    try {
+      const url = await serve(express5().post('/webhooks', webhookReceiver({ secret, onEvent() {} })));
+      for (let i = 0; i < 3; i += 1) await deliver(url, body, { 'x-service-signature': sign(body, 'another') });
+      await fetch(url, { method: 'POST', body });
+    } finally {
+      console.error = error;
+    }
+    expect(written.map(([text]) => String(text).slice(0, 60))).to.deep.equal(
+      [
+        'webhook receiver: refused a delivery (no_secret_matched): x-s',
+        'webhook receiver: refused a delivery (header_missing): the r',
+      ].map((text) => text.slice(0, 60)),
+    );
+  });
+
+  for (const [wrong, says] of [
+    [`${secret}\n`, 'white space at its beginning or end'],
+    [` ${secret}`, 'white space at its beginning or end'],
+    [`${secret}\u00a0`, 'white space at its beginning or end'],
+    [`"${secret}"`, 'is in quotes'],
+    [`'${secret}'`, 'is in quotes'],
+    [`“${secret}”`, 'is in quotes'],
+    [`v1,${secret}`, 'from whsec_ on'],
+  ] as const) {
+    it(`cannot be made with the secret ${JSON.stringify(wrong)}, nor can a signature be verified with it`, () => {
+      const making = () => webhookReceiver({ secret: wrong, onEvent() {} });
+      expect(making).to.throw(TypeError, 'webhookReceiver: secret ').with.property('message').that.includes(says);
+      expect(making).to.throw().with.property('message').that.does.not.include(secret);
+      expect(() => webhookReceiver({ secret: [secret, wrong], onEvent() {} })).to.throw(TypeError, 'secret[1] ');
+      expect(() => verifySignature(body, sign(body), wrong)).to.throw(TypeError, `verifySignature: secret `);
+    });
+  }
 
   for (const unset of [undefined, '', [], ['good', ''], [undefined]]) {
     it(`cannot be made with the secret ${JSON.stringify(unset) ?? 'undefined'}`, () => {

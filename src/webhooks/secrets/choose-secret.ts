@@ -3,11 +3,12 @@ import { refuse } from '../../errors.ts';
 import { checkStorable } from '../../ids.ts';
 import type { SecretChange } from '../webhook.ts';
 import { whyGuessable } from './guessable.ts';
+import { pastedAlong } from './pasted-secret.ts';
 
 const secretLengths = { min: 8, max: 256 } as const;
 
 /**
- * Checks that a secret can be stored unchanged, works as an HMAC key and is hard to guess. Its length counts characters, as in JSON
+ * Checks that a secret can be stored unchanged, works as an HMAC key, is what its receiver has, and is hard to guess. Its length counts characters, as in JSON
  * schemas.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
@@ -18,6 +19,8 @@ function checkSecret(secret: string): void {
   if (length < min || length > max) refuse('invalid_value', 'secret', `must have ${min} to ${max} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
   checkStorable('secret', secret);
+  const pasted = pastedAlong(secret);
+  if (pasted) refuse('invalid_value', 'secret', pasted);
   const why = whyGuessable(secret);
   if (why) {
     refuse(

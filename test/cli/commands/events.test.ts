@@ -139,6 +139,12 @@ describe('express-model-gateway events', () => {
     expect(all.stderr).to.equal('');
   });
 
+  it('listen refuses a secret with something around it, before it listens', async () => {
+    const wrong = await live.run('listen', '--port', '0', '--secret', '"a-long-enough-secret"');
+    expect(wrong).to.include({ code: 2, stdout: '' });
+    expect(wrong.stderr).to.include('is in quotes, which are not part of it: remove them');
+  });
+
   it('listen --forward-to forwards new events, signed like deliveries, and prints each result', async () => {
     const received: { headers: IncomingHttpHeaders; body: string }[] = [];
     const hook = await listen(async (req, res) => {

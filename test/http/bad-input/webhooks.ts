@@ -36,6 +36,10 @@ export const fields: Row[] = [
   ['a secret of 257 characters', webhooks, create({ secret: 'x'.repeat(257) }), 400, 'invalid_value', 'secret'],
   ['a number as secret', webhooks, create({ secret: 12345678 }), 400, 'invalid_type', 'secret'],
   ['a secret with a NUL', webhooks, create({ secret: 'long\0enough' }), 400, 'invalid_value', 'secret'],
+  ['a secret with a space before it', webhooks, create({ secret: ' long-enough' }), 400, 'invalid_value', 'secret'],
+  ['a secret with a line end after it', webhooks, create({ secret: 'long-enough\n' }), 400, 'invalid_value', 'secret'],
+  ['a secret in quotes', webhooks, create({ secret: '"long-enough"' }), 400, 'invalid_value', 'secret'],
+  ['a signature as secret', webhooks, create({ secret: 'v1,whsec_C2FVsBQIhrsc' }), 400, 'invalid_value', 'secret'],
   ['half a surrogate pair', webhooks, create({ secret: 'long-enough\ud83d' }), 400, 'invalid_encoding', 'secret'],
 ];
 
@@ -91,5 +95,7 @@ export const patches: Row[] = [
     'invalid_value',
     'overlap_seconds',
   ],
+  ['a rotation to a secret with a tab', rotated, { body: { secret: 'long-enough\t' } }, 400, 'invalid_value', 'secret'],
+  ['a rotation to a signature', rotated, { body: { secret: 'v1,whsec_C2FVsBQIhrsc' } }, 400, 'invalid_value', 'secret'],
   ['a rotation to a weak secret', rotated, { body: { secret: 'password1' } }, 400, 'invalid_value', 'secret'],
 ];

@@ -38,6 +38,27 @@ describe('The secret of a webhook', () => {
     });
   }
 
+  for (const [secret, says] of [
+    ['C2FVsBQIhrscChlQ\n', 'secret: has white space at its beginning or end: remove it'],
+    ["'C2FVsBQIhrscChlQ'", 'secret: is in quotes, which are not part of it: remove them'],
+    ['v1,whsec_C2FVsBQIhrscChlQ', 'secret: begins with v1, which is how a signature begins in webhook-signature'],
+  ] as const) {
+    it(`cannot be ${JSON.stringify(secret)}: the error says what was copied along, over HTTP and in code`, async () => {
+      const { body: webhook } = await create({});
+      const { webhooks } = live.gateway;
+      const rotation = await live.call('POST', `/v1/webhooks/${webhook.id}/rotate_secret`, { secret });
+      for (const error of [
+        (await create({ secret })).body.error,
+        rotation.body.error,
+        await webhooks.create('usr_1', { url: receiver.url, events, secret }).catch((thrown) => thrown),
+      ]) {
+        expect(error).to.include({ code: 'invalid_value', param: 'secret' });
+        expect(error.message).to.include(says).and.not.include('C2FVsBQIhrscChlQ');
+      }
+      await live.call('DELETE', `/v1/webhooks/${webhook.id}`);
+    });
+  }
+
   it('is generated where it is left out: 32 random bytes, shown once, in an answer that no cache may store', async () => {
     const made = [await create({}), await create({})];
     for (const { status, body, headers } of made) {

@@ -43,7 +43,9 @@ async function receive({ port, secret, ...options }: Options): Promise<void> {
   }
   const parent = process.ppid;
   const { listen } = await import('../../server/test-receiver.ts');
-  const server = await listen({ ...options, port, secret }, (text) => console.log(text));
+  const server = await listen({ ...options, port, secret }, (text) => console.log(text)).catch((error: unknown) => {
+    throw error instanceof TypeError ? wrongUse(`--secret: ${error.message}`) : error;
+  });
   console.log(`Listening on http://${options.host}:${server.port}`);
   await untilSignal(parent);
   await server.close();
