@@ -69,6 +69,23 @@ function baseUrlHasVersion(req: IncomingMessage): GatewayError {
   return new GatewayError('endpoint_not_served', message);
 }
 
+/** Whether a request wants to become a WebSocket (RFC 6455, section 4.1). A proxy may have taken `Upgrade` away, which is for one hop only. */
+function asksForWebSocket({ method, httpVersionMajor, headers }: IncomingMessage): boolean {
+  if (method !== 'GET' || httpVersionMajor !== 1) return false;
+  const protocols = headers.upgrade?.toLowerCase().split(',') ?? [];
+  return protocols.some((protocol) => protocol.trim() === 'websocket') || headers['sec-websocket-key'] !== undefined;
+}
+
+/**
+ * OpenAI's clients that try a WebSocket first fall back to HTTP at once on 426 alone. `Upgrade` names what this path does take (RFC 9110,
+ * section 15.5.22), and needs `Connection` beside it (section 7.8).
+ */
+function webSocketNotServed(): GatewayError {
+  const message =
+    'This path takes no WebSocket: send the request over HTTP. Streams are server-sent events ("stream": true)';
+  return new GatewayError('websocket_not_served', message, { headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade' } });
+}
+
 /** Paths without parameters first: they are the frequent ones, and Express compares a request with each path until one matches. */
 function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
   const paths = new Map<string, Route[]>();
@@ -89,11 +106,14 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
     const path = router.route(expressPath(template));
     for (const route of methods) {
       const handler = answer(route);
-      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => handler(req, res));
+      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
+        if (asksForWebSocket(req)) refuse(req, res, webSocketNotServed());
+        else handler(req, res);
+      });
     }
     path.all((req, res, next) => {
       if (req.method === 'OPTIONS') next();
-      else refuse(req, res, methodNotAllowed(methods));
+      else refuse(req, res, asksForWebSocket(req) ? webSocketNotServed() : methodNotAllowed(methods));
     });
   }
   router.all(doubledPaths(paths.keys()), (req, res, next) => {
