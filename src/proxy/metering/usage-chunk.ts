@@ -10,7 +10,7 @@ export function holdsUsage(bytes: Buffer): boolean {
 }
 
 /** The `data` of an event: its lines joined (WHATWG HTML, 9.2.6). */
-function dataOf(event: string): string {
+export function dataOf(event: string): string {
   return event
     .split(/\r\n|\n|\r/)
     .filter((line) => line.startsWith('data:'))
@@ -19,19 +19,15 @@ function dataOf(event: string): string {
 }
 
 /**
- * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: no choices and a usage object.
- * It is removed unless the client asked for it. Pure.
+ * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
+ * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it. Pure.
  */
 export function isUsageChunk(event: Buffer): boolean {
   if (!holdsUsage(event)) return false;
   try {
-    const chunk = JSON.parse(dataOf(event.toString('utf8')));
-    return (
-      Array.isArray(chunk.choices) &&
-      chunk.choices.length === 0 &&
-      typeof chunk.usage === 'object' &&
-      chunk.usage !== null
-    );
+    const { choices, usage, error } = JSON.parse(dataOf(event.toString('utf8')));
+    const hasChoices = Array.isArray(choices) ? choices.length > 0 : choices !== undefined && choices !== null;
+    return typeof usage === 'object' && usage !== null && !hasChoices && !error;
   } catch {
     return false;
   }

@@ -91,12 +91,12 @@ describe('the framing of an event stream', () => {
     expect(framer.insideEvent).to.equal(false);
   });
 
-  it('removes no chunk that has choices, has no usage or is not JSON', () => {
+  it('removes no chunk that has choices or an error, has no usage or is not JSON', () => {
     for (const data of [
       '{"choices":[{"index":0}],"usage":{"total_tokens":1}}',
       '{"choices":[],"usage":null}',
       '{"choices":[],"prompt_filter_results":[]}',
-      '{"usage":{"total_tokens":1}}',
+      '{"usage":{"total_tokens":1},"error":{"message":"no"}}',
       '"usage"',
       'not JSON "usage"',
       'null "usage"',
