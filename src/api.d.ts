@@ -1639,7 +1639,8 @@ export interface components {
         /**
          * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`, and responses end with
          *     `response.completed`, `response.failed` or `response.incomplete`. When the provider fails in the middle, the last
-         *     `data` is an object with an `error`, and none of these follows.
+         *     `data` is an object with an `error`, and none of these follows; a response ends with `response.failed`, with the
+         *     reason in `response.error`.
          */
         EventStream: string;
         ChatCompletionRequest: {

@@ -185,7 +185,7 @@ export class RelayedCall implements RoutedCall {
   }
 
   #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
-    const { apiRequest, endpoint, body } = this.#request;
+    const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
     if (isMasked(upstream, response))
@@ -200,7 +200,7 @@ export class RelayedCall implements RoutedCall {
       asksForStream: body.stream,
       answers: endpoint.answers,
       endsInDone: endpoint.streamsUsage,
-      responseStream: endpoint.answersResponse ? 'whole' : undefined,
+      responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
       dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });

@@ -108,7 +108,8 @@ function codeIn(text: string): string | undefined {
   const last = text.trimEnd().split('\n\n').at(-1) ?? '';
   const data = last.replace(/^[\s\S]*data: /, '');
   try {
-    return JSON.parse(data).error?.code;
+    const { error, response } = JSON.parse(data);
+    return (error ?? response?.error)?.code;
   } catch {
     return undefined;
   }

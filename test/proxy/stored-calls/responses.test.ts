@@ -80,30 +80,37 @@ describe('responses', () => {
     expect((await setup.client.responses.retrieve('resp_early')).id).to.equal('resp_early');
   });
 
-  it('throw in the official client when their stream breaks off, or ends without its last event', async () => {
+  it('end with response.failed and the reason when their stream breaks off, or ends without its last event', async () => {
     const [created = '', delta = ''] = streamOf('resp_broken');
     for (const script of [reset(created + delta), chunks([created, delta])]) {
       setup.one.script = script;
       const stream = await setup.client.responses.create({ model: 'm', input: 'Hi', stream: true });
-      const types: string[] = [];
-      const thrown = await failure(
-        (async () => {
-          for await (const { type } of stream) types.push(type);
-        })(),
-      );
-      expect(types).to.deep.equal(['response.created', 'response.output_text.delta']);
-      expect(thrown).to.be.instanceOf(OpenAI.APIError);
-      expect(thrown.code).to.equal('upstream_disconnected');
+      const shown: OpenAI.Responses.ResponseStreamEvent[] = [];
+      for await (const part of stream) shown.push(part);
+      expect(shown.map(({ type }) => type)).to.deep.equal([
+        'response.created',
+        'response.output_text.delta',
+        'response.failed',
+      ]);
+      const last = shown.at(-1);
+      if (last?.type !== 'response.failed') throw new Error('the stream should have failed');
+      expect(last.sequence_number).to.equal(2);
+      expect(last.response).to.include({ id: 'resp_broken', status: 'failed' });
+      expect(last.response.error?.code).to.equal('upstream_disconnected');
+      expect(last.response.error?.message).to.match(/closed the connection before its answer was complete/);
     }
-    setup.one.script = chunks([created, delta]);
-    const { text } = await send('POST', '/responses', '{"model":"m","input":"Hi","stream":true}');
-    const last = text.slice((created + delta).length);
-    expect(last.startsWith('event: error\ndata: ')).to.equal(true);
-    expect(JSON.parse(last.slice('event: error\ndata: '.length))).to.include({
-      type: 'error',
-      sequence_number: 2,
-      code: 'upstream_disconnected',
-    });
+  });
+
+  it('throw in the official client when their stream breaks off before it has shown them', async () => {
+    setup.one.script = reset(': hello\n\n');
+    const stream = await setup.client.responses.create({ model: 'm', input: 'Hi', stream: true });
+    const thrown = await failure(
+      (async () => {
+        for await (const { type } of stream) throw new Error(type);
+      })(),
+    );
+    expect(thrown).to.be.instanceOf(OpenAI.APIError);
+    expect(thrown.code).to.equal('upstream_disconnected');
   });
 
   for (const type of ['response.completed', 'response.failed', 'response.incomplete']) {
@@ -144,7 +151,7 @@ describe('responses', () => {
     );
     setup.one.script = reset(first);
     const { text } = await send('POST', '/responses', '{"model":"m","input":"Hi","stream":true}');
-    expect(text.slice(first.length)).to.match(/^event: error\ndata: /);
+    expect(text.slice(first.length)).to.match(/^event: response\.failed\ndata: /);
     await until(() => records.length === 1);
     expect(records[0]).to.include({ estimated: true, ending: 'upstream_failed' });
   });

@@ -8,9 +8,7 @@ const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;
  * @param types as alternatives of a regular expression
  */
 function eventsOf(types: string): RegExp {
-  return new RegExp(
-    `(?:^|[\\r\\n])event: ?(?:${types})[\\r\\n]|(?:^|[\\r\\n])data: ?\\{\\s*"type"\\s*:\\s*"(?:${types})"`,
-  );
+  return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|(?:^|[\\r\\n])data: ?\\{\\s*"type"\\s*:\\s*"(${types})"`);
 }
 
 /** The events with which a stream of the Responses API ends. */
@@ -23,7 +21,8 @@ export const endOfAudio = eventsOf('error|speech\\.audio\\.done|transcript\\.tex
 export class LastEvent {
   readonly #pattern: RegExp;
   #tail = '';
-  #hasCome = false;
+  /** Its type, once it has begun. */
+  type: string | undefined;
 
   constructor(pattern: RegExp) {
     this.#pattern = pattern;
@@ -32,13 +31,16 @@ export class LastEvent {
   /** @returns the chunk as text, behind the end of what came before */
   read(chunk: Buffer): string {
     const text = this.#tail + chunk.toString('latin1');
-    this.#hasCome ||= this.#pattern.test(text);
+    if (this.type === undefined) {
+      const found = this.#pattern.exec(text);
+      this.type = found?.[1] ?? found?.[2];
+    }
     this.#tail = text.slice(-tailLength);
     return text;
   }
 
   /** Whether it has come, to its end. */
   get isDone(): boolean {
-    return this.#hasCome && blankLine.test(this.#tail);
+    return this.type !== undefined && blankLine.test(this.#tail);
   }
 }

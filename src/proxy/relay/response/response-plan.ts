@@ -20,8 +20,11 @@ export interface ResponsePlan {
   readonly asksForStream: boolean;
   /** Whether a whole stream ends in `[DONE]`. */
   readonly endsInDone: boolean;
-  /** Whether its streams are those of the Responses API, and whether one begins at its first event. @default they are not */
-  readonly responseStream?: 'whole' | 'resumed' | undefined;
+  /**
+   * Whether its streams are those of the Responses API: of a response that ends with its stream, of one that is made in the background, or of
+   * such a one again, from some event on. @default they are not
+   */
+  readonly responseStream?: 'whole' | 'background' | 'resumed' | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
   /** Whether vectors of numbers become base64. */

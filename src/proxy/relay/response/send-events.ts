@@ -51,7 +51,8 @@ function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePl
       return responseStream === 'resumed' && events.isEmpty && isDelimited(response.headers);
     },
     observer: events,
-    errorEvent: (error) => events.errorEvent(error),
+    // a response that is made in the background runs on, and its stream can be resumed
+    errorEvent: (error) => (responseStream === 'whole' ? events.failedEvent(error) : events.errorEvent(error)),
   };
 }
 
