@@ -18,7 +18,7 @@ function createMeters(registers: Registry[]) {
     }),
     failures: new Counter({
       name: 'gateway_upstream_failures_total',
-      help: 'Requests to upstreams that got no response, retried ones too, by reason',
+      help: 'Requests to upstreams that got no response or an error in a 2xx, retried ones too, by reason',
       labelNames: ['upstream', 'code'],
       registers,
     }),

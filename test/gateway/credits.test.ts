@@ -6,7 +6,7 @@ import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway
 import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { eventually, until } from '../support/until.ts';
-import { json, ScriptedUpstream } from '../support/upstream.ts';
+import { chunks, json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** A call costs 2 credits. */
 const answer = {
@@ -142,6 +142,39 @@ describe('an account with prepaid credits', function () {
     expect(sum).to.be.within(-2 * (credits.allowance + 12), 0);
     const usage = await connection.collection('gateway_usage').countDocuments({ userId: 'usr_2', counted: true });
     expect(usage).to.equal(calls);
+  });
+
+  it('pays nothing for an answer of 200 that is an error, keeps what was reserved, and has no request counted', async () => {
+    const userId = 'usr_failed';
+    await live.gateway.credits?.topUp({ userId, credits: 4, reference: userId });
+    const { key } = await live.gateway.keys.create({ userId });
+    const client = clientOf(key);
+    const ended = () => connection.collection('gateway_usage').find({ userId, counted: true }).toArray();
+    const stream = { ...question, stream: true as const };
+    upstream.script = json(200, { error: { message: 'No endpoints found', code: 429 } });
+    // each reserves 3 of the 4 credits
+    await client.chat.completions.create({ ...question, max_tokens: 2 });
+    upstream.script = chunks([
+      'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n',
+      'data: {"error":{"message":"overloaded"}}\n\n',
+    ]);
+    await client.chat.completions
+      .create({ ...stream, max_tokens: 2 })
+      .then(async (parts) => {
+        for await (const part of parts) expect(part.choices).to.have.length(1);
+      }, undefined)
+      .catch((error) => expect(error.message).to.include('overloaded'));
+    const records = await eventually(ended, (found) => found.length === 2);
+    for (const record of records) {
+      expect(record).to.include({ ending: 'upstream_failed', inputTokens: 0, outputTokens: 0, estimated: false });
+    }
+    expect((await live.gateway.credits?.balance(userId))?.creditsRemaining).to.equal(4);
+    expect((await live.gateway.usage?.report(userId, {}))?.lines[0]).to.include({ requests: 0, inputTokens: 0 });
+    upstream.script = json(200, answer);
+    await client.chat.completions.create({ ...question, max_tokens: 2 });
+    await eventually(ended, (found) => found.length === 3);
+    expect((await live.gateway.credits?.balance(userId))?.creditsRemaining).to.equal(2);
+    expect((await live.gateway.usage?.report(userId, {}))?.lines[0]).to.include({ requests: 1 });
   });
 
   it('does not wait for its balance in the database before the upstream is called', async () => {

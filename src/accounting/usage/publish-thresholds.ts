@@ -5,7 +5,7 @@ import type { Logger, Quota } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import { countedLimit, type QuotaOf, usedOf } from './quotas.ts';
-import type { CountedRecord, PeriodAddition } from './sums.ts';
+import { type CountedRecord, type PeriodAddition, requestsIn } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
 /** Quotas, and the percentages of them that events report. */
@@ -46,7 +46,7 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   }
 
   function amountOf(record: CountedRecord, unit: Quota['unit']): number {
-    if (unit === 'requests') return 1;
+    if (unit === 'requests') return requestsIn(record);
     return unit === 'credits' ? cost(record) : record.inputTokens + record.outputTokens;
   }
 

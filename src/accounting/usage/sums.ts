@@ -6,6 +6,8 @@ export const countedFields = [
   'keyId',
   'model',
   'startedAt',
+  'ending',
+  'estimated',
   'inputTokens',
   'cachedInputTokens',
   'outputTokens',
@@ -75,6 +77,13 @@ export function noUsage(): UsageSums {
   };
 }
 
+/** How many requests a record counts as: none where its answer was nothing but an error of the upstream. Pure. */
+export function requestsIn({ ending, estimated, ...used }: CountedRecord): 0 | 1 {
+  if (ending !== 'upstream_failed' || estimated) return 1;
+  const { inputTokens, outputTokens, images, seconds = 0, characters = 0 } = used;
+  return inputTokens + outputTokens + images + seconds + characters === 0 ? 0 : 1;
+}
+
 interface Group<Key> extends Addition<Key> {
   readonly records: CountedRecord[];
 }
@@ -107,7 +116,7 @@ function grouped<Key extends { _id: string }>(
     const groups = byPlace.get(place) ?? keysOf(record, day).map(groupOf);
     byPlace.set(place, groups);
     for (const { sums, records: groupRecords } of groups) {
-      sums.requests += 1;
+      sums.requests += requestsIn(record);
       sums.inputTokens += record.inputTokens;
       sums.cachedInputTokens += record.cachedInputTokens;
       sums.outputTokens += record.outputTokens;

@@ -20,7 +20,10 @@ export interface ModelAnswer extends ModelCall {
   readonly firstByteMs: number;
 }
 
-/** How an answered call ended. `orphaned`: the process that relayed it died. */
+/**
+ * How an answered call ended. `upstream_failed`: the answer broke off, or it said that it has failed, in which case nothing is charged.
+ * `orphaned`: the process that relayed it died.
+ */
 export type CallEnding = 'complete' | 'client_left' | 'upstream_failed' | 'orphaned';
 
 /** What one answered call has used. */

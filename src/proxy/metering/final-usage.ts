@@ -15,7 +15,10 @@ export interface MeteredCall {
   readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'unit' | 'isFree'>;
 }
 
-type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration'>;
+type Measured = Pick<
+  UsageMeter,
+  'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration' | 'hasFailed'
+>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -65,7 +68,7 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
   const { reported, duration } = meter;
   const { ending, endpoint, output } = call;
   const { answersImages, unit, isFree } = endpoint;
-  if (isFree) return nothing;
+  if (isFree || meter.hasFailed) return nothing;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   // exact, whatever came of the answer: the whole text was sent up

@@ -77,6 +77,8 @@ export class UsageMeter {
   trustsUsage = true;
   /** Events of a stream, comments aside. */
   events = 0;
+  /** Whether the answer says that it has failed: then nothing is charged. */
+  hasFailed = false;
 
   constructor({ textKey, imageMarks = [], choices, unit }: MeteredOutput) {
     this.#keepsBeginning = unit === 'seconds';

@@ -48,7 +48,7 @@ function objectOf(event: string, kind: StoredKind): CreatedObject | undefined {
 }
 
 function withId(object: Partial<CreatedObject> | undefined | null): CreatedObject | undefined {
-  return object?.id === undefined ? undefined : { id: object.id, status: object.status };
+  return object?.id === undefined || object.id === null ? undefined : { id: object.id, status: object.status };
 }
 
 /**

@@ -22,7 +22,7 @@ const options = { chunkSize: 16 * 1024 };
 
 /** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
 class DecodedBody implements RelayedBody {
-  readonly #source: ResponseBody;
+  readonly #source: RelayedBody;
   readonly #decoder: Transform;
   #sink: BodySink | undefined;
   #received = 0;
@@ -32,7 +32,7 @@ class DecodedBody implements RelayedBody {
   #failure: OutboundError | undefined;
   #outcome: 'end' | OutboundError | undefined;
 
-  constructor(source: ResponseBody, decoder: Transform) {
+  constructor(source: RelayedBody, decoder: Transform) {
     this.#source = source;
     this.#decoder = decoder;
     // stays: an error that no caller waits for must not end the process

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import { type CallDeadline, disconnectGrace } from '../call-deadline.ts';
@@ -16,10 +15,11 @@ import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts
 import { bodyFor } from '../request/model-body.ts';
 import type { FailureLog } from '../routing/failure-log.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
-import type { RetryPolicy } from '../routing/retry-policy.ts';
+import type { ErrorInside, RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
+import { type JudgedBy, type JudgedResponse, judged } from './judged-response.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
@@ -45,8 +45,11 @@ export interface RelayedCallDependencies {
   readonly abortOnDisconnect: boolean;
 }
 
+/** The reason of a failure that an answer of 2xx says, in the log and the metrics. */
+const errorInAnswer = 'error_in_answer';
+
 /** One admitted call, on its way from the client to an upstream and back. */
-export class RelayedCall implements RoutedCall {
+export class RelayedCall implements RoutedCall<JudgedResponse> {
   readonly userId: string;
   readonly order: readonly Upstream[];
   readonly deadline: CallDeadline;
@@ -56,6 +59,8 @@ export class RelayedCall implements RoutedCall {
   readonly #route: CallRoute;
   readonly #startedAt = Date.now();
   readonly #started = performance.now();
+  /** When the head of the last response was there. */
+  #headAt = 0;
   #firstByteMs = 0;
   /** The upstream that works on the call: the request was sent there and has not failed. */
   #working: Upstream | undefined;
@@ -92,18 +97,21 @@ export class RelayedCall implements RoutedCall {
     const usage = this.#openUsage();
     this.#deps.usageRecorder.opened(usage);
     try {
-      const { upstream, response: received } = await answering;
-      const response = decoded(received);
-      this.#firstByteMs = performance.now() - this.#started;
+      const { upstream, response } = await answering;
+      this.#firstByteMs = this.#headAt - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
       apiRequest.releaseBody();
       body.bytes = apiRequest.rawBody;
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, apiRequest);
       const answered = response.status < 300;
-      const ending = await this.#sendDown(upstream, answered ? this.#owned(usage, upstream, response) : response, res);
+      const { errorInside } = response;
+      this.#meter.hasFailed = errorInside !== undefined;
+      const owned = answered ? this.#owned(usage, upstream, response) : response;
+      const ending = await this.#sendDown(upstream, owned, errorInside, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
+      if (answered && !errorInside) this.#judgeEnd(upstream, ending);
     } catch (error) {
       // the upstream has worked for a client that did not wait for the answer
       if (this.deadline.clientDisconnected && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
@@ -115,8 +123,8 @@ export class RelayedCall implements RoutedCall {
     }
   }
 
-  /** Sends the request to one upstream; resolves when the head of the answer is there. */
-  async send(upstream: Upstream): Promise<OutboundResponse> {
+  /** Sends the request to one upstream; resolves when the answer has begun. */
+  async send(upstream: Upstream): Promise<JudgedResponse> {
     const { apiRequest, endpoint, body } = this.#request;
     const { model, deadline } = this.#route;
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
@@ -150,11 +158,9 @@ export class RelayedCall implements RoutedCall {
           },
         },
       );
-      this.#deps.observer?.upstreamAnswered(upstream.name, response.status, performance.now() - startedAt);
-      if (response.status >= 300) this.#working = undefined;
-      // an error that clients do not see is logged each time
-      if (!isMasked(upstream, response)) this.#deps.failureLog.answered(upstream, url, response.status);
-      return response;
+      this.#headAt = performance.now();
+      this.#deps.observer?.upstreamAnswered(upstream.name, response.status, this.#headAt - startedAt);
+      return await this.#judge(upstream, url, decoded(response));
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
@@ -163,6 +169,42 @@ export class RelayedCall implements RoutedCall {
       }
       throw error;
     }
+  }
+
+  #peekLimits(upstream: Upstream): JudgedBy {
+    return { deadline: this.#route.deadline, betweenChunks: upstream.timeouts.betweenChunks };
+  }
+
+  /** The response with what its beginning says, which the log and the metrics get. */
+  async #judge(upstream: Upstream, url: string, response: DecodedResponse): Promise<JudgedResponse> {
+    const { body, endpoint } = this.#request;
+    const answer = await judged(response, {
+      ...this.#peekLimits(upstream),
+      answers: endpoint.answers,
+      stream: body.stream,
+    });
+    if (answer.status >= 300 || answer.errorInside) this.#working = undefined;
+    if (answer.errorInside) this.#reportError(upstream, url, answer.errorInside);
+    // an error that clients do not see is logged each time
+    else if (!isMasked(upstream, answer)) this.#deps.failureLog.answered(upstream, url, answer.status);
+    return answer;
+  }
+
+  #reportError(upstream: Upstream, url: string, { blamesRequest }: Pick<ErrorInside, 'blamesRequest'>): void {
+    if (blamesRequest) return;
+    this.#deps.failureLog.failed(upstream, url, errorInAnswer);
+    this.#deps.observer?.upstreamFailed(upstream.name, errorInAnswer);
+    this.#span?.failed(errorInAnswer);
+  }
+
+  /** Reports how an answer has ended that began well. */
+  #judgeEnd(upstream: Upstream, ending: CallEnding): void {
+    const { hasFailed } = this.#meter;
+    if (hasFailed) {
+      const { endpoint, apiRequest } = this.#request;
+      this.#reportError(upstream, upstreamUrl(upstream, endpoint.path, apiRequest.search), { blamesRequest: false });
+    }
+    if (hasFailed || ending === 'complete') upstream.breaker.ended(this.userId, hasFailed);
   }
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
@@ -184,12 +226,18 @@ export class RelayedCall implements RoutedCall {
     return ownedResponse(response, object, this.#deps.storedObjects, background || undefined);
   }
 
-  #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
+  #sendDown(
+    upstream: Upstream,
+    response: DecodedResponse,
+    errorInside: ErrorInside | undefined,
+    res: ServerResponse,
+  ): Promise<CallEnding> {
     const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
-    if (isMasked(upstream, response))
-      return sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);
+    const masked = errorInside ? { ...response, status: errorInside.status } : response;
+    if (isMasked(upstream, masked))
+      return sendMasked({ upstream, response: masked, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);
     return sendResponse({
       shownUpstream,
       response,
@@ -212,8 +260,9 @@ export class RelayedCall implements RoutedCall {
     return openRecord(apiRequest, info, { upstream, inputTokens, output, startedAt: this.#startedAt });
   }
 
-  #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {
+  #closeUsage(open: OpenUsage, { name: upstream }: Upstream, sent: CallEnding): void {
     const { endpoint, output } = this.#request;
+    const ending = this.#meter.hasFailed ? 'upstream_failed' : sent;
     const metered = { estimatedInput: open.inputTokens, output, ending, endpoint };
     const end = {
       upstream,

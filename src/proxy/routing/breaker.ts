@@ -6,8 +6,8 @@ import {
   ExponentialBackoff,
   handleWhen,
 } from 'cockatiel';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
+import type { ErrorInside } from './retry-policy.ts';
 
 /** Failures in a row that open the breaker. */
 const failuresInARow = 5;
@@ -20,7 +20,9 @@ const accountsKept = 10_000;
 /** Keeps calls away from an upstream that has failed again and again. */
 export interface Breaker {
   /** Runs a call of an account, or rejects at once with an error for which {@link isBreakerOpen} holds. */
-  run(userId: string, call: SendCall): Promise<OutboundResponse>;
+  run<Response extends Judged>(userId: string, call: SendCall<Response>): Promise<Response>;
+  /** An answer of 2xx that began well has ended. @param hasFailed whether it said later that it has failed */
+  ended(userId: string, hasFailed: boolean): void;
   /** For the calls of every account. */
   readonly state: BreakerState;
 }
@@ -28,12 +30,20 @@ export interface Breaker {
 /** `half_open` while one call tries the upstream again. Only while it is `closed`, all calls are let through. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
-type SendCall = () => Promise<OutboundResponse>;
+/** What is looked at of a response. */
+interface Judged {
+  readonly status: number;
+  readonly errorInside?: ErrorInside | undefined;
+}
+
+type SendCall<Response> = () => Promise<Response>;
 
 interface Circuit {
-  run(call: SendCall): Promise<OutboundResponse>;
+  run<Response extends Judged>(call: SendCall<Response>): Promise<Response>;
   /** Counts a call that was made without `run`. It keeps its outcome, even if other calls have opened the circuit since. */
-  count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
+  count<Response extends Judged>(outcome: Promise<Response>): Promise<Response>;
+  /** Counts an answer that began well, now that it has ended. */
+  ended(hasFailed: boolean): void;
   /** Whether the last call has succeeded. */
   isHealthy(): boolean;
   readonly state: BreakerState;
@@ -59,23 +69,26 @@ function isRequestFailure(error: unknown): boolean {
   return error instanceof OutboundError && !connectionFailures.has(error.code) && !ignoredFailures.has(error.code);
 }
 
-function hasFailed({ status }: OutboundResponse): boolean {
-  return status >= 500;
+function hasFailed({ status, errorInside }: Judged): boolean {
+  return status >= 500 || errorInside?.blamesRequest === false;
 }
 
-function createCircuit(
-  isFailure: (error: unknown) => boolean,
-  isFailed: (response: OutboundResponse) => boolean,
-): Circuit {
+/** What an answer counts as that has failed after its beginning. */
+const failedLate: Judged = { status: 502 };
+const endedWell: Judged = { status: 200 };
+
+function createCircuit(isFailure: (error: unknown) => boolean, isFailed: (response: Judged) => boolean): Circuit {
   const policy = circuitBreaker(
-    handleWhen(isFailure).orWhenResult((response) => isFailed(response as OutboundResponse)),
+    handleWhen(isFailure).orWhenResult((response) => isFailed(response as Judged)),
     { halfOpenAfter: new ExponentialBackoff(halfOpenDelays), breaker: new ConsecutiveBreaker(failuresInARow) },
   );
   let failing = false;
+  /** Whether the last failure came after the beginning of its answer. Then only an end says that the upstream works again. */
+  let isLate = false;
 
   /** Skips the library while all calls succeed: a success after a success changes nothing. */
-  async function whileClosed(call: SendCall): Promise<OutboundResponse> {
-    let response: OutboundResponse;
+  async function whileClosed<Response extends Judged>(call: SendCall<Response>): Promise<Response> {
+    let response: Response;
     try {
       response = await call();
     } catch (error) {
@@ -84,8 +97,9 @@ function createCircuit(
       return policy.execute(() => Promise.reject(error));
     }
     // this call has its answer, even if others have opened the circuit since
-    if (policy.state !== CircuitState.Closed || !(failing || isFailed(response))) return response;
-    failing = isFailed(response);
+    const isFailing = isFailed(response);
+    if (policy.state !== CircuitState.Closed || !(isFailing || (failing && !isLate))) return response;
+    failing = isFailing;
     return policy.execute(() => Promise.resolve(response));
   }
 
@@ -96,6 +110,12 @@ function createCircuit(
       return policy.state === CircuitState.Closed ? whileClosed(call) : policy.execute(call);
     },
     count: (outcome) => whileClosed(() => outcome),
+    ended(hasFailedLate) {
+      if (policy.state !== CircuitState.Closed || !(hasFailedLate || isLate)) return;
+      isLate = hasFailedLate;
+      failing = hasFailedLate;
+      void policy.execute(() => Promise.resolve(hasFailedLate ? failedLate : endedWell));
+    },
     isHealthy: () => policy.state === CircuitState.Closed && !failing,
     get state() {
       if (policy.state === CircuitState.Closed) return 'closed';
@@ -121,7 +141,7 @@ export function createBreaker(): Breaker {
   }
 
   /** An account whose calls all succeed has no circuit. */
-  async function runForAccount(userId: string, call: SendCall): Promise<OutboundResponse> {
+  async function runForAccount<Response extends Judged>(userId: string, call: SendCall<Response>): Promise<Response> {
     const existing = accounts.get(userId);
     if (existing) return existing.run(call).finally(() => remember(userId, existing));
     const outcome = call();
@@ -135,6 +155,13 @@ export function createBreaker(): Breaker {
 
   return {
     run: (userId, call) => connections.run(() => runForAccount(userId, call)),
+    ended(userId, hasFailedLate) {
+      const existing = accounts.get(userId);
+      if (!existing && !hasFailedLate) return;
+      const circuit = existing ?? createCircuit(isRequestFailure, hasFailed);
+      circuit.ended(hasFailedLate);
+      remember(userId, circuit);
+    },
     get state() {
       return connections.state;
     },

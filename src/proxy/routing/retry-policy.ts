@@ -10,6 +10,14 @@ export interface RetryOptions {
   readonly maxWait?: number;
 }
 
+/** An error that an answer with a status of 2xx holds in place of its result. */
+export interface ErrorInside {
+  /** The status that the error names, or 502: what the answer should have had. */
+  readonly status: number;
+  /** Whether it says that the request is wrong, so that the upstream is not at fault. */
+  readonly blamesRequest: boolean;
+}
+
 /** The result of one attempt: a response's status and headers, or the code of a failure. */
 export type UpstreamResult =
   | { readonly status: number; readonly headers: HeaderValues }

@@ -1,21 +1,30 @@
 import type { GatewayError } from '../../errors.ts';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type Deadline, pause } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
+import type { HeaderValues } from '../headers.ts';
 import { isBreakerOpen, isConnectionFailure } from './breaker.ts';
-import { isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
+import { type ErrorInside, isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
 import type { Upstream } from './upstream.ts';
 import type { CallPlace } from './upstream-calls.ts';
 
+/** A response as it is judged. */
+export interface RoutedResponse {
+  readonly status: number;
+  readonly headers: HeaderValues;
+  readonly data: { destroy(): void };
+  /** The error with which an answer of 2xx begins. */
+  readonly errorInside?: ErrorInside | undefined;
+}
+
 /** An upstream's response, whatever its status, with its body still to come. */
-export interface UpstreamResponse {
+export interface UpstreamResponse<Response extends RoutedResponse> {
   readonly upstream: Upstream;
-  readonly response: OutboundResponse;
+  readonly response: Response;
 }
 
 /** One call, as the upstreams are tried for it. */
-export interface RoutedCall {
+export interface RoutedCall<Response extends RoutedResponse> {
   /** The account. */
   readonly userId: string;
   /** The upstreams, in the order in which they are tried. */
@@ -24,22 +33,34 @@ export interface RoutedCall {
   /** Afterwards it is a place at the upstream that answered. */
   readonly place: CallPlace;
   /** Sends the request to one upstream. Rejects with an OutboundError. */
-  send(upstream: Upstream): Promise<OutboundResponse>;
+  send(upstream: Upstream): Promise<Response>;
 }
 
-type Attempt = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
+interface Attempt<Response extends RoutedResponse> {
+  readonly upstream: Upstream;
+  readonly response?: Response;
+  readonly error?: OutboundError;
+}
 
-function resultOf({ response, error }: Attempt): UpstreamResult {
+function resultOf({ response, error }: Attempt<RoutedResponse>): UpstreamResult {
+  if (response?.errorInside) return { status: response.errorInside.status, headers: response.headers };
   return response ?? (error as OutboundError);
 }
 
-function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
+function conclude<Response extends RoutedResponse>({
+  upstream,
+  response,
+  error,
+}: Attempt<Response>): UpstreamResponse<Response> {
   if (response) return { upstream, response };
   throw failureFrom(error as OutboundError);
 }
 
 /** Tries one upstream through its breaker; `undefined` when the breaker is open. */
-async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
+async function tryUpstream<Response extends RoutedResponse>(
+  upstream: Upstream,
+  call: RoutedCall<Response>,
+): Promise<Attempt<Response> | undefined> {
   try {
     const send = () => upstream.awaited.during(() => call.send(upstream));
     return { upstream, response: await upstream.breaker.run(call.userId, send) };
@@ -53,18 +74,26 @@ async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attemp
 /**
  * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the
  * waits or the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a
- * connection that failed: no upstream has got the request yet. Nothing has been sent to the client before it returns.
+ * connection that failed: no upstream has got the request yet. An error in a 2xx counts as the status that it names; another upstream may
+ * succeed even where it blames the request. Nothing has been sent to the client before it returns.
  * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
-export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {
+export async function tryUpstreams<Response extends RoutedResponse>(
+  call: RoutedCall<Response>,
+  policy: RetryPolicy,
+): Promise<UpstreamResponse<Response>> {
   const { deadline } = call;
   const candidates = [...call.order];
   // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
   const readyAt = candidates.map(() => 0);
+  const giveUp = (index: number): void => {
+    candidates.splice(index, 1);
+    readyAt.splice(index, 1);
+  };
   let tries = 0;
   let isPaid = false;
   let waited = 0;
-  let last: Attempt | undefined;
+  let last: Attempt<Response> | undefined;
   let placeError: GatewayError | undefined;
   while (candidates.length > 0) {
     const ready = Math.min(...readyAt);
@@ -84,8 +113,7 @@ export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promi
     placeError ??= noPlaceError;
     const tried = noPlaceError ? undefined : await tryUpstream(upstream, call);
     if (!tried) {
-      candidates.splice(next, 1);
-      readyAt.splice(next, 1);
+      giveUp(next);
       continue;
     }
     tries += 1;
@@ -93,8 +121,10 @@ export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promi
     last?.response?.data.destroy();
     last = tried;
     const result = resultOf(tried);
-    if (deadline.isOver || !isRetryable(result) || tries >= policy.attempts) break;
-    readyAt[next] = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
+    if (deadline.isOver || tries >= policy.attempts) break;
+    if (isRetryable(result)) readyAt[next] = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
+    else if (tried.response?.errorInside) giveUp(next);
+    else break;
   }
   if (last) return conclude(last);
   throw placeError ?? failure('upstream_unreachable');

@@ -12,8 +12,9 @@ import { JsonMembers } from './json-members.ts';
 const keepLimit = 1024 * 1024;
 
 /** What is read of a response's body, in place of what a meter has seen. */
-function measured(usage: unknown, bytes: number, silence = 0) {
-  return { reported: usageFrom(usage), bytes, textBytes: bytes, images: 0, events: 0, silence, duration: undefined };
+function measured(usage: unknown, bytes: number, { silence = 0, hasFailed = false } = {}) {
+  const read = { reported: usageFrom(usage), bytes, textBytes: bytes, silence, hasFailed };
+  return { ...read, images: 0, events: 0, duration: undefined };
 }
 
 /** Whether an output has no text: no items, or only items that hold nothing but their status. */
@@ -55,14 +56,16 @@ export class ResponseReader {
     // the client may have read text of which this body says nothing: estimate as for a client that has left
     const hidesText =
       status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
-    const elapsed = hidesText ? Date.now() - open.startedAt.getTime() : 0;
+    const silence = hidesText ? Date.now() - open.startedAt.getTime() : 0;
+    const hasFailed = status === 'failed';
     const call = {
       estimatedInput: open.inputTokens,
       output: { choices: 1, maxTokens: open.maxOutputTokens },
       ending: hidesText ? 'client_left' : 'complete',
       endpoint: responses,
     } as const;
-    return usageRecordOf(open, finalUsage(measured(values.get('usage'), output, elapsed), call), 'complete');
+    const used = finalUsage(measured(values.get('usage'), output, { silence, hasFailed }), call);
+    return usageRecordOf(open, used, hasFailed ? 'upstream_failed' : 'complete');
   }
 }
 

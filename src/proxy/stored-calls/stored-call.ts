@@ -43,7 +43,7 @@ export interface StoredRequest {
 }
 
 /** One call about what an upstream keeps. It calls no model, so it is neither metered nor charged. */
-export class StoredCall implements RoutedCall {
+export class StoredCall implements RoutedCall<OutboundResponse> {
   readonly userId: string;
   readonly order: readonly Upstream[];
   readonly deadline: CallDeadline;

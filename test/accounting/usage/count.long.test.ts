@@ -210,6 +210,18 @@ describe('usage counters', function () {
     expect(await ledger.published()).to.deep.equal([told]);
   });
 
+  it('count no request where the answer was an error of the upstream, and one where it broke off', async () => {
+    const failed = { ending: 'upstream_failed', inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 } as const;
+    await ledger.add([failed, failed, failed, { ending: 'upstream_failed', estimated: true }]);
+    const count = ledger.counter({ perUser: { unit: 'requests', daily: 2 } });
+    expect(await count()).to.equal(4);
+    expect((await ledger.totals()).counters).to.include({ requests: 1, inputTokens: 10 });
+    expect(await ledger.published()).to.deep.equal([]);
+    await ledger.add([{}]);
+    await count();
+    expect((await ledger.published()).map(({ threshold }) => threshold)).to.deep.equal([80, 100]);
+  });
+
   it('roll back when a transaction fails, and count the records the next time', async () => {
     await ledger.add(Array.from({ length: 10 }, () => ({})));
     const count = ledger.counter({ perUser: { unit: 'requests', daily: 10 } });

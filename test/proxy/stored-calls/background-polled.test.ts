@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { until } from '../../support/until.ts';
-import { json, stall } from '../../support/upstream.ts';
+import { chunks, json, stall } from '../../support/upstream.ts';
 import { type BackgroundSetup, large, request, running, startBackground } from './background-support.ts';
 import { event, failure, responseOf } from './support.ts';
 
@@ -36,6 +36,36 @@ describe('responses that are made in the background and polled', () => {
       estimated: false,
       ending: 'complete',
     });
+  });
+
+  it('cost nothing when they have failed, and count as no request', async () => {
+    const { client, userId, recorded } = await setup.newAccount();
+    setup.calls.created = json(200, responseOf('resp_failed', running));
+    const error = { code: 'server_error', message: 'The model failed' };
+    setup.states.set('resp_failed', json(200, responseOf('resp_failed', { status: 'failed', error })));
+    await client.responses.create(request);
+    await until(() => recorded().length === 1);
+    expect(recorded()[0]).to.include({ inputTokens: 0, outputTokens: 0, estimated: false, ending: 'upstream_failed' });
+    const counted = async () => (await setup.gateway.usage?.report(userId, {}))?.lines[0];
+    await until(async () => (await counted()) !== undefined);
+    expect(await counted()).to.include({ requests: 0 });
+    expect((await setup.gateway.credits?.balance(userId))?.creditsRemaining).to.equal(10);
+  });
+
+  it('are counted when their stream ends in an error and they run on', async () => {
+    const { client, counted, recorded } = await setup.newAccount();
+    setup.calls.created = chunks([
+      event('response.created', 0, { response: responseOf('resp_on', running) }),
+      event('error', 1, { code: 'server_error', message: 'the stream was lost' }),
+    ]);
+    setup.states.set('resp_on', json(200, responseOf('resp_on', running)));
+    const stream = await client.responses.create({ ...request, stream: true });
+    const types: string[] = [];
+    for await (const { type } of stream) types.push(type);
+    expect(types).to.deep.equal(['response.created', 'error']);
+    expect(recorded()).to.deep.equal([]);
+    setup.states.set('resp_on', json(200, responseOf('resp_on')));
+    expect(await counted()).to.include({ outputTokens: 20, ending: 'complete' });
   });
 
   it('are counted when their client disconnects before the end of their stream', async () => {

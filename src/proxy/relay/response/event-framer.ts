@@ -5,16 +5,13 @@ const colon = 0x3a;
 /** The most that is held of an unfinished event. Bytes. A larger event is passed on as it comes. */
 const holdLimit = 16 * 1024;
 
-/** Says which events are removed. */
+/** Looks at events, and says which are removed. */
 export interface EventFilter {
-  /** Whether some event in these bytes may have to be removed; if not, whole events pass without being parsed. */
-  mayDrop(bytes: Buffer): boolean;
+  /** Whether some event in these bytes may concern the filter; if not, whole events pass without being parsed. */
+  mayConcern(bytes: Buffer): boolean;
   /** Whether this whole event is sent. */
   keeps(event: Buffer): boolean;
 }
-
-/** Removes nothing. */
-export const keepAll: EventFilter = { mayDrop: () => false, keeps: () => true };
 
 const eventEnd = Buffer.from('\n\n');
 const closeBracket = 0x5d;
@@ -127,7 +124,7 @@ export class EventFramer {
   #canPassUnchanged(chunk: Buffer): boolean {
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
-    if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayDrop(chunk)) return false;
+    if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayConcern(chunk)) return false;
     for (let at = chunk.indexOf(eventEnd); at !== -1; at = chunk.indexOf(eventEnd, at + 2)) this.events += 1;
     if (chunk[length - 3] === closeBracket && endsInDone(chunk)) this.#done = true;
     return true;

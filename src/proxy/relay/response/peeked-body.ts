@@ -2,7 +2,7 @@ import type { OutboundError } from '../../../outbound/outbound-error.ts';
 import type { BodySink } from '../../../outbound/response-body.ts';
 import type { RelayedBody } from '../decoded-body.ts';
 
-/** The most that is read to see what a body is. Bytes. */
+/** The most that is read to see whether a body is a stream. Bytes. */
 const peekLimit = 1024;
 /** What a line of a stream of events begins with (WHATWG HTML, 9.2.6). */
 const lineStarts = ['data:', 'event:', 'id:', 'retry:', ':'];
@@ -16,63 +16,121 @@ export function beginsAsEvents(bytes: Buffer): boolean | undefined {
   return mayBegin && bytes.length < peekLimit ? undefined : false;
 }
 
-/** A body whose first bytes are looked at before it is read from its beginning. Call {@link isEvents} first, once. */
+/** How long a body is peeked at. */
+export interface PeekLimits {
+  /** Called for every chunk. */
+  readonly onProgress: () => void;
+  /** Milliseconds. @default no limit but that of the call */
+  readonly maxWait?: number;
+}
+
+/** What has come of a body. */
+export interface BodyStart {
+  readonly length: number;
+  readonly isWhole: boolean;
+  bytes(): Buffer;
+}
+
+/** A body whose first bytes are looked at before it is read from its beginning. Call {@link peek} first, once. */
 export class PeekedBody implements RelayedBody {
   readonly #source: RelayedBody;
   #held: Buffer[] = [];
+  #length = 0;
   #outcome: 'end' | OutboundError | undefined;
+  #sink: BodySink | undefined;
+  /** Whether the sink has got everything that is held, and gets the rest from the source. */
+  #isReplayed = false;
 
   constructor(source: RelayedBody) {
     this.#source = source;
   }
 
   /**
-   * Reads until the first bytes say whether it is a stream of server-sent events.
-   * @param onProgress called for every chunk
+   * Reads until `decide` returns something else than `undefined`, and resolves to that. Resolves to `undefined` when the body ends or breaks
+   * off before, or takes too long.
    */
-  isEvents(onProgress: () => void): Promise<boolean> {
+  peek<T>(decide: (start: BodyStart) => T | undefined, { onProgress, maxWait }: PeekLimits): Promise<T | undefined> {
     const whole = this.#source.takeWhole();
     if (whole) {
-      this.#held.push(whole);
       this.#outcome = 'end';
-      return Promise.resolve(beginsAsEvents(whole) === true);
+      this.#hold(whole);
+      return Promise.resolve(decide(this.#start()));
     }
     return new Promise((resolve) => {
-      const settle = (outcome: 'end' | OutboundError): void => {
-        this.#outcome = outcome;
-        resolve(false);
+      let isDecided = false;
+      const settle = (value: T | undefined): void => {
+        isDecided = true;
+        clearTimeout(timer);
+        resolve(value);
       };
+      const timer = maxWait === undefined ? undefined : setTimeout(() => settle(undefined), maxWait);
       this.#source.flowTo({
         onChunk: (chunk) => {
+          this.#hold(chunk);
+          if (isDecided) return false;
           onProgress();
-          this.#held.push(chunk);
-          const isEvents = beginsAsEvents(Buffer.concat(this.#held));
-          if (isEvents !== undefined) resolve(isEvents);
-          return isEvents === undefined;
+          const decided = decide(this.#start());
+          if (decided !== undefined) settle(decided);
+          return decided === undefined;
         },
-        onEnd: () => settle('end'),
-        onError: settle,
+        onEnd: () => {
+          this.#outcome = 'end';
+          if (!isDecided) settle(decide(this.#start()));
+        },
+        onError: (error) => {
+          this.#outcome = error;
+          settle(undefined);
+        },
       });
     });
   }
 
   takeWhole(): Buffer | undefined {
-    return this.#outcome === 'end' ? Buffer.concat(this.#held) : undefined;
+    return this.#outcome === 'end' ? this.#bytes() : undefined;
   }
 
   flowTo(sink: BodySink): void {
-    for (const chunk of this.#held) sink.onChunk(chunk);
-    this.#held = [];
-    if (this.#outcome === undefined) this.#source.flowTo(sink);
-    else if (this.#outcome === 'end') sink.onEnd();
-    else sink.onError(this.#outcome);
+    this.#sink = sink;
+    this.#replay();
   }
 
   resume(): void {
-    this.#source.resume();
+    if (this.#isReplayed) this.#source.resume();
+    else this.#replay();
   }
 
   destroy(): void {
+    this.#held = [];
+    this.#sink = undefined;
     this.#source.destroy();
+  }
+
+  /** Sends on what is held, as far as the sink takes it. */
+  #replay(): void {
+    const sink = this.#sink;
+    if (!sink) return;
+    for (let chunk = this.#held.shift(); chunk; chunk = this.#held.shift()) if (!sink.onChunk(chunk)) return;
+    if (this.#outcome === undefined) {
+      this.#isReplayed = true;
+      this.#source.flowTo(sink);
+      return;
+    }
+    this.#sink = undefined;
+    if (this.#outcome === 'end') sink.onEnd();
+    else sink.onError(this.#outcome);
+  }
+
+  #hold(chunk: Buffer): void {
+    this.#held.push(chunk);
+    this.#length += chunk.length;
+  }
+
+  #bytes(): Buffer {
+    if (this.#held.length !== 1) this.#held = [Buffer.concat(this.#held)];
+    return this.#held[0] as Buffer;
+  }
+
+  #start(): BodyStart {
+    return { length: this.#length, isWhole: this.#outcome === 'end', bytes: () => this.#bytes() };
   }
 }

@@ -4,11 +4,12 @@ import { failure } from '../../failure.ts';
 import { collect } from '../collect.ts';
 import { isJson } from '../is-json.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
+import { errorInBody } from './error-inside.ts';
 import { type ResponsePlan, writeHead } from './response-plan.ts';
 import { type StreamHandlers, transfer } from './transfer.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
-const holdLimit = 256 * 1024;
+export const holdLimit = 256 * 1024;
 
 /** The largest answer that is sent in one piece with its head. Bytes. */
 const joinedLimit = 16 * 1024;
@@ -24,6 +25,11 @@ function beginsAsJson(bytes: Buffer): boolean {
 /** Whether an answer may say what was used. Bytes do not, and in a text that is no JSON a speaker might. */
 function mayReport({ answers }: ResponsePlan, first: Buffer): boolean {
   return answers !== 'bytes' && (answers !== 'text' || beginsAsJson(first));
+}
+
+/** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. Pure. */
+export function holdsJson({ answers, response }: Pick<ResponsePlan, 'answers' | 'response'>): boolean {
+  return answers === undefined || /^application\/(?:[\w.-]+\+)?json\b/i.test(String(response.headers['content-type']));
 }
 
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */
@@ -42,7 +48,8 @@ export function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding
 
 /** @param text the bytes, each as one character */
 function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
-  const { res, deadline, meter, repairsVectors } = plan;
+  const { response, res, deadline, meter, repairsVectors } = plan;
+  if (response.status < 300 && holdsJson(plan) && errorInBody(bytes)) meter.hasFailed = true;
   if (mayReport(plan, bytes)) meter.read(bytes);
   else meter.skip(bytes);
   if (deadline.clientDisconnected) return 'client_left';
@@ -84,7 +91,7 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
 /** Sends a body that is no stream of events. */
 export async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks, answers } = plan;
-  if (answers === 'bytes' && response.status < 300) return sendLarge(plan, Buffer.alloc(0));
+  if (answers === 'bytes' && response.status < 300 && !holdsJson(plan)) return sendLarge(plan, Buffer.alloc(0));
   const bytes = response.data.takeWhole();
   if (bytes) return sendHeld(plan, bytes, true);
   deadline.arm(betweenChunks);

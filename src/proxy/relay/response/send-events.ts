@@ -3,13 +3,23 @@ import type { CallEnding } from '../../../options/options.ts';
 import { errorEvent, failureFrom } from '../../failure.ts';
 import { holdsUsage, isUsageChunk } from '../../metering/usage-chunk.ts';
 import type { DecodedResponse } from '../decoded-body.ts';
-import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
+import { errorInEvent, mayHoldError } from './error-inside.ts';
+import { type EventFilter, EventFramer } from './event-framer.ts';
 import { endOfAudio, LastEvent } from './last-event.ts';
 import { ResponseEvents } from './response-events.ts';
 import { type ResponsePlan, writeHead } from './response-plan.ts';
 import { type ChunkObserver, type StreamHandlers, transfer } from './transfer.ts';
 
-const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+/** Notes in the meter that an event says that the answer has failed, and removes the usage chunk where that is wanted. */
+function eventFilter({ meter, dropsUsageChunk }: ResponsePlan): EventFilter {
+  return {
+    mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
+    keeps(event) {
+      meter.hasFailed ||= errorInEvent(event) !== undefined;
+      return !(dropsUsageChunk && isUsageChunk(event));
+    },
+  };
+}
 
 /** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
 function isDelimited(headers: DecodedResponse['headers']): boolean {
@@ -24,6 +34,8 @@ interface StreamEnd {
   readonly isWhole: boolean;
   /** What also sees the bytes, beside the meter. */
   readonly observer: ChunkObserver | undefined;
+  /** The type of the last event of a response, however large it is. */
+  readonly lastType: string | undefined;
   /** The last event of a stream that broke off. */
   errorEvent(error: GatewayError): string;
 }
@@ -37,6 +49,7 @@ function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePl
         return audio ? audio.isDone : framer.done;
       },
       isWhole: !endsInDone || isDelimited(response.headers),
+      lastType: undefined,
       observer: audio,
       errorEvent,
     };
@@ -50,6 +63,9 @@ function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePl
     get isWhole() {
       return responseStream === 'resumed' && events.isEmpty && isDelimited(response.headers);
     },
+    get lastType() {
+      return events.lastType;
+    },
     observer: events,
     // a response that is made in the background runs on, and its stream can be resumed
     errorEvent: (error) => (responseStream === 'whole' ? events.failedEvent(error) : events.errorEvent(error)),
@@ -61,8 +77,10 @@ function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePl
  * `[DONE]`. What happens after the last event changes nothing: the client has everything.
  */
 export async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
-  const { response, res, deadline, meter, dropsUsageChunk } = plan;
-  const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
+  const { response, res, deadline, meter } = plan;
+  /** Whether its first event is an error: then there is no response. */
+  const wasError = meter.hasFailed;
+  const framer = new EventFramer(eventFilter(plan));
   const end = streamEnd(plan, framer);
   const { observer } = end;
   const readBoth = (chunk: Buffer): void => {
@@ -72,9 +90,10 @@ export async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const handlers: StreamHandlers = {
     transform: framer,
     observer: observer ? { read: readBoth } : meter,
-    isWhole: () => end.isDone || end.isWhole,
+    // an error is the end of a stream, whether or not more should follow
+    isWhole: () => end.isDone || end.isWhole || meter.hasFailed,
     breakOff(_res, error) {
-      if (end.isDone) {
+      if (end.isDone || meter.hasFailed) {
         res.end();
         return;
       }
@@ -94,7 +113,12 @@ export async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const ending = await ended;
   res.off('close', noteEnd);
   meter.events = framer.events;
+  const saysError = meter.hasFailed || end.lastType === 'response.failed';
+  // any other error ends the stream of a response that is made in the background, and not the response
+  const runsOn = saysError && plan.responseStream === 'background' && end.lastType !== 'response.failed' && !wasError;
+  meter.hasFailed = saysError && !runsOn;
   // what a caller has sent comes back in the first events, whatever is called `usage` there included
   meter.trustsUsage = plan.responseStream === undefined || end.isDone;
+  if (runsOn) return 'upstream_failed';
   return end.isDone && hadAll ? 'complete' : ending;
 }

@@ -1,6 +1,6 @@
 import type { CallEnding } from '../../../options/options.ts';
 import { isEncoded, isEventStream } from '../../headers.ts';
-import { PeekedBody } from './peeked-body.ts';
+import { beginsAsEvents, PeekedBody } from './peeked-body.ts';
 import type { ResponsePlan } from './response-plan.ts';
 import { sendBody, sendLarge } from './send-body.ts';
 import { sendEvents } from './send-events.ts';
@@ -10,7 +10,7 @@ async function sendUnlabelled(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
   const data = new PeekedBody(response.data);
   deadline.arm(betweenChunks);
-  const isEvents = await data.isEvents(() => deadline.reset());
+  const isEvents = await data.peek(({ bytes }) => beginsAsEvents(bytes()), { onProgress: () => deadline.reset() });
   if (!isEvents) return sendBody({ ...plan, response: { ...response, data } });
   const headers = { ...response.headers, 'content-type': 'text/event-stream; charset=utf-8' };
   return sendEvents({ ...plan, response: { ...response, headers, data } });

@@ -1,7 +1,9 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { holdsUsage, isUsageChunk } from '../../../../src/proxy/metering/usage-chunk.ts';
-import { type EventFilter, EventFramer, keepAll } from '../../../../src/proxy/relay/response/event-framer.ts';
+import { type EventFilter, EventFramer } from '../../../../src/proxy/relay/response/event-framer.ts';
+
+const keepAll: EventFilter = { mayConcern: () => false, keeps: () => true };
 
 function pass(pieces: Buffer[], filter: EventFilter = keepAll): { out: string; framer: EventFramer } {
   const framer = new EventFramer(filter);
@@ -36,7 +38,7 @@ describe('the framing of an event stream', () => {
     });
 
     it(`removes only the usage chunk, with ${name} line ends, however the stream is cut`, () => {
-      const keep: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+      const keep: EventFilter = { mayConcern: holdsUsage, keeps: (event) => !isUsageChunk(event) };
       expect(pass([bytes], keep).out).to.equal(without);
       expect(pass(everyByte(bytes), keep).out).to.equal(without);
       for (const i of bytes.keys()) expect(pass(cutAt(bytes, [i]), keep).out, `cut at ${i}`).to.equal(without);
@@ -65,7 +67,7 @@ describe('the framing of an event stream', () => {
 
   it('passes comments and blank lines on together, in few writes', () => {
     for (const line of ['\n', '\r', '\r\n', ':\n']) {
-      const framer = new EventFramer({ mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) });
+      const framer = new EventFramer({ mayConcern: holdsUsage, keeps: (event) => !isUsageChunk(event) });
       const bytes = Buffer.from(`${line.repeat(10_000)}data: a\n\n${line.repeat(10_000)}`);
       const out = framer.push(bytes);
       expect(Buffer.concat(out).equals(bytes), JSON.stringify(line)).to.equal(true);

@@ -1,0 +1,70 @@
+import type { CallDeadline } from '../call-deadline.ts';
+import type { Endpoint } from '../endpoint.ts';
+import { isEncoded, isEventStream } from '../headers.ts';
+import type { ErrorInside } from '../routing/retry-policy.ts';
+import type { DecodedResponse } from './decoded-body.ts';
+import { errorInBody, errorInFirstEvent } from './response/error-inside.ts';
+import { type BodyStart, beginsAsEvents, PeekedBody } from './response/peeked-body.ts';
+import { holdLimit, holdsJson } from './response/send-body.ts';
+
+/** A response with what its beginning says. */
+export interface JudgedResponse extends DecodedResponse {
+  /** The error that an answer of 2xx is: of a whole body, or of a stream's first event. */
+  readonly errorInside?: ErrorInside | undefined;
+}
+
+/** What limits the time of a judgement. */
+export interface JudgedBy {
+  readonly deadline: CallDeadline;
+  /** Milliseconds. */
+  readonly betweenChunks: number;
+}
+
+/** What an answer may be. */
+interface Expected extends JudgedBy {
+  readonly answers: Endpoint['answers'];
+  readonly stream: boolean;
+}
+
+/**
+ * How long the beginning of an answer is waited for before it is sent down as it comes: comments that keep a connection alive are held
+ * for as long. Milliseconds.
+ */
+const judgementLimit = 5_000;
+
+async function peekAt<T>(
+  data: PeekedBody,
+  decide: (start: BodyStart) => T | undefined,
+  { deadline, betweenChunks }: JudgedBy,
+): Promise<T | undefined> {
+  deadline.arm(betweenChunks);
+  const decided = await data.peek(decide, { onProgress: () => deadline.reset(), maxWait: judgementLimit });
+  deadline.disarm();
+  return decided;
+}
+
+/**
+ * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first event, or the whole of a body that
+ * is held until it is whole, is an error.
+ */
+export async function judged(response: DecodedResponse, expected: Expected): Promise<JudgedResponse> {
+  const { status, headers } = response;
+  if (status >= 300 || status === 204 || isEncoded(headers)) return response;
+  const isStream = isEventStream(headers);
+  const mayBeJson = holdsJson({ answers: expected.answers, response });
+  if (!isStream && !expected.stream && !mayBeJson) return response;
+  const data = new PeekedBody(response.data);
+
+  let isEvents = isStream || (expected.stream ? undefined : false);
+
+  function decide({ isWhole, length, bytes }: BodyStart): ErrorInside | null | undefined {
+    isEvents ??= beginsAsEvents(bytes());
+    if (isEvents) return errorInFirstEvent(bytes(), isWhole);
+    if (isWhole) return (mayBeJson && errorInBody(bytes())) || null;
+    // such a body is sent as it comes
+    return isEvents === false && (!mayBeJson || length > holdLimit) ? null : undefined;
+  }
+
+  const errorInside = await peekAt(data, decide, expected);
+  return { ...response, data, ...(errorInside && { errorInside }) };
+}

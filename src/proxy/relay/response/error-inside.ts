@@ -1,0 +1,108 @@
+import { dataOf } from '../../metering/usage-chunk.ts';
+import type { ErrorInside } from '../../routing/retry-policy.ts';
+
+/** What is not about the upstream: an invalid request, one that is too large, one that cannot be processed. */
+const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function errorInside(error: unknown): ErrorInside {
+  const { code, status, status_code: statusCode } = isObject(error) ? error : ({} as Fields);
+  const named = [code, status, statusCode].map(Number).find((number) => number >= 400 && number <= 599);
+  return { status: named ?? 502, blamesRequest: named !== undefined && requestStatuses.has(named) };
+}
+
+/** Where the answers of the endpoints have their results. */
+const resultFields = ['choices', 'data', 'output', 'results', 'text'] as const;
+
+/** Whether an answer has a result beside its error. */
+function hasResult(answer: Fields): boolean {
+  return resultFields.some((name) => {
+    const value = answer[name];
+    return (Array.isArray(value) || typeof value === 'string') && value.length > 0;
+  });
+}
+
+/** The error of a choice that ended in one. */
+function errorOfChoice({ choices }: Fields): ErrorInside | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  const failed = choices.find((choice) => isObject(choice) && choice.finish_reason === 'error');
+  return failed === undefined ? undefined : errorInside(failed.error);
+}
+
+/** @param isEvent clients raise on any event with an error, whatever stands beside it */
+function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
+  if (!isObject(value)) return undefined;
+  const { error, type, object, status, response } = value;
+  if (error && (isEvent || status === 'failed' || !hasResult(value))) return errorInside(error);
+  if (type === 'error' || object === 'error') return errorInside(value);
+  if (type === 'response.failed') return errorInside(isObject(response) ? response.error : undefined);
+  if (object === 'response' && status === 'failed') return errorInside(undefined);
+  return errorOfChoice(value);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every form of an error has one of these; most answers have none, and need not be parsed. */
+const marks = ['"error"', '"failed"', '"response.failed"'].map((mark) => Buffer.from(mark));
+/** A response without an error has `"error": null`. */
+const nullErrors = /"error"\s*:\s*null/g;
+const anyMark = /"(?:error|failed|response\.failed)"/;
+
+function holdsMark(bytes: Buffer): boolean {
+  return marks.some((mark) => bytes.includes(mark)) && anyMark.test(bytes.toString('latin1').replace(nullErrors, ''));
+}
+
+/** The error of a whole body that is JSON; `undefined` where it is none. Pure. */
+export function errorInBody(body: Buffer): ErrorInside | undefined {
+  return holdsMark(body) ? errorOf(parsed(body.toString()), false) : undefined;
+}
+
+const errorName = Buffer.from('error');
+const errorField = /^event: ?error[\r\n]/m;
+
+/** Whether some event in these bytes may be an error; cheap enough for every chunk of a stream. Pure. */
+export function mayHoldError(bytes: Buffer): boolean {
+  return bytes.includes(errorName) || bytes.includes('response.failed');
+}
+
+/** The error of a server-sent event; `undefined` where it is none. Pure. */
+export function errorInEvent(event: Buffer): ErrorInside | undefined {
+  if (!mayHoldError(event)) return undefined;
+  const text = event.toString();
+  const isNamed = errorField.test(text);
+  if (!isNamed && !holdsMark(event)) return undefined;
+  const value = parsed(dataOf(text));
+  return errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined);
+}
+
+/** The largest first event that is looked at. Bytes. */
+const eventLimit = 16 * 1024;
+const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
+const dataLine = /(?:^|[\r\n])data:/;
+
+/**
+ * What the first event with data says, comments and other events before it aside: its error, `null` where it is none, `undefined` while it
+ * has not come. Pure.
+ * @param isWhole whether no more comes
+ */
+export function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null | undefined {
+  const text = bytes.toString('latin1', 0, eventLimit);
+  let from = 0;
+  for (const { index, 0: end } of text.matchAll(eventEnd)) {
+    if (dataLine.test(text.slice(from, index))) return errorInEvent(bytes.subarray(from, index + end.length)) ?? null;
+    from = index + end.length;
+  }
+  if (isWhole) return errorInEvent(bytes.subarray(from)) ?? null;
+  return bytes.length > eventLimit ? null : undefined;
+}
