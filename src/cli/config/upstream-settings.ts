@@ -9,6 +9,7 @@ const ofOneUpstream = [
   'UPSTREAM_BASE_URL',
   'UPSTREAM_API_KEY',
   'UPSTREAM_NAME',
+  'UPSTREAM_INCLUDE_USAGE',
   'UPSTREAM_MASK_ERRORS',
   'UPSTREAM_MAX_CONCURRENCY',
 ] as const;
@@ -24,10 +25,14 @@ export function upstreamsOf(settings: Settings, env: Environment): readonly Upst
     if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
     return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
   }
-  const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
+  const {
+    UPSTREAM_INCLUDE_USAGE: includeUsage,
+    UPSTREAM_MASK_ERRORS: maskErrors,
+    UPSTREAM_MAX_CONCURRENCY: maxConcurrency,
+  } = settings;
   if (baseUrl) {
     const name = settingOf(settings, 'UPSTREAM_NAME');
-    return [{ name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) }];
+    return [{ name, baseUrl, ...omitUndefined({ apiKey, includeUsage, maskErrors, maxConcurrency }) }];
   }
   if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;

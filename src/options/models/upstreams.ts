@@ -46,7 +46,10 @@ export interface UpstreamOptions {
    * its calls go to another upstream that serves the model, or get 429 `rate_limit_exceeded`. @default 2_000
    */
   readonly maxConcurrency?: number;
-  /** Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. @default true */
+  /**
+   * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, it is not
+   * asked again for an hour. @default true
+   */
   readonly includeUsage?: boolean;
   /**
    * Whether clients get a plain error in place of what it says with 429 and 5xx, which may name your account there, its

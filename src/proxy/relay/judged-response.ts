@@ -68,3 +68,37 @@ export async function judged(response: DecodedResponse, expected: Expected): Pro
   const errorInside = await peekAt(data, decide, expected);
   return { ...response, data, ...(errorInside && { errorInside }) };
 }
+
+/** The largest refusal that is looked at. Bytes. */
+const refusalLimit = 16 * 1024;
+const usageField = /stream_options|include_usage/;
+
+/** Whether an upstream refuses what was asked, not who asks or how often. Pure. */
+export function refusesRequest({ status, errorInside }: JudgedResponse): boolean {
+  const said = errorInside?.status ?? status;
+  return said === 400 || said === 422;
+}
+
+/** Whether an answer is no error. Pure. */
+export function isWell({ status, errorInside }: JudgedResponse): boolean {
+  return status < 300 && errorInside === undefined;
+}
+
+/** A refusal that may be about what the gateway added to a request. */
+export interface UsageRefusal {
+  /** To be sent on in place of the one that was read. */
+  readonly response: JudgedResponse;
+  /** Whether it names that. */
+  readonly isNamed: boolean;
+}
+
+/** Whether an answer may refuse `stream_options`; `undefined` where it does not. */
+export async function usageRefusal(answer: JudgedResponse, by: JudgedBy): Promise<UsageRefusal | undefined> {
+  if (!refusesRequest(answer)) return undefined;
+  if (isEncoded(answer.headers)) return { response: answer, isNamed: false };
+  const data = new PeekedBody(answer.data);
+  const decide = ({ isWhole, length, bytes }: BodyStart) =>
+    isWhole || length > refusalLimit ? usageField.test(bytes().toString('latin1', 0, refusalLimit)) : undefined;
+  const isNamed = (await peekAt(data, decide, by)) === true;
+  return { response: { ...answer, data }, isNamed };
+}

@@ -19,7 +19,7 @@ import type { ErrorInside, RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
-import { type JudgedBy, type JudgedResponse, judged } from './judged-response.ts';
+import { isWell, type JudgedBy, type JudgedResponse, judged, refusesRequest, usageRefusal } from './judged-response.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
@@ -62,6 +62,8 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
   /** When the head of the last response was there. */
   #headAt = 0;
   #firstByteMs = 0;
+  /** Whether the last request to an upstream asked for the usage of its stream, which the client did not. */
+  #asksForUsage = false;
   /** The upstream that works on the call: the request was sent there and has not failed. */
   #working: Upstream | undefined;
   /** The response that runs on after the call. */
@@ -123,14 +125,39 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     }
   }
 
-  /** Sends the request to one upstream; resolves when the answer has begun. */
+  /**
+   * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses
+   * what the gateway added.
+   */
   async send(upstream: Upstream): Promise<JudgedResponse> {
+    const { body, endpoint } = this.#request;
+    const asks = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor;
+    const answer = await this.#sendOnce(upstream, asks);
+    if (!asks) return answer;
+    const refusal = await usageRefusal(answer, this.#peekLimits(upstream));
+    if (refusal === undefined) {
+      if (isWell(answer)) upstream.streamUsage.accepted();
+      return answer;
+    }
+    if (this.deadline.isOver || (!refusal.isNamed && upstream.streamUsage.isAccepted)) return refusal.response;
+    refusal.response.data.destroy();
+    const plain = await this.#sendOnce(upstream, false);
+    const isCause = isWell(plain) || (refusal.isNamed && !refusesRequest(plain));
+    if (isCause && upstream.streamUsage.refused()) {
+      const hint = 'its usage is estimated; set includeUsage: false for it';
+      this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
+    }
+    return plain;
+  }
+
+  async #sendOnce(upstream: Upstream, asksForUsage: boolean): Promise<JudgedResponse> {
     const { apiRequest, endpoint, body } = this.#request;
     const { model, deadline } = this.#route;
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
     const url = upstreamUrl(upstream, endpoint.path, apiRequest.search);
     const startedAt = performance.now();
     apiRequest.relayed.upstream = upstream.name;
+    this.#asksForUsage = asksForUsage;
     this.#span?.end();
     const span = UpstreamSpan.start({
       upstream,
@@ -148,7 +175,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
           method: 'POST',
           url,
           headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
-          data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
+          data: bodyFor(body, upstreamModel, asksForUsage),
           signal: deadline,
           // before that, connecting has its own time limit
           onSend: () => {
@@ -249,7 +276,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       answers: endpoint.answers,
       endsInDone: endpoint.streamsUsage,
       responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
-      dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
+      dropsUsageChunk: this.#asksForUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });
   }

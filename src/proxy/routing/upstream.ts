@@ -6,6 +6,7 @@ import { type HeaderPlan, planHeaders } from '../headers.ts';
 import { AwaitedResponses } from './awaited-responses.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import { modelMatcher } from './model-matcher.ts';
+import { StreamUsage } from './stream-usage.ts';
 import { UpstreamCalls } from './upstream-calls.ts';
 
 /** One provider, as the relay needs it. */
@@ -23,7 +24,8 @@ export interface Upstream {
   readonly weight: number;
   readonly priority: number;
   readonly timeouts: Readonly<Required<UpstreamTimeouts>>;
-  readonly includeUsage: boolean;
+  /** Whether its streams are asked for their usage. */
+  readonly streamUsage: StreamUsage;
   /** Whether clients get a plain error in place of the upstream's. */
   readonly maskErrors: boolean;
   /** Whether it serves the model of this name, as callers write it. */
@@ -81,7 +83,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     weight: options.weight ?? 1,
     priority: options.priority ?? 0,
     timeouts,
-    includeUsage: options.includeUsage ?? true,
+    streamUsage: new StreamUsage(options.includeUsage ?? true),
     maskErrors: options.maskErrors ?? false,
     serves: (model) => Object.hasOwn(aliases, model) || matches(model),
     http: createHttpClient(dispatcher),

@@ -46,6 +46,11 @@ describe('the configuration from the environment', () => {
     [{}, (c) => c.upstreams, undefined],
     [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstreams, [{ name: 'upstream', baseUrl: upstream }]],
     [
+      { UPSTREAM_BASE_URL: upstream, UPSTREAM_INCLUDE_USAGE: 'false' },
+      (c) => c.upstreams,
+      [{ name: 'upstream', baseUrl: upstream, includeUsage: false }],
+    ],
+    [
       { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1', UPSTREAM_NAME: 'openai' },
       (c) => c.upstreams,
       [{ name: 'openai', baseUrl: upstream, apiKey: 'sk-1' }],

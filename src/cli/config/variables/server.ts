@@ -203,6 +203,13 @@ export const serverVariables = {
     default: '1d',
     example: '2h',
   },
+  UPSTREAM_INCLUDE_USAGE: {
+    meaning:
+      'Whether streams are asked for their usage (stream_options); false for an upstream that refuses that, whose usage is then estimated',
+    type: yesOrNo,
+    default: 'true',
+    example: 'false',
+  },
   UPSTREAM_MASK_ERRORS: {
     meaning:
       "Whether clients get a plain error instead of the upstream's own text for 429 and 5xx; the log keeps the text",
