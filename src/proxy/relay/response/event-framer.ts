@@ -108,12 +108,18 @@ export class EventFramer {
     return out;
   }
 
-  /** What is held when the stream has ended: an event without its blank line. Clients ignore it, but it is passed on. */
+  /** What is held when the stream has ended: an event without its blank line, which many clients read all the same. */
   end(): Buffer[] {
-    const rest = this.#held;
+    this.#done = this.done;
+    const rest = Buffer.concat(this.#takeHeld());
+    return rest.length > 0 && this.#filter.keeps(rest) ? [rest] : [];
+  }
+
+  #takeHeld(): Buffer[] {
+    const held = this.#held;
     this.#held = [];
     this.#heldBytes = 0;
-    return rest;
+    return held;
   }
 
   #isBetweenEvents(): boolean {
@@ -147,9 +153,7 @@ export class EventFramer {
       out.push(last);
       return;
     }
-    const event = this.#heldBytes === 0 ? last : Buffer.concat([...this.#held, last]);
-    this.#held = [];
-    this.#heldBytes = 0;
+    const event = this.#heldBytes === 0 ? last : Buffer.concat([...this.#takeHeld(), last]);
     this.#droppedLast = !this.#filter.keeps(event);
     if (!this.#droppedLast) out.push(event);
     if (event.length < 64 && endsInDone(event)) this.#done = true;
@@ -164,6 +168,6 @@ export class EventFramer {
     this.#heldBytes += rest.length;
     if (this.#heldBytes <= holdLimit) return;
     this.#passing = true;
-    out.push(...this.end());
+    out.push(...this.#takeHeld());
   }
 }

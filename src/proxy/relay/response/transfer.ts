@@ -71,11 +71,12 @@ class Transfer implements BodySink {
   }
 
   onEnd(): void {
+    // what is held may be what makes it whole
+    const rest = this.#handlers.transform?.end() ?? [];
     if (this.#handlers.isWhole?.() === false) {
       this.onError(outboundError('reset'));
       return;
     }
-    const rest = this.#handlers.transform?.end() ?? [];
     if (this.#deadline.clientDisconnected) {
       this.#finish('client_left');
       return;

@@ -65,6 +65,17 @@ describe('the framing of an event stream', () => {
     expect(framer.events).to.equal(2);
   });
 
+  it('shows the filter a last event that ends without its blank line, and knows the end of a stream by it', () => {
+    const filter: EventFilter = { mayConcern: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+    for (const end of ['', '\n']) {
+      expect(pass([Buffer.from(`${content}\n\n${usage}${end}`)], filter).out, 'the usage chunk').to.equal(
+        Buffer.from(`${content}\n\n`).toString('latin1'),
+      );
+      const { out, framer } = pass([Buffer.from(`data: a\n\ndata: [DONE]${end}`)], filter);
+      expect([out, framer.done]).to.deep.equal([`data: a\n\ndata: [DONE]${end}`, true]);
+    }
+  });
+
   it('passes comments and blank lines on together, in few writes', () => {
     for (const line of ['\n', '\r', '\r\n', ':\n']) {
       const framer = new EventFramer({ mayConcern: holdsUsage, keeps: (event) => !isUsageChunk(event) });
