@@ -104,6 +104,43 @@ describe('the usage of a stream that the client did not ask for', () => {
     expect(upstream.requests).to.have.length(length + 1);
   });
 
+  it('is asked for again where the call was not accepted without it either, though the answer names the field', async () => {
+    upstream.script = (res, request) =>
+      (request.body.includes('stream_options')
+        ? json(400, { error: { message: 'stream_options is not supported' } })
+        : json(429, { error: { message: 'slow down' } }, { 'x-should-retry': 'false' }))(res, request);
+    await chat().catch(() => {});
+    upstream.script = chunks([text, said({ choices: [], usage }), done]);
+    await chat();
+    expect(bodies().at(-1).stream_options).to.deep.equal({ include_usage: true });
+    expect(logger.lines.filter(({ message }) => message.includes('includeUsage: false'))).to.deep.equal([]);
+  });
+
+  it('is done without for one model though another of the same upstream tells it', async () => {
+    upstream.script = (res, request) => {
+      const { model, stream_options: asked } = JSON.parse(request.body.toString());
+      const answer = asked ? chunks([text, said({ choices: [], usage }), done]) : chunks([text, done]);
+      const isRefused = model === 'strict' && asked;
+      return (isRefused ? json(400, { error: { message: 'Bad request' } }) : answer)(res, request);
+    };
+    await chat({ model: 'open' });
+    expect(await chat({ model: 'strict' })).to.have.length(1);
+    expect(bodies().map(({ model, stream_options: asked }) => [model, asked !== undefined])).to.deep.equal([
+      ['open', true],
+      ['strict', true],
+      ['strict', false],
+    ]);
+  });
+
+  it('remembers of each upstream which models tell it, a thousand at most, until one refuses', () => {
+    const streamUsage = new StreamUsage(true);
+    for (let i = 0; i <= 1_000; i += 1) streamUsage.accepted(`m${i}`);
+    const remembers = () => ['m0', 'm1', 'm1000'].map((model) => streamUsage.hasAccepted(model));
+    expect(remembers()).to.deep.equal([false, true, true]);
+    streamUsage.refused();
+    expect(remembers()).to.deep.equal([false, false, false]);
+  });
+
   it('is not what the client itself has asked for: then the refusal is relayed', async () => {
     upstream.script = json(400, { error: { message: 'stream_options is not supported', code: 'theirs' } });
     const thrown = await chat({ stream_options: { include_usage: true } }).catch((error: unknown) => error);

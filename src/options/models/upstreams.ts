@@ -48,7 +48,7 @@ export interface UpstreamOptions {
   readonly maxConcurrency?: number;
   /**
    * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, it is not
-   * asked again for an hour. @default true
+   * asked again for an hour, in this process; the log says so once. @default true
    */
   readonly includeUsage?: boolean;
   /**

@@ -74,7 +74,7 @@ const refusalLimit = 16 * 1024;
 const usageField = /stream_options|include_usage/;
 
 /** Whether an upstream refuses what was asked, not who asks or how often. Pure. */
-export function refusesRequest({ status, errorInside }: JudgedResponse): boolean {
+function refusesRequest({ status, errorInside }: JudgedResponse): boolean {
   const said = errorInside?.status ?? status;
   return said === 400 || said === 422;
 }

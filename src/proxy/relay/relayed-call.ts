@@ -19,7 +19,7 @@ import type { ErrorInside, RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
-import { isWell, type JudgedBy, type JudgedResponse, judged, refusesRequest, usageRefusal } from './judged-response.ts';
+import { isWell, type JudgedBy, type JudgedResponse, judged, usageRefusal } from './judged-response.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
@@ -134,16 +134,16 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     const asks = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor;
     const answer = await this.#sendOnce(upstream, asks);
     if (!asks) return answer;
+    const model = this.#upstreamModel(upstream);
     const refusal = await usageRefusal(answer, this.#peekLimits(upstream));
     if (refusal === undefined) {
-      if (isWell(answer)) upstream.streamUsage.accepted();
+      if (isWell(answer)) upstream.streamUsage.accepted(model);
       return answer;
     }
-    if (this.deadline.isOver || (!refusal.isNamed && upstream.streamUsage.isAccepted)) return refusal.response;
+    if (this.deadline.isOver || (!refusal.isNamed && upstream.streamUsage.hasAccepted(model))) return refusal.response;
     refusal.response.data.destroy();
     const plain = await this.#sendOnce(upstream, false);
-    const isCause = isWell(plain) || (refusal.isNamed && !refusesRequest(plain));
-    if (isCause && upstream.streamUsage.refused()) {
+    if (isWell(plain) && upstream.streamUsage.refused()) {
       const hint = 'its usage is estimated; set includeUsage: false for it';
       this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
     }
@@ -152,8 +152,8 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
 
   async #sendOnce(upstream: Upstream, asksForUsage: boolean): Promise<JudgedResponse> {
     const { apiRequest, endpoint, body } = this.#request;
-    const { model, deadline } = this.#route;
-    const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
+    const { deadline } = this.#route;
+    const upstreamModel = this.#upstreamModel(upstream);
     const url = upstreamUrl(upstream, endpoint.path, apiRequest.search);
     const startedAt = performance.now();
     apiRequest.relayed.upstream = upstream.name;
@@ -196,6 +196,11 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       }
       throw error;
     }
+  }
+
+  #upstreamModel(upstream: Upstream): string | undefined {
+    const { model } = this.#route;
+    return model === undefined ? undefined : upstreamModelName(upstream, model);
   }
 
   #peekLimits(upstream: Upstream): JudgedBy {
