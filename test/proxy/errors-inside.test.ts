@@ -118,6 +118,7 @@ describe('an error in an answer with the status 200', () => {
     ['the first event with data', '/chat/completions', [': keep-alive\n\n', 'event: ping\n\n', said(refused)]],
     ['an event of that name', '/chat/completions', ['event: error\ndata: {"message":"no"}\n\n']],
     ['a later event', '/chat/completions', [text, said(refused)]],
+    ['a last event without its blank line', '/chat/completions', [text, said(refused).trimEnd()]],
     [
       'a choice that ended in one',
       '/chat/completions',
@@ -255,6 +256,62 @@ describe('an error in an answer with the status 200', () => {
     for (let i = 0; i < 7; i += 1) expect((await ask(server, '/chat/completions', false)).status).to.equal(200);
     expect(failures).to.deep.equal([]);
     expect(logger.lines).to.deep.equal([]);
+  });
+
+  const mistakes: [what: string, path: string, error: object][] = [
+    ['its type', '/chat/completions', { type: 'invalid_request_error', code: null, message: 'no such role' }],
+    ['the code of a prompt', '/responses', { code: 'invalid_prompt', message: 'against the usage policy' }],
+    ['the code of a length', '/responses', { code: 'context_length_exceeded', message: 'too long' }],
+    ['the code of a filter', '/completions', { code: 'content_filter', message: 'filtered' }],
+    ['the code of an image', '/responses', { code: 'image_content_policy_violation', message: 'no' }],
+  ];
+  for (const [what, path, error] of mistakes) {
+    it(`blames the request by ${what}, at once and later in a stream (${path})`, async () => {
+      const server = await serverOver(1, { attempts: 1 });
+      const id = { id: 'resp_1', object: 'response' };
+      const late =
+        path === '/responses'
+          ? [
+              event('response.created', { response: { ...id, status: 'in_progress', error: null } }),
+              event('response.failed', { response: { ...id, status: 'failed', error } }),
+            ]
+          : [text, said({ error })];
+      for (let i = 0; i < 7; i += 1) {
+        const stream = i % 7 !== 0;
+        first.script = stream ? chunks(late) : json(200, { error });
+        const response = await ask(server, path, stream);
+        expect([response.status, await response.text()]).to.deep.equal([
+          200,
+          stream ? late.join('') : JSON.stringify({ error }),
+        ]);
+      }
+      await until(() => records.length === 7);
+      expect(new Set(records.map(({ inputTokens, ending }) => `${inputTokens} ${ending}`))).to.deep.equal(
+        new Set(['0 upstream_failed']),
+      );
+      expect(first.requests).to.have.length(7);
+      expect([failures, logger.lines]).to.deep.equal([[], []]);
+    });
+  }
+
+  it('blames the upstream where its type is that of a wrong request and its code that of a wrong key', async () => {
+    first.script = json(200, { error: { type: 'invalid_request_error', code: 'invalid_api_key', message: 'no' } });
+    await (await ask(await serverOver(1), '/chat/completions', false)).text();
+    await until(() => failures.length > 0);
+    expect(failures).to.deep.equal(['first error_in_answer']);
+  });
+
+  it('in the midst of a stream is logged once, until a stream ends well', async () => {
+    const server = await serverOver(1, { attempts: 1 });
+    const told = () => logger.lines.map(({ message }) => message);
+    first.script = chunks([text, said(refused)]);
+    for (let i = 0; i < 3; i += 1) await (await ask(server, '/chat/completions', true)).text();
+    await until(() => failures.length === 3);
+    expect(told()).to.deep.equal(['an upstream fails']);
+    first.script = wellStreamed;
+    await (await ask(server, '/chat/completions', true)).text();
+    await until(() => records.length === 4);
+    expect(told()).to.deep.equal(['an upstream fails', 'an upstream answers again']);
   });
 
   it('is masked where the errors of its upstream are', async () => {

@@ -59,6 +59,12 @@ export function textBytes(value: unknown, depth = 0): number {
   return sum;
 }
 
+/** What an answer says of its failure. */
+export interface SaidFailure {
+  /** Whether the request is wrong, and not the upstream at fault. */
+  readonly blamesRequest: boolean;
+}
+
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
   readonly #usage = new UsageReader();
@@ -77,8 +83,8 @@ export class UsageMeter {
   trustsUsage = true;
   /** Events of a stream, comments aside. */
   events = 0;
-  /** Whether the answer says that it has failed: then nothing is charged. */
-  hasFailed = false;
+  /** What the answer says of its failure, if it has failed: then nothing is charged. */
+  failure: SaidFailure | undefined;
 
   constructor({ textKey, imageMarks = [], choices, unit }: MeteredOutput) {
     this.#keepsBeginning = unit === 'seconds';
@@ -110,6 +116,10 @@ export class UsageMeter {
   /** Counts bytes in which nothing is looked for. */
   skip({ length }: Buffer): void {
     this.bytes += length;
+  }
+
+  get hasFailed(): boolean {
+    return this.failure !== undefined;
   }
 
   get reported(): ReportedUsage | undefined {

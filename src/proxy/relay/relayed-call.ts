@@ -107,13 +107,12 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, apiRequest);
       const answered = response.status < 300;
-      const { errorInside } = response;
-      this.#meter.hasFailed = errorInside !== undefined;
+      this.#meter.failure = response.errorInside;
       const owned = answered ? this.#owned(usage, upstream, response) : response;
-      const ending = await this.#sendDown(upstream, owned, errorInside, res);
+      const ending = await this.#sendDown(upstream, owned, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
-      if (answered && !errorInside) this.#judgeEnd(upstream, ending);
+      if (answered && !response.errorInside) this.#judgeEnd(upstream, response.status, ending);
     } catch (error) {
       // the upstream has worked for a client that did not wait for the answer
       if (this.deadline.clientDisconnected && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
@@ -217,8 +216,9 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     });
     if (answer.status >= 300 || answer.errorInside) this.#working = undefined;
     if (answer.errorInside) this.#reportError(upstream, url, answer.errorInside);
-    // an error that clients do not see is logged each time
-    else if (!isMasked(upstream, answer)) this.#deps.failureLog.answered(upstream, url, answer.status);
+    // an error that clients do not see is logged each time; whether a success is one, its end says
+    else if (answer.status >= 300 && !isMasked(upstream, answer))
+      this.#deps.failureLog.answered(upstream, url, answer.status);
     return answer;
   }
 
@@ -230,17 +230,18 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
   }
 
   /** Reports how an answer has ended that began well. */
-  #judgeEnd(upstream: Upstream, ending: CallEnding): void {
-    const { hasFailed } = this.#meter;
-    if (hasFailed) {
-      const { endpoint, apiRequest } = this.#request;
-      this.#reportError(upstream, upstreamUrl(upstream, endpoint.path, apiRequest.search), { blamesRequest: false });
-    }
-    if (hasFailed || ending === 'complete') upstream.breaker.ended(this.userId, hasFailed);
+  #judgeEnd(upstream: Upstream, status: number, ending: CallEnding): void {
+    const { failure } = this.#meter;
+    if (!failure && ending !== 'complete') return;
+    const { endpoint, apiRequest } = this.#request;
+    const url = upstreamUrl(upstream, endpoint.path, apiRequest.search);
+    if (failure) this.#reportError(upstream, url, failure);
+    else this.#deps.failureLog.answered(upstream, url, status);
+    upstream.breaker.ended(this.userId, failure?.blamesRequest === false);
   }
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
-  #owned(open: OpenUsage, { name: upstream }: Upstream, response: DecodedResponse): DecodedResponse {
+  #owned(open: OpenUsage, { name: upstream }: Upstream, response: JudgedResponse): JudgedResponse {
     const { storing, info, inBackground, body, output } = this.#request;
     const { userId } = this;
     if (!storing) return response;
@@ -258,15 +259,11 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     return ownedResponse(response, object, this.#deps.storedObjects, background || undefined);
   }
 
-  #sendDown(
-    upstream: Upstream,
-    response: DecodedResponse,
-    errorInside: ErrorInside | undefined,
-    res: ServerResponse,
-  ): Promise<CallEnding> {
+  #sendDown(upstream: Upstream, response: JudgedResponse, res: ServerResponse): Promise<CallEnding> {
     const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
+    const { errorInside } = response;
     const masked = errorInside ? { ...response, status: errorInside.status } : response;
     if (isMasked(upstream, masked))
       return sendMasked({ upstream, response: masked, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);

@@ -4,6 +4,35 @@ import type { ErrorInside } from '../../routing/retry-policy.ts';
 /** What is not about the upstream: an invalid request, one that is too large, one that cannot be processed. */
 const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
 
+/** The codes of OpenAI's for a request that is invalid, too long or against its rules; most are about an image in it. */
+const requestCodes: ReadonlySet<unknown> = new Set([
+  'invalid_prompt',
+  'context_length_exceeded',
+  'content_filter',
+  'content_policy_violation',
+  'invalid_image',
+  'invalid_image_format',
+  'invalid_base64_image',
+  'invalid_image_url',
+  'invalid_image_mode',
+  'image_too_large',
+  'image_too_small',
+  'image_parse_error',
+  'image_content_policy_violation',
+  'image_file_too_large',
+  'image_file_not_found',
+  'unsupported_image_media_type',
+  'empty_image_file',
+  'failed_to_download_image',
+]);
+
+/** What has the type of an invalid request too, and is about the operator's account at the upstream. */
+const accountCodes: ReadonlySet<unknown> = new Set([
+  'invalid_api_key',
+  'account_deactivated',
+  'billing_hard_limit_reached',
+]);
+
 type Fields = Readonly<Record<string, unknown>>;
 
 function isObject(value: unknown): value is Fields {
@@ -11,9 +40,11 @@ function isObject(value: unknown): value is Fields {
 }
 
 function errorInside(error: unknown): ErrorInside {
-  const { code, status, status_code: statusCode } = isObject(error) ? error : ({} as Fields);
+  const { code, type, status, status_code: statusCode } = isObject(error) ? error : ({} as Fields);
   const named = [code, status, statusCode].map(Number).find((number) => number >= 400 && number <= 599);
-  return { status: named ?? 502, blamesRequest: named !== undefined && requestStatuses.has(named) };
+  if (named !== undefined) return { status: named, blamesRequest: requestStatuses.has(named) };
+  const blamesRequest = requestCodes.has(code) || (type === 'invalid_request_error' && !accountCodes.has(code));
+  return { status: blamesRequest ? 400 : 502, blamesRequest };
 }
 
 /** Where the answers of the endpoints have their results. */

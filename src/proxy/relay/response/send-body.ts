@@ -49,7 +49,7 @@ export function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding
 /** @param text the bytes, each as one character */
 function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
   const { response, res, deadline, meter, repairsVectors } = plan;
-  if (response.status < 300 && holdsJson(plan) && errorInBody(bytes)) meter.hasFailed = true;
+  if (response.status < 300 && holdsJson(plan)) meter.failure ??= errorInBody(bytes);
   if (mayReport(plan, bytes)) meter.read(bytes);
   else meter.skip(bytes);
   if (deadline.clientDisconnected) return 'client_left';

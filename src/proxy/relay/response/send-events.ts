@@ -15,7 +15,7 @@ function eventFilter({ meter, dropsUsageChunk }: ResponsePlan): EventFilter {
   return {
     mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
     keeps(event) {
-      meter.hasFailed ||= errorInEvent(event) !== undefined;
+      meter.failure ??= errorInEvent(event);
       return !(dropsUsageChunk && isUsageChunk(event));
     },
   };
@@ -113,10 +113,12 @@ export async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const ending = await ended;
   res.off('close', noteEnd);
   meter.events = framer.events;
-  const saysError = meter.hasFailed || end.lastType === 'response.failed';
+  // the last event may be too large to be read
+  if (end.lastType === 'response.failed') meter.failure ??= { blamesRequest: false };
   // any other error ends the stream of a response that is made in the background, and not the response
-  const runsOn = saysError && plan.responseStream === 'background' && end.lastType !== 'response.failed' && !wasError;
-  meter.hasFailed = saysError && !runsOn;
+  const runsOn =
+    meter.hasFailed && plan.responseStream === 'background' && end.lastType !== 'response.failed' && !wasError;
+  if (runsOn) meter.failure = undefined;
   // what a caller has sent comes back in the first events, whatever is called `usage` there included
   meter.trustsUsage = plan.responseStream === undefined || end.isDone;
   if (runsOn) return 'upstream_failed';
