@@ -11,6 +11,8 @@ import { holdLimit, holdsJson } from './response/send-body.ts';
 export interface JudgedResponse extends DecodedResponse {
   /** The error that an answer of 2xx is: of a whole body, or of a stream's first event. */
   readonly errorInside?: ErrorInside | undefined;
+  /** Whether its beginning has not said in time whether it is an error. */
+  readonly isUndecided?: boolean;
 }
 
 /** What limits the time of a judgement. */
@@ -66,7 +68,7 @@ export async function judged(response: DecodedResponse, expected: Expected): Pro
   }
 
   const errorInside = await peekAt(data, decide, expected);
-  return { ...response, data, ...(errorInside && { errorInside }) };
+  return { ...response, data, ...(errorInside && { errorInside }), isUndecided: errorInside === undefined };
 }
 
 /** The largest refusal that is looked at. Bytes. */

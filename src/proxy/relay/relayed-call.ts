@@ -263,7 +263,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
-    const { errorInside } = response;
+    const { errorInside, isUndecided } = response;
     const masked = errorInside ? { ...response, status: errorInside.status } : response;
     if (isMasked(upstream, masked))
       return sendMasked({ upstream, response: masked, shownUpstream, res, apiRequest, deadline }, this.#deps.logger);
@@ -278,6 +278,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       answers: endpoint.answers,
       endsInDone: endpoint.streamsUsage,
       responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
+      looksForError: isUndecided,
       dropsUsageChunk: this.#asksForUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });

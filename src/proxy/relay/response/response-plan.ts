@@ -27,6 +27,8 @@ export interface ResponsePlan {
   readonly responseStream?: 'whole' | 'background' | 'resumed' | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
+  /** Whether a whole body may still turn out to be an error: its beginning did not say in time. @default it may not */
+  readonly looksForError?: boolean | undefined;
   /** Whether vectors of numbers become base64. */
   readonly repairsVectors: boolean;
 }

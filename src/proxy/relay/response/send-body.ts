@@ -48,8 +48,8 @@ export function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding
 
 /** @param text the bytes, each as one character */
 function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
-  const { response, res, deadline, meter, repairsVectors } = plan;
-  if (response.status < 300 && holdsJson(plan)) meter.failure ??= errorInBody(bytes);
+  const { res, deadline, meter, repairsVectors } = plan;
+  if (plan.looksForError && holdsJson(plan)) meter.failure ??= errorInBody(bytes);
   if (mayReport(plan, bytes)) meter.read(bytes);
   else meter.skip(bytes);
   if (deadline.clientDisconnected) return 'client_left';
