@@ -19,7 +19,13 @@ import type { ErrorInside, RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
-import { isWell, type JudgedBy, type JudgedResponse, judged, usageRefusal } from './judged-response.ts';
+import {
+  type InspectedResponse,
+  type InspectionLimits,
+  inspectResponse,
+  isSuccess,
+  usageRefusal,
+} from './inspected-response.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
@@ -49,7 +55,7 @@ export interface RelayedCallDependencies {
 const errorInAnswer = 'error_in_answer';
 
 /** One admitted call, on its way from the client to an upstream and back. */
-export class RelayedCall implements RoutedCall<JudgedResponse> {
+export class RelayedCall implements RoutedCall<InspectedResponse> {
   readonly userId: string;
   readonly order: readonly Upstream[];
   readonly deadline: CallDeadline;
@@ -112,7 +118,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       const ending = await this.#sendDown(upstream, owned, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
-      if (answered && !response.errorInside) this.#judgeEnd(upstream, response.status, ending);
+      if (answered && !response.errorInside) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {
       // the upstream has worked for a client that did not wait for the answer
       if (this.deadline.clientDisconnected && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
@@ -128,28 +134,28 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
    * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses
    * what the gateway added.
    */
-  async send(upstream: Upstream): Promise<JudgedResponse> {
+  async send(upstream: Upstream): Promise<InspectedResponse> {
     const { body, endpoint } = this.#request;
-    const asks = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor;
-    const answer = await this.#sendOnce(upstream, asks);
-    if (!asks) return answer;
+    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor;
+    const answer = await this.#sendOnce(upstream, asksForUsage);
+    if (!asksForUsage) return answer;
     const model = this.#upstreamModel(upstream);
     const refusal = await usageRefusal(answer, this.#peekLimits(upstream));
     if (refusal === undefined) {
-      if (isWell(answer)) upstream.streamUsage.accepted(model);
+      if (isSuccess(answer)) upstream.streamUsage.accepted(model);
       return answer;
     }
     if (this.deadline.isOver || (!refusal.isNamed && upstream.streamUsage.hasAccepted(model))) return refusal.response;
     refusal.response.data.destroy();
     const plain = await this.#sendOnce(upstream, false);
-    if (isWell(plain) && upstream.streamUsage.refused()) {
+    if (isSuccess(plain) && upstream.streamUsage.refused()) {
       const hint = 'its usage is estimated; set includeUsage: false for it';
       this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
     }
     return plain;
   }
 
-  async #sendOnce(upstream: Upstream, asksForUsage: boolean): Promise<JudgedResponse> {
+  async #sendOnce(upstream: Upstream, asksForUsage: boolean): Promise<InspectedResponse> {
     const { apiRequest, endpoint, body } = this.#request;
     const { deadline } = this.#route;
     const upstreamModel = this.#upstreamModel(upstream);
@@ -186,7 +192,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
       );
       this.#headAt = performance.now();
       this.#deps.observer?.upstreamAnswered(upstream.name, response.status, this.#headAt - startedAt);
-      return await this.#judge(upstream, url, decoded(response));
+      return await this.#inspect(upstream, url, decoded(response));
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
@@ -202,14 +208,14 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     return model === undefined ? undefined : upstreamModelName(upstream, model);
   }
 
-  #peekLimits(upstream: Upstream): JudgedBy {
+  #peekLimits(upstream: Upstream): InspectionLimits {
     return { deadline: this.#route.deadline, betweenChunks: upstream.timeouts.betweenChunks };
   }
 
   /** The response with what its beginning says, which the log and the metrics get. */
-  async #judge(upstream: Upstream, url: string, response: DecodedResponse): Promise<JudgedResponse> {
+  async #inspect(upstream: Upstream, url: string, response: DecodedResponse): Promise<InspectedResponse> {
     const { body, endpoint } = this.#request;
-    const answer = await judged(response, {
+    const answer = await inspectResponse(response, {
       ...this.#peekLimits(upstream),
       answers: endpoint.answers,
       stream: body.stream,
@@ -230,18 +236,18 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
   }
 
   /** Reports how an answer has ended that began well. */
-  #judgeEnd(upstream: Upstream, status: number, ending: CallEnding): void {
+  #reportEnd(upstream: Upstream, status: number, ending: CallEnding): void {
     const { failure } = this.#meter;
     if (!failure && ending !== 'complete') return;
     const { endpoint, apiRequest } = this.#request;
     const url = upstreamUrl(upstream, endpoint.path, apiRequest.search);
     if (failure) this.#reportError(upstream, url, failure);
     else this.#deps.failureLog.answered(upstream, url, status);
-    upstream.breaker.ended(this.userId, failure?.blamesRequest === false);
+    upstream.breaker.recordEnd(this.userId, failure?.blamesRequest === false);
   }
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
-  #owned(open: OpenUsage, { name: upstream }: Upstream, response: JudgedResponse): JudgedResponse {
+  #owned(open: OpenUsage, { name: upstream }: Upstream, response: InspectedResponse): InspectedResponse {
     const { storing, info, inBackground, body, output } = this.#request;
     const { userId } = this;
     if (!storing) return response;
@@ -259,7 +265,7 @@ export class RelayedCall implements RoutedCall<JudgedResponse> {
     return ownedResponse(response, object, this.#deps.storedObjects, background || undefined);
   }
 
-  #sendDown(upstream: Upstream, response: JudgedResponse, res: ServerResponse): Promise<CallEnding> {
+  #sendDown(upstream: Upstream, response: InspectedResponse, res: ServerResponse): Promise<CallEnding> {
     const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;

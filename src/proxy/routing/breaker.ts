@@ -7,7 +7,7 @@ import {
   handleWhen,
 } from 'cockatiel';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import type { ErrorInside } from './retry-policy.ts';
+import type { ResponseStatus } from './retry-policy.ts';
 
 /** Failures in a row that open the breaker. */
 const failuresInARow = 5;
@@ -20,9 +20,9 @@ const accountsKept = 10_000;
 /** Keeps calls away from an upstream that has failed again and again. */
 export interface Breaker {
   /** Runs a call of an account, or rejects at once with an error for which {@link isBreakerOpen} holds. */
-  run<Response extends Judged>(userId: string, call: SendCall<Response>): Promise<Response>;
-  /** An answer of 2xx that began well has ended. @param hasFailed whether it said later that it has failed */
-  ended(userId: string, hasFailed: boolean): void;
+  run<Response extends ResponseStatus>(userId: string, call: SendCall<Response>): Promise<Response>;
+  /** An answer of 2xx that began well has ended. @param hasFailed whether it said later that the upstream has failed */
+  recordEnd(userId: string, hasFailed: boolean): void;
   /** For the calls of every account. */
   readonly state: BreakerState;
 }
@@ -30,20 +30,14 @@ export interface Breaker {
 /** `half_open` while one call tries the upstream again. Only while it is `closed`, all calls are let through. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
-/** What is looked at of a response. */
-interface Judged {
-  readonly status: number;
-  readonly errorInside?: ErrorInside | undefined;
-}
-
 type SendCall<Response> = () => Promise<Response>;
 
 interface Circuit {
-  run<Response extends Judged>(call: SendCall<Response>): Promise<Response>;
+  run<Response extends ResponseStatus>(call: SendCall<Response>): Promise<Response>;
   /** Counts a call that was made without `run`. It keeps its outcome, even if other calls have opened the circuit since. */
-  count<Response extends Judged>(outcome: Promise<Response>): Promise<Response>;
+  count<Response extends ResponseStatus>(outcome: Promise<Response>): Promise<Response>;
   /** Counts an answer that began well, now that it has ended. */
-  ended(hasFailed: boolean): void;
+  recordEnd(hasFailed: boolean): void;
   /** Whether the last call has succeeded. */
   isHealthy(): boolean;
   readonly state: BreakerState;
@@ -69,25 +63,28 @@ function isRequestFailure(error: unknown): boolean {
   return error instanceof OutboundError && !connectionFailures.has(error.code) && !ignoredFailures.has(error.code);
 }
 
-function hasFailed({ status, errorInside }: Judged): boolean {
+function hasFailed({ status, errorInside }: ResponseStatus): boolean {
   return status >= 500 || errorInside?.blamesRequest === false;
 }
 
 /** What an answer counts as that has failed after its beginning. */
-const failedLate: Judged = { status: 502 };
-const endedWell: Judged = { status: 200 };
+const failedLate: ResponseStatus = { status: 502 };
+const endedWell: ResponseStatus = { status: 200 };
 
-function createCircuit(isFailure: (error: unknown) => boolean, isFailed: (response: Judged) => boolean): Circuit {
+function createCircuit(
+  isFailure: (error: unknown) => boolean,
+  isFailed: (response: ResponseStatus) => boolean,
+): Circuit {
   const policy = circuitBreaker(
-    handleWhen(isFailure).orWhenResult((response) => isFailed(response as Judged)),
+    handleWhen(isFailure).orWhenResult((response) => isFailed(response as ResponseStatus)),
     { halfOpenAfter: new ExponentialBackoff(halfOpenDelays), breaker: new ConsecutiveBreaker(failuresInARow) },
   );
   let failing = false;
   /** Whether the last failure came after the beginning of its answer. Then only an end says that the upstream works again. */
-  let isLate = false;
+  let failedAfterHead = false;
 
   /** Skips the library while all calls succeed: a success after a success changes nothing. */
-  async function whileClosed<Response extends Judged>(call: SendCall<Response>): Promise<Response> {
+  async function whileClosed<Response extends ResponseStatus>(call: SendCall<Response>): Promise<Response> {
     let response: Response;
     try {
       response = await call();
@@ -98,7 +95,7 @@ function createCircuit(isFailure: (error: unknown) => boolean, isFailed: (respon
     }
     // this call has its answer, even if others have opened the circuit since
     const isFailing = isFailed(response);
-    if (policy.state !== CircuitState.Closed || !(isFailing || (failing && !isLate))) return response;
+    if (policy.state !== CircuitState.Closed || !(isFailing || (failing && !failedAfterHead))) return response;
     failing = isFailing;
     return policy.execute(() => Promise.resolve(response));
   }
@@ -110,9 +107,9 @@ function createCircuit(isFailure: (error: unknown) => boolean, isFailed: (respon
       return policy.state === CircuitState.Closed ? whileClosed(call) : policy.execute(call);
     },
     count: (outcome) => whileClosed(() => outcome),
-    ended(hasFailedLate) {
-      if (policy.state !== CircuitState.Closed || !(hasFailedLate || isLate)) return;
-      isLate = hasFailedLate;
+    recordEnd(hasFailedLate) {
+      if (policy.state !== CircuitState.Closed || !(hasFailedLate || failedAfterHead)) return;
+      failedAfterHead = hasFailedLate;
       failing = hasFailedLate;
       void policy.execute(() => Promise.resolve(hasFailedLate ? failedLate : endedWell));
     },
@@ -141,7 +138,10 @@ export function createBreaker(): Breaker {
   }
 
   /** An account whose calls all succeed has no circuit. */
-  async function runForAccount<Response extends Judged>(userId: string, call: SendCall<Response>): Promise<Response> {
+  async function runForAccount<Response extends ResponseStatus>(
+    userId: string,
+    call: SendCall<Response>,
+  ): Promise<Response> {
     const existing = accounts.get(userId);
     if (existing) return existing.run(call).finally(() => remember(userId, existing));
     const outcome = call();
@@ -155,11 +155,11 @@ export function createBreaker(): Breaker {
 
   return {
     run: (userId, call) => connections.run(() => runForAccount(userId, call)),
-    ended(userId, hasFailedLate) {
+    recordEnd(userId, hasFailedLate) {
       const existing = accounts.get(userId);
       if (!existing && !hasFailedLate) return;
       const circuit = existing ?? createCircuit(isRequestFailure, hasFailed);
-      circuit.ended(hasFailedLate);
+      circuit.recordEnd(hasFailedLate);
       remember(userId, circuit);
     },
     get state() {

@@ -18,6 +18,13 @@ export interface ErrorInside {
   readonly blamesRequest: boolean;
 }
 
+/** What says whether a response is a success. */
+export interface ResponseStatus {
+  readonly status: number;
+  /** The error that an answer of 2xx is: of a whole body, or of a stream's first event. */
+  readonly errorInside?: ErrorInside | undefined;
+}
+
 /** The result of one attempt: a response's status and headers, or the code of a failure. */
 export type UpstreamResult =
   | { readonly status: number; readonly headers: HeaderValues }

@@ -4,17 +4,14 @@ import { type Deadline, pause } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
 import type { HeaderValues } from '../headers.ts';
 import { isBreakerOpen, isConnectionFailure } from './breaker.ts';
-import { type ErrorInside, isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
+import { isRetryable, type ResponseStatus, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
 import type { Upstream } from './upstream.ts';
 import type { CallPlace } from './upstream-calls.ts';
 
-/** A response as it is judged. */
-export interface RoutedResponse {
-  readonly status: number;
+/** A response, as the upstreams are tried for it. */
+export interface RoutedResponse extends ResponseStatus {
   readonly headers: HeaderValues;
   readonly data: { destroy(): void };
-  /** The error with which an answer of 2xx begins. */
-  readonly errorInside?: ErrorInside | undefined;
 }
 
 /** An upstream's response, whatever its status, with its body still to come. */

@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
 import type { DecodedResponse } from '../../../src/proxy/relay/decoded-body.ts';
-import { judged } from '../../../src/proxy/relay/judged-response.ts';
+import { inspectResponse } from '../../../src/proxy/relay/inspected-response.ts';
 
 const deadline = { arm() {}, disarm() {}, reset() {} } as unknown as CallDeadline;
 const expected = { deadline, betweenChunks: 1_000, answers: undefined, stream: false };
@@ -18,15 +18,15 @@ describe('the beginning of an answer', () => {
   afterEach(() => mock.timers.reset());
 
   it('says of a whole body whether it is an error, so that nothing looks for one again', async () => {
-    expect(await judged(answerOf('{"choices":[]}'), expected)).to.include({ isUndecided: false });
-    const failed = await judged(answerOf('{"error":{"code":429}}'), expected);
+    expect(await inspectResponse(answerOf('{"choices":[]}'), expected)).to.include({ isUndecided: false });
+    const failed = await inspectResponse(answerOf('{"error":{"code":429}}'), expected);
     expect(failed.isUndecided).to.equal(false);
     expect(failed.errorInside).to.deep.equal({ status: 429, blamesRequest: false });
   });
 
   it('is undecided after 5 seconds, so that an error is looked for when the body is whole', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const answer = judged(answerOf(), expected);
+    const answer = inspectResponse(answerOf(), expected);
     mock.timers.tick(5_000);
     expect(await answer)
       .to.include({ isUndecided: true })
