@@ -29,7 +29,7 @@ const arrows = {
   'http/validation': `${base} openapi http/route.ts`,
   'http/body/json': `${base} openapi http/operation.ts`,
   'http/body/form': `${base} openapi http/route.ts`,
-  'http/body': `${base} http/reply http/body/json
+  'http/body': `${base} outbound/content-decoder.ts http/reply http/body/json
     http/request/open-requests.ts http/operation.ts http/route.ts`,
   'http/server': `${base} http/reply`,
   'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form

@@ -6,21 +6,30 @@ interface DecoderOptions {
   readonly chunkSize: number;
 }
 
-/** Node 20 has no zstd, and its types do not know it. */
-const { createZstdDecompress } = zlib as {
-  readonly createZstdDecompress?: (options: DecoderOptions) => Transform;
-};
+/** A stream that decompresses, and says how many of the bytes that came it has used. */
+export type Decoder = Transform & { readonly bytesWritten: number };
 
-const decoders: Readonly<Record<string, ((options: DecoderOptions) => Transform) | undefined>> = {
+/** Node 20 has no zstd, and its types do not know it. */
+const { createZstdDecompress, constants } = zlib as {
+  readonly createZstdDecompress?: (options: object) => Decoder;
+  readonly constants: { readonly ZSTD_d_windowLogMax?: number };
+};
+/** A sender may use a window of 8 MiB (RFC 9659, section 3). Without this limit, a body of a few bytes can ask for 128 MiB of memory. */
+const zstdParams = { [Number(constants.ZSTD_d_windowLogMax)]: 23 };
+
+const decoders: Readonly<Record<string, (options: DecoderOptions) => Decoder>> = {
   gzip: zlib.createGunzip,
   'x-gzip': zlib.createGunzip,
   deflate: zlib.createInflate,
   br: zlib.createBrotliDecompress,
-  zstd: createZstdDecompress,
+  ...(createZstdDecompress && { zstd: (options) => createZstdDecompress({ ...options, params: zstdParams }) }),
 };
 
+/** The encodings that clients are told of: `x-gzip` is an old name. */
+export const encodings: readonly string[] = Object.keys(decoders).filter((name) => name !== 'x-gzip');
+
 /** Makes the stream that decompresses a body with this `Content-Encoding`; `undefined` for one that Node does not know. */
-export function createDecoder(encoding: unknown, options: DecoderOptions): Transform | undefined {
+export function createDecoder(encoding: unknown, options: DecoderOptions): Decoder | undefined {
   const name = String(encoding).trim().toLowerCase();
   return Object.hasOwn(decoders, name) ? decoders[name]?.(options) : undefined;
 }

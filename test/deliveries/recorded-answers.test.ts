@@ -111,6 +111,22 @@ describe('The answer of a receiver', () => {
       }
     });
 
+    it('is recorded as readable text if it is zstd, where Node has it, but as it came if its window is above 8 MiB', async () => {
+      const { zstdCompressSync } = zlib as { readonly zstdCompressSync?: (body: string) => Buffer };
+      const answer = async (bytes: Buffer) =>
+        (await deliver(raw.closingAfter(head('content-encoding: zstd'), bytes))).attempts[0].response;
+      // a frame of one block with the text as it is, whose head asks for a window of 8 or 16 MiB
+      const framed = (log: number) =>
+        Buffer.concat([
+          Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, (3 << 3) | 1, 0, 0]),
+          Buffer.from('abc'),
+        ]);
+      expect(await answer(framed(24))).to.match(/^\(.+abc$/s);
+      if (!zstdCompressSync) return;
+      expect(await answer(framed(23))).to.equal('abc');
+      expect(await answer(zstdCompressSync(text))).to.equal(text);
+    });
+
     it('is never more than 1 KB of a body that decompresses into megabytes', async () => {
       const zeros = Buffer.alloc(64 * 1024 * 1024, 'a');
       for (const [encoding, bomb] of [

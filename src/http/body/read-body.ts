@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Transform } from 'node:stream';
-import * as zlib from 'node:zlib';
 import { GatewayError } from '../../errors.ts';
+import { createDecoder, type Decoder, encodings } from '../../outbound/content-decoder.ts';
 import type { OpenRequests } from '../request/open-requests.ts';
 import type { BodyReservation } from './body-memory.ts';
 import { Chunks } from './chunks.ts';
@@ -31,30 +30,7 @@ export function checkSize(size: number, limits: BodyLimits): void {
   if (size > limits.bytes) throw tooLarge(limits);
 }
 
-/** A stream that decompresses, and says how many of the bytes that came it has used. */
-type Decoder = Transform & { readonly bytesWritten: number };
-
 const decoderOptions = { chunkSize: 64 * 1024 };
-
-/** Node 20 has no zstd, and its types do not know it. */
-const { createZstdDecompress, constants } = zlib as {
-  readonly createZstdDecompress?: (options: object) => Decoder;
-  readonly constants: { readonly ZSTD_d_windowLogMax?: number };
-};
-/** A sender may use a window of 8 MiB (RFC 9659, section 3). Without this limit, a body of a few bytes can ask for 128 MiB of memory. */
-const zstdWindowLog = 23;
-const zstdOptions = { ...decoderOptions, params: { [Number(constants.ZSTD_d_windowLogMax)]: zstdWindowLog } };
-
-const decoders: Readonly<Record<string, () => Decoder>> = {
-  gzip: () => zlib.createGunzip(decoderOptions),
-  'x-gzip': () => zlib.createGunzip(decoderOptions),
-  deflate: () => zlib.createInflate(decoderOptions),
-  br: () => zlib.createBrotliDecompress(decoderOptions),
-  ...(createZstdDecompress && { zstd: () => createZstdDecompress(zstdOptions) }),
-};
-
-/** Those that clients are told of: `x-gzip` is an old name. */
-const encodings = Object.keys(decoders).filter((name) => name !== 'x-gzip');
 
 /**
  * Makes the stream that decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where none is needed.
@@ -63,13 +39,14 @@ const encodings = Object.keys(decoders).filter((name) => name !== 'x-gzip');
 function decoderFor(req: IncomingMessage): Decoder | undefined {
   const encoding = req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (encoding === 'identity' || encoding === '') return undefined;
-  if (!Object.hasOwn(decoders, encoding)) {
+  const decoder = createDecoder(encoding, decoderOptions);
+  if (!decoder) {
     const message = `Content-Encoding must be ${encodings.join(' or ')}, or be left out`;
     throw new GatewayError('unsupported_media_type', message, {
       headers: { 'accept-encoding': encodings.join(', ') },
     });
   }
-  return (decoders[encoding] as () => Decoder)();
+  return decoder;
 }
 
 function badCompression(cause?: unknown): GatewayError {

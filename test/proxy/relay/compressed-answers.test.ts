@@ -1,3 +1,4 @@
+import * as zlib from 'node:zlib';
 import { brotliCompressSync, constants, createBrotliCompress, createGzip, deflateSync, gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import type OpenAI from 'openai';
@@ -122,6 +123,19 @@ describe('an upstream that compresses although it was asked not to', () => {
     upstream.script = json(200, Buffer.from(JSON.stringify(completion)), { 'content-encoding': 'gzip' });
     expect(await failure(client.chat.completions.create(ask))).to.equal('upstream_invalid_response');
     expect(records).to.deep.equal([]);
+  });
+
+  it('is answered with 502 where a few bytes of zstd ask for a window of more than 8 MiB', async () => {
+    const text = JSON.stringify(completion);
+    const head = (log: number) => Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3]);
+    // one block with the text as it is
+    const length = (text.length << 3) | 1;
+    const block = Buffer.concat([Buffer.from([length & 0xff, length >> 8, 0]), Buffer.from(text)]);
+    const answer = (log: number) => json(200, Buffer.concat([head(log), block]), { 'content-encoding': 'zstd' });
+    upstream.script = answer(24);
+    expect(await failure(client.chat.completions.create(ask))).to.equal('upstream_invalid_response');
+    upstream.script = answer(23);
+    if ('createZstdDecompress' in zlib) expect(await (await post(ask)).json()).to.deep.equal(completion);
   });
 
   it('is answered with 502 where its answer ends in the middle of the compressed data', async () => {
