@@ -32,12 +32,16 @@ export function checkSize(size: number, limits: BodyLimits): void {
 
 const decoderOptions = { chunkSize: 64 * 1024 };
 
+function encodingOf(req: IncomingMessage): string {
+  return req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+}
+
 /**
  * Makes the stream that decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where none is needed.
  * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate, br and, where Node has it, zstd
  */
 function decoderFor(req: IncomingMessage): Decoder | undefined {
-  const encoding = req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+  const encoding = encodingOf(req);
   if (encoding === 'identity' || encoding === '') return undefined;
   const decoder = createDecoder(encoding, decoderOptions);
   if (!decoder) {
@@ -133,11 +137,16 @@ class BodyReader {
   };
 
   #onEnd = (): void => {
-    // compressed data may end before the body does; zstd leaves the rest unread
-    const isWhole = !this.#decoder || (this.#req.readableEnded && this.#decoder.bytesWritten === this.#received);
+    // compressed data may end before the body does
+    const isWhole = !this.#decoder || (this.#req.readableEnded && this.#isUsedUp(this.#decoder));
     if (!isWhole) this.#fail(badCompression());
     else if (this.#stop()) this.#resolve(this.#chunks.joined());
   };
+
+  /** zstd leaves unread what follows its data. Zeros may follow gzip, which fails itself at anything else. */
+  #isUsedUp({ bytesWritten }: Decoder): boolean {
+    return encodingOf(this.#req) !== 'zstd' || bytesWritten === this.#received;
+  }
 
   #onBadCompression = (error: Error): void => this.#fail(badCompression(error));
 
