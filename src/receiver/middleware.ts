@@ -36,7 +36,7 @@ export interface WebhookReceiverOptions<
   readonly maxBytes?: number;
   /**
    * Told what `onEvent` threw; and, as a {@link ReceiverError} with a `code`, why a delivery was refused: `no_secret_matched`, say. The sender
-   * of a refused delivery is not told. Anybody can send one, so limit what you write.
+   * of a refused delivery is not told. Anybody can send one, so limit what you write. `body_incomplete` is not reported.
    * @default console.error, for refused deliveries once a minute for each code
    */
   readonly onError?: (error: unknown, req: Request) => void;
@@ -71,6 +71,10 @@ function parse<Event>(rawBody: RawBody): Event {
   } catch (cause) {
     throw new ReceiverError('body_not_json', 'the body is not JSON', { cause });
   }
+}
+
+function isCutOff(error: unknown): boolean {
+  return error instanceof ReceiverError && error.code === 'body_incomplete';
 }
 
 function send(res: ServerResponse, status: number, body: object): void {
@@ -113,8 +117,8 @@ export function webhookReceiver<
     } catch (error) {
       const { status, message } =
         error instanceof ReceiverError ? error : { status: 500, message: 'the handler failed' };
-      // 400 is for the sender alone
-      if (status !== 400) onError(error, req);
+      // the owner can do nothing about a sender that leaves
+      if (!isCutOff(error)) onError(error, req);
       // one answer to every wrong signature: which part of it is wrong would help to forge or repeat one
       send(res, status, { error: status === 401 ? 'the signature is invalid' : message });
     }

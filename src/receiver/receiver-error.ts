@@ -5,7 +5,9 @@
  * - `no_secret_matched`: another secret made the signature, or the body was changed on its way
  * - `timestamp_too_old`, `timestamp_in_future`: the signature is right, but `webhook-timestamp` is further away than `tolerance`
  * - `body_parsed`: another parser has read the body before the receiver and kept no bytes
- * - `body_too_large`, `body_incomplete`, `body_not_json`
+ * - `body_too_large`: it is longer than `maxBytes`
+ * - `body_incomplete`: the sender left in the middle of it; `onError` is not told
+ * - `body_not_json`: the signature is right, but the body is not JSON
  */
 export type ReceiverErrorCode =
   | 'header_missing'

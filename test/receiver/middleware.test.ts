@@ -200,17 +200,18 @@ describe('a webhook receiver', () => {
     expect(await deliver(url, short)).to.include({ status: 200 });
   });
 
-  it('answers 400 to a signed body that is not JSON', async () => {
+  it('answers 400 to a signed body that is not JSON, and tells the owner', async () => {
     const { events, errors, receiver } = remembering();
     const url = await serve(express5().post('/webhooks', receiver));
     for (const raw of ['', '{', 'null,', Buffer.from([0xff, 0xfe])]) {
       expect(await deliver(url, raw)).to.deep.include({ status: 400, body: { error: 'the body is not JSON' } });
     }
-    expect([...events, ...errors]).to.deep.equal([]);
+    expect(events).to.deep.equal([]);
+    expect(errors.map((error) => (error as ReceiverError).code)).to.deep.equal(Array(4).fill('body_not_json'));
   });
 
-  it('does not call the handler when the sender disconnects inside the body', async () => {
-    const { events, receiver } = remembering();
+  it('calls neither the handler nor onError when the sender disconnects inside the body', async () => {
+    const { events, errors, receiver } = remembering();
     const left = new Promise<void>((resolve) => {
       void serve((req, res) => {
         req.once('close', () => setTimeout(resolve, 10));
@@ -225,7 +226,7 @@ describe('a webhook receiver', () => {
       });
     });
     await left;
-    expect(events).to.deep.equal([]);
+    expect([...events, ...errors]).to.deep.equal([]);
   });
 
   it('gives the handler the request, typed as the host types it', async () => {
