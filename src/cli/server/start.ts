@@ -4,7 +4,6 @@ import { namingVariable } from '../config/account-options.ts';
 import type { Configuration } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
 import { namingDatabase, writeSettings } from '../database/database-access.ts';
-
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
 import { createOperationsListener, withProbes } from './probes-and-metrics.ts';
