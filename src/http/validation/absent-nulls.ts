@@ -1,4 +1,4 @@
-import { alternativesOf } from '../../openapi/resolve-schema.ts';
+import { alternativesOf, resolveSchema } from '../../openapi/resolve-schema.ts';
 import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';
 
@@ -28,20 +28,28 @@ function takesNull(spec: Spec, schema: SpecSchema): boolean {
   });
 }
 
-function nullPlaces(spec: Spec, schema: SpecSchema): NullPlaces | undefined {
+/** @param known the places of the schemas that were met before: a schema may have itself in it */
+function nullPlaces(spec: Spec, given: SpecSchema, known = new Map<SpecSchema, NullPlaces>()): NullPlaces | undefined {
+  const schema = resolveSchema(spec, given);
+  const before = known.get(schema);
+  if (before) return before;
+  const places = {
+    optional: [] as string[],
+    properties: new Map<string, NullPlaces>(),
+    items: undefined as NullPlaces | undefined,
+  };
+  known.set(schema, places);
   const alternatives = alternativesOf(spec, schema);
   const objects = alternatives.filter(({ properties }) => properties !== undefined) as unknown as ObjectSchema[];
-  const fields = objects.flatMap(({ properties }) => Object.entries(properties));
   const isRequired = (name: string) => objects.every(({ required }) => required?.includes(name));
-  const optional = fields.filter(([name, field]) => !isRequired(name) && !takesNull(spec, field));
-  const within = fields.flatMap(([name, field]): [string, NullPlaces][] => {
-    const places = nullPlaces(spec, field);
-    return places ? [[name, places]] : [];
-  });
+  for (const [name, field] of objects.flatMap(({ properties }) => Object.entries(properties))) {
+    if (!isRequired(name) && !takesNull(spec, field)) places.optional.push(name);
+    const within = nullPlaces(spec, field, known);
+    if (within) places.properties.set(name, within);
+  }
   const itemSchema = alternatives.map(({ items }) => items as SpecSchema | undefined).find(Boolean);
-  const items = itemSchema && nullPlaces(spec, itemSchema);
-  if (optional.length === 0 && within.length === 0 && !items) return undefined;
-  return { optional: optional.map(([name]) => name), properties: new Map(within), items };
+  places.items = itemSchema && nullPlaces(spec, itemSchema, known);
+  return places.optional.length > 0 || places.properties.size > 0 || places.items ? places : undefined;
 }
 
 function removeNulls(value: unknown, { optional, properties, items }: NullPlaces): boolean {

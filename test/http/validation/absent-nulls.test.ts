@@ -1,7 +1,9 @@
 import { expect } from 'chai';
 import { scopes } from '../../../src/http/principal.ts';
+import type { Route } from '../../../src/http/route.ts';
+import { createRemoveAbsentNulls } from '../../../src/http/validation/absent-nulls.ts';
 import { alternativesOf } from '../../../src/openapi/resolve-schema.ts';
-import { loadSpec, type SpecSchema, specMethods } from '../../../src/openapi/spec.ts';
+import { loadSpec, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge } from '../fake-edge.ts';
 
@@ -94,6 +96,23 @@ describe('null in a body', () => {
       status: 200,
       isRaw: true,
     });
+  });
+
+  it('is as if a field were absent at every depth of a schema that has itself in it', () => {
+    const node = { $ref: '#/components/schemas/Node' };
+    const schema = {
+      type: 'object',
+      properties: { next: node, all: { type: 'array', items: node }, note: { type: 'string' } },
+    };
+    const description = {
+      requestBody: { content: { 'application/json': { schema: node } } },
+    } as unknown as SpecOperation;
+    const recursive = { ...spec, components: { ...spec.components, schemas: { Node: schema } } } as unknown as Spec;
+    const route = { description } as Route;
+    const remove = createRemoveAbsentNulls(recursive, [route]);
+    const body = { next: { next: { note: null }, all: [{ note: null, own: null }] }, note: 'a' };
+    expect(remove(route, body)).to.equal(true);
+    expect(body).to.deep.equal({ next: { next: {}, all: [{ own: null }] }, note: 'a' });
   });
 
   it("stays in what is an event's or a caller's own", async () => {
