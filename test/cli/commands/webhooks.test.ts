@@ -146,6 +146,14 @@ describe('express-model-gateway webhooks', () => {
       expect(refused).to.include({ code: 2, stdout: '' });
       expect(refused.stderr).to.include('has more digits than JSON numbers keep');
     }
+    const deep = await live.run(
+      'webhooks',
+      'update',
+      made.id,
+      '--filter',
+      `data.id=${'{"a":'.repeat(101)}1${'}'.repeat(101)}`,
+    );
+    expect(deep.stderr).to.include('nests deeper than 100 levels').and.not.include('more digits');
   });
 
   it('rotate-secret says until when both secrets are valid', async () => {

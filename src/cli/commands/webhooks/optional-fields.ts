@@ -31,7 +31,12 @@ function header(text: string, before: Readonly<Record<string, string>> = {}): Re
   return { ...before, [name]: value };
 }
 
-function notExact(text: string): InvalidArgumentError {
+/** What is wrong with a value that is JSON, but would not be sent as it is written. */
+function notSendable(
+  text: string,
+  { code, message }: { readonly code?: unknown; readonly message: string },
+): InvalidArgumentError {
+  if (code !== 'number_not_exact') return new InvalidArgumentError(`The values after =: ${message}.`);
   return new InvalidArgumentError(
     `The number ${text} has more digits than JSON numbers keep, so it would change; in quotes it is a string: '"${text}"'.`,
   );
@@ -43,7 +48,7 @@ function filterValue(text: string): Schemas['WebhookFilterValue'] {
     const value = parseExact(text);
     if (['string', 'number', 'boolean'].includes(typeof value)) return value as Schemas['WebhookFilterValue'];
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw notExact(text);
+    if (!(error instanceof SyntaxError)) throw notSendable(text, error as Error);
     // a text without quotes
   }
   return text;
