@@ -20,6 +20,11 @@ function toDecimal(literal: string): Decimal | undefined {
   return { digits: all.slice(start, end), exponent: Number(exponent) - fraction.length + (all.length - end) };
 }
 
+/** Whether this is a number of JSON (RFC 8259, section 6), or one such as `.5`, which people type. Pure. */
+export function isNumber(text: string): boolean {
+  return toDecimal(text) !== undefined;
+}
+
 /**
  * Whether a number comes out of `JSON.parse` and `JSON.stringify` with the value that it has: 0.1, 1.50, 1e3 and
  * 100000000000000000000 do, 9007199254740993, 0.1000000000000000055 and 1e400 do not. The spelling may change, and `-0`

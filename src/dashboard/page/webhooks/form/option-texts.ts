@@ -74,7 +74,10 @@ export function toTexts(webhook: Partial<Webhook>): OptionTexts {
   };
 }
 
-/** The fields of a new webhook: those that are filled in. */
+/**
+ * The fields of a new webhook: those that are filled in.
+ * @throws ApiError for a number that is none, or that JSON would change
+ */
 export function toOptions({ description, metadata, filters, rate_limit, headers }: OptionTexts): Options {
   return {
     ...(description.trim() && { description: description.trim() }),
@@ -82,7 +85,7 @@ export function toOptions({ description, metadata, filters, rate_limit, headers 
     ...(filters.trim() && {
       filters: Object.fromEntries(pairs(filters).map(([path, values]) => [path, toValues(values)])),
     }),
-    ...(rate_limit && { rate_limit: Number(rate_limit) }),
+    ...(rate_limit && { rate_limit: exactNumber(rate_limit, 'rate_limit') }),
     ...(headers.trim() && { headers: Object.fromEntries(pairs(headers, ':')) }),
   };
 }
