@@ -215,6 +215,16 @@ describe('express-model-gateway doctor', () => {
     }
   });
 
+  it('says apart what is wrong with a database and what to do, whatever semicolons the message has', async () => {
+    const DATA_DIR = '/tmp/a folder; of nobody';
+    const [finding] = (await diagnose({ DATA_DIR })).findings.filter(({ check }) => check === 'database');
+    expect(finding).to.include({
+      status: 'failed',
+      message: `DATA_DIR: no gateway is running with ${DATA_DIR}`,
+      remedy: 'start one (npm start), or set DATA_DIR or MONGODB_URI as it has them',
+    });
+  });
+
   it('reports what a gateway would refuse to start with', async () => {
     for (const [variables, problem] of [
       [{ PORT: 'x' }, /^PORT: must be/],

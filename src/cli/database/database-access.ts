@@ -35,8 +35,10 @@ export async function locateDatabase({
   if (mongodbUri) return { uri: mongodbUri, options };
   const running = await runningRecord(dataDir);
   if (!running) {
-    const message = `DATA_DIR: no gateway is running with ${dataDir}; start one (npm start), or set DATA_DIR or MONGODB_URI as it has them`;
-    throw new GatewayError('invalid_options', message, { param: 'DATA_DIR' });
+    const problem = `no gateway is running with ${dataDir}`;
+    const remedy = 'start one (npm start), or set DATA_DIR or MONGODB_URI as it has them';
+    const details = { problem, remedy };
+    throw new GatewayError('invalid_options', `DATA_DIR: ${problem}; ${remedy}`, { param: 'DATA_DIR', details });
   }
   return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
 }
@@ -47,5 +49,5 @@ export function namingDatabase(thrown: unknown, { mongodbUri }: Pick<DatabaseSet
   if (!(error instanceof GatewayError) || error.param !== 'mongo') return error;
   const variable = mongodbUri ? 'MONGODB_URI' : 'DATA_DIR';
   const message = error.message.replace(/^mongo/, variable).replace(orAllowStandalone, '');
-  return new GatewayError(error.code, message, { param: variable, cause: error });
+  return new GatewayError(error.code, message, { param: variable, details: error.details, cause: error });
 }

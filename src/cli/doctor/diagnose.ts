@@ -1,4 +1,4 @@
-import { longSecrets, redact } from '../../errors.ts';
+import { GatewayError, longSecrets, redact } from '../../errors.ts';
 import { createModels } from '../../gateway/collections.ts';
 import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-failure.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
@@ -97,10 +97,14 @@ function summary(findings: readonly Finding[], secrets: readonly string[]): Diag
   return { status, findings: findings.map((one) => ({ ...one, message: redact(one.message, secrets) })) };
 }
 
-/** Why the database could not be opened or used: what stands behind the last semicolon of such an error is what to do. */
-function unusable({ message }: Error): Finding {
-  const [, problem = message, remedy = 'see the message'] = /^(.*); (.*?)$/s.exec(message) ?? [];
-  return { check: 'database', ...failed(problem, remedy) };
+/** Why the database could not be opened or used, and what to do where the error says so apart from its message. */
+function unusable(error: Error): Finding {
+  const { problem, remedy } = error instanceof GatewayError ? error.details : {};
+  const isApart = typeof problem === 'string' && typeof remedy === 'string';
+  const result = isApart
+    ? failed(`${(error as GatewayError).param}: ${problem}`, remedy)
+    : failed(error.message, 'see the message');
+  return { check: 'database', ...result };
 }
 
 /** Checks a gateway's configuration, database and upstreams. Changes nothing. @param now @default this machine's clock */

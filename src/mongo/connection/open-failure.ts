@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { GatewayError, redact } from '../../errors.ts';
 
-/** What is wrong with the option `mongo`, why in the driver's words, and what to do; `remedy` has no semicolon. */
+/** What is wrong with the option `mongo`, why in the driver's words, and what to do. */
 interface Failure {
   readonly problem: string;
   readonly reason?: string;
@@ -168,8 +168,10 @@ function safeCause(error: unknown, secrets: readonly string[]): unknown {
 
 function toError({ problem, reason, remedy }: Failure, cause?: unknown, secrets: readonly string[] = []): GatewayError {
   const because = reason ? ` (${withoutSecrets(reason, secrets).replace(/\.$/, '')})` : '';
-  return new GatewayError('invalid_options', `mongo: ${problem}${because}; ${remedy}`, {
+  const details = { problem: `${problem}${because}`, remedy };
+  return new GatewayError('invalid_options', `mongo: ${details.problem}; ${remedy}`, {
     param: 'mongo',
+    details,
     ...(cause !== undefined && { cause: safeCause(cause, secrets) }),
   });
 }
