@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { type RawBody, signBody } from '../deliveries/send/signature.ts';
-import { pastedAlong } from '../webhooks/secrets/pasted-secret.ts';
+import { copyProblem } from '../webhooks/secrets/pasted-secret.ts';
 import { ReceiverError } from './receiver-error.ts';
 
 /** Whether two signatures are the same, found out in constant time. */
@@ -35,7 +35,7 @@ export function toSecrets(caller: string, secret: string | readonly string[]): r
     );
   }
   secrets.forEach((given, i) => {
-    const problem = pastedAlong(given);
+    const problem = copyProblem(given);
     if (problem) throw new TypeError(`${caller}: secret${isList ? `[${i}]` : ''} ${problem}`);
   });
   return secrets;

@@ -3,7 +3,7 @@ import { refuse } from '../../errors.ts';
 import { checkStorable } from '../../ids.ts';
 import type { SecretChange } from '../webhook.ts';
 import { whyGuessable } from './guessable.ts';
-import { pastedAlong } from './pasted-secret.ts';
+import { copyProblem } from './pasted-secret.ts';
 
 const secretLengths = { min: 8, max: 256 } as const;
 
@@ -19,7 +19,7 @@ function checkSecret(secret: string): void {
   if (length < min || length > max) refuse('invalid_value', 'secret', `must have ${min} to ${max} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
   checkStorable('secret', secret);
-  const pasted = pastedAlong(secret);
+  const pasted = copyProblem(secret);
   if (pasted) refuse('invalid_value', 'secret', pasted);
   const why = whyGuessable(secret);
   if (why) {

@@ -2,7 +2,7 @@
  * What was copied along with a secret, in words that complete "it …"; `undefined` if nothing was. With it, no signature is
  * right, and nothing else tells why. Never repeats the secret. Pure.
  */
-export function pastedAlong(secret: string): string | undefined {
+export function copyProblem(secret: string): string | undefined {
   if (secret !== secret.trim()) return 'has white space at its beginning or end: remove it';
   if (/^(?:(["'`]).*\1|“.*”|‘.*’)$/s.test(secret)) return 'is in quotes, which are not part of it: remove them';
   if (secret.startsWith('v1,whsec_')) {

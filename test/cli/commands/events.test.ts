@@ -139,10 +139,21 @@ describe('express-model-gateway events', () => {
     expect(all.stderr).to.equal('');
   });
 
-  it('listen refuses a secret with something around it, before it listens', async () => {
-    const wrong = await live.run('listen', '--port', '0', '--secret', '"a-long-enough-secret"');
-    expect(wrong).to.include({ code: 2, stdout: '' });
-    expect(wrong.stderr).to.include('is in quotes, which are not part of it: remove them');
+  it('listen refuses a secret that no webhook has, before it listens', async () => {
+    for (const [secret, says] of [
+      ['"a-long-enough-secret"', '--secret: it is in quotes, which are not part of it: remove them'],
+      ['a-long-enough-secret ', '--secret: it has white space at its beginning or end: remove it'],
+      ['', '--secret: it is empty: is a variable unset?'],
+    ] as const) {
+      for (const where of [
+        ['--port', '0'],
+        ['--forward-to', 'http://127.0.0.1:9/hook'],
+      ]) {
+        const wrong = await live.run('listen', ...where, '--secret', secret);
+        expect(wrong).to.include({ code: 2, stdout: '' });
+        expect(wrong.stderr.trim()).to.equal(says);
+      }
+    }
   });
 
   it('listen --forward-to forwards new events, signed like deliveries, and prints each result', async () => {

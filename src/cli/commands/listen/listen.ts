@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { copyProblem } from '../../../webhooks/secrets/pasted-secret.ts';
 import { throughApi } from '../../client/api-command.ts';
 import { createContext, type GatewayOptions } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';
@@ -37,15 +38,23 @@ function take<T>(parser: Parser<T>): (text: string) => T {
   };
 }
 
+/**
+ * @throws CommandFailure for a secret that no webhook has: no signature would be right with it. It is not commander's error,
+ * which would repeat the secret
+ */
+function webhookSecret(text: string): string {
+  const problem = text === '' ? 'is empty: is a variable unset?' : copyProblem(text);
+  if (problem) throw wrongUse(`--secret: it ${problem}`);
+  return text;
+}
+
 async function receive({ port, secret, ...options }: Options): Promise<void> {
   if (port === undefined || secret === undefined) {
     throw wrongUse('Give --port and --secret to receive webhooks here, or --forward-to to pass events on.');
   }
   const parent = process.ppid;
   const { listen } = await import('../../server/test-receiver.ts');
-  const server = await listen({ ...options, port, secret }, (text) => console.log(text)).catch((error: unknown) => {
-    throw error instanceof TypeError ? wrongUse(`--secret: ${error.message}`) : error;
-  });
+  const server = await listen({ ...options, port, secret }, (text) => console.log(text));
   console.log(`Listening on http://${options.host}:${server.port}`);
   await untilSignal(parent);
   await server.close();
@@ -59,6 +68,7 @@ export function listenCommand(terminal: Terminal): Command {
     .option(
       '--secret <secret>',
       "the webhook's secret; with --forward-to a new one, which is printed, when it is left out",
+      webhookSecret,
     )
     .option('--status <code>', 'what to answer good deliveries with', take(wholeNumber(200, 599)), 200)
     .option(
