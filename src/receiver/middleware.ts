@@ -36,10 +36,11 @@ export interface WebhookReceiverOptions<
   readonly maxBytes?: number;
   /**
    * Told what `onEvent` threw; and, as a {@link ReceiverError} with a `code`, why a delivery was refused: `no_secret_matched`, say. The sender
-   * of a refused delivery is not told. Anybody can send one, so limit what you write. `body_incomplete` is not reported.
+   * of a refused delivery is not told. Anybody can send one, so limit what you write. `body_incomplete` is not reported. The answer waits for
+   * it; what it throws goes to `next`.
    * @default console.error, for refused deliveries once a minute for each code
    */
-  readonly onError?: (error: unknown, req: Request) => void;
+  readonly onError?: (error: unknown, req: Request) => unknown;
 }
 
 /** Middleware for Express 4 and 5. */
@@ -118,7 +119,7 @@ export function webhookReceiver<
       const { status, message } =
         error instanceof ReceiverError ? error : { status: 500, message: 'the handler failed' };
       // the owner can do nothing about a sender that leaves
-      if (!isCutOff(error)) onError(error, req);
+      if (!isCutOff(error)) await onError(error, req);
       // one answer to every wrong signature: which part of it is wrong would help to forge or repeat one
       send(res, status, { error: status === 401 ? 'the signature is invalid' : message });
     }

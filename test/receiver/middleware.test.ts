@@ -139,24 +139,28 @@ for (const [name, express] of [
       }
     });
 
-    it('passes what onError throws on to the error handler of the host', async () => {
-      const receiver = webhookReceiver({
-        secret,
-        onEvent: () => Promise.reject(new Error('first')),
-        onError: () => {
+    for (const [how, fail] of [
+      [
+        'throws',
+        () => {
           throw new Error('second');
         },
+      ],
+      ['rejects with', () => Promise.reject(new Error('second'))],
+    ] as const) {
+      it(`passes what onError ${how} on to the error handler of the host`, async () => {
+        const receiver = webhookReceiver({ secret, onEvent: () => Promise.reject(new Error('first')), onError: fail });
+        const seen: unknown[] = [];
+        const app = express().post('/webhooks', receiver);
+        app.use((error: unknown, _req: unknown, res: express5.Response, _next: unknown) => {
+          seen.push(error);
+          res.status(500).json({ error: 'seen' });
+        });
+        const answer = await deliver(await serve(app));
+        expect(answer.body).to.deep.equal({ error: 'seen' });
+        expect(seen[0]).to.have.property('message', 'second');
       });
-      const seen: unknown[] = [];
-      const app = express().post('/webhooks', receiver);
-      app.use((error: unknown, _req: unknown, res: express5.Response, _next: unknown) => {
-        seen.push(error);
-        res.status(500).json({ error: 'seen' });
-      });
-      const answer = await deliver(await serve(app));
-      expect(answer.body).to.deep.equal({ error: 'seen' });
-      expect(seen[0]).to.have.property('message', 'second');
-    });
+    }
   });
 }
 
