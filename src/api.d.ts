@@ -20,7 +20,8 @@ export interface paths {
         /**
          * Create a chat completion
          * @description Asks a model for the next message of a conversation. With `stream: true` the answer comes as server-sent
-         *     events while the model writes it. A stream that ends without `data: [DONE]` is incomplete.
+         *     events while the model writes it. A stream that ends with neither `data: [DONE]`
+         *     nor a `finish_reason` is incomplete.
          */
         post: operations["createChatCompletion"];
         delete?: never;
@@ -101,7 +102,8 @@ export interface paths {
         /**
          * Create a text completion
          * @description Continues a text. The older form of chat completions, for models that have no other. With `stream: true` the
-         *     answer comes as server-sent events. A stream that ends without `data: [DONE]` is incomplete.
+         *     answer comes as server-sent events. A stream that ends with neither `data: [DONE]`
+         *     nor a `finish_reason` is incomplete.
          */
         post: operations["createCompletion"];
         delete?: never;

@@ -69,7 +69,9 @@ describe('the time limit of an upstream', () => {
     ['a stream', {}, true],
     ['a body', jsonHeaders, false],
   ] as const) {
-    const parts = stream ? Array(12).fill('data: {"a":1}\n\n') : ['{"a":', ...Array(10).fill(' '), '1}'];
+    const parts = stream
+      ? [...Array(12).fill('data: {"a":1}\n\n'), 'data: [DONE]\n\n']
+      : ['{"a":', ...Array(10).fill(' '), '1}'];
 
     it(`between chunks starts anew with every chunk of ${what}`, async () => {
       const { status, text } = await ask({ betweenChunks: 800 }, chunks(parts, headers, 100), stream);
@@ -91,10 +93,10 @@ describe('the time limit of an upstream', () => {
       res.write('data: {"a":2}\n\n');
       const end = performance.now() + 400;
       while (performance.now() < end);
-      res.end();
+      res.end('data: [DONE]\n\n');
     };
     const { text } = await ask({ betweenChunks: 200 }, busy, true);
-    expect(text).to.equal('data: {"a":1}\n\ndata: {"a":2}\n\n');
+    expect(text).to.equal('data: {"a":1}\n\ndata: {"a":2}\n\ndata: [DONE]\n\n');
   });
 
   it('for the whole call ends a stream that does not stop', async () => {

@@ -141,6 +141,11 @@ export class UsageMeter {
     return this.#text?.hasLost ? this.bytes : this.#textBytes;
   }
 
+  /** Whether an answer has its `finish_reason`. */
+  get hasFinished(): boolean {
+    return this.#finishedChoices > 0;
+  }
+
   /** Whether all requested answers have come, so that only the usage may still be missing. */
   get isEnded(): boolean {
     return (this.#images.length > 0 ? this.images : this.#finishedChoices) >= this.#choices;

@@ -14,6 +14,7 @@ describe('a client that reads slowly', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   let written: number;
+  const done = 'data: [DONE]\n\n';
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
@@ -43,8 +44,8 @@ describe('a client that reads slowly', () => {
   }
 
   for (const [what, script, stream] of [
-    ['a stream', pour('text/event-stream', '', 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', ''), true],
-    ['events without end', pour('text/event-stream', 'data: ', 'x', '\n\n'), true],
+    ['a stream', pour('text/event-stream', '', 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', done), true],
+    ['events without end', pour('text/event-stream', 'data: ', 'x', `\n\n${done}`), true],
     ['a body', pour('application/json', '{"a":"', 'x', '"}'), false],
   ] as const) {
     it(`slows down the upstream of ${what}, does not run into its time limit, and gets every byte`, async () => {

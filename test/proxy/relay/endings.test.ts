@@ -102,9 +102,25 @@ describe('the end of a stream', () => {
     });
   }
 
-  it('needs no [DONE] where HTTP marks the end of the body, nor for images', async () => {
-    expect(await (await ask(chunks([event]))).text()).to.equal(event);
+  it('needs no [DONE] after a finish_reason where HTTP marks the end of the body, nor for images', async () => {
+    const finished = `${event}data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n`;
+    expect(await (await ask(chunks([finished]))).text()).to.equal(finished);
     expect(await record).to.include({ ending: 'complete' });
     expect(await (await ask(untilClosed(event), '/images/generations')).text()).to.equal(event);
+  });
+
+  for (const path of ['/chat/completions', '/completions']) {
+    it(`has not come where HTTP marks it before [DONE] and any finish_reason, of ${path}`, async () => {
+      const half = 'data: {"choices":[{"text":"finish_reason\\"","delta":{"content":"a"},"finish_reason":null}]}\n\n';
+      const text = await (await ask(chunks([half]), path)).text();
+      expect(text.startsWith(half)).to.equal(true);
+      expect(text).to.match(/upstream_disconnected[^\n]*\n\n$/);
+      expect(await record).to.include({ ending: 'upstream_failed' });
+    });
+  }
+
+  it('has not come with an empty body', async () => {
+    expect(await (await ask(chunks(['']))).text()).to.match(/^data: .*upstream_disconnected/);
+    expect(await record).to.include({ ending: 'upstream_failed' });
   });
 });

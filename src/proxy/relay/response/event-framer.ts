@@ -55,7 +55,7 @@ export class EventFramer {
 
   /** Whether `[DONE]` has come: then the answer is whole, whatever happens to the connection. */
   get done(): boolean {
-    return this.#done || this.#held.some(endsInDone);
+    return this.#done || endsInDone(Buffer.concat(this.#held));
   }
 
   /** Takes the next bytes, however they are split into chunks. @returns what to pass on */

@@ -40,7 +40,8 @@ interface StreamEnd {
   errorEvent(error: GatewayError): string;
 }
 
-function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePlan, framer: EventFramer): StreamEnd {
+function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
+  const { response, endsInDone, responseStream, answers, meter } = plan;
   if (responseStream === undefined) {
     // of the endpoints whose answers are not always JSON, which are those of audio
     const audio = answers && new LastEvent(endOfAudio);
@@ -48,7 +49,10 @@ function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePl
       get isDone() {
         return audio ? audio.isDone : framer.done;
       },
-      isWhole: !endsInDone || isDelimited(response.headers),
+      // a server behind the upstream that dies often leaves a stream that HTTP calls whole
+      get isWhole() {
+        return !endsInDone || (isDelimited(response.headers) && meter.hasFinished);
+      },
       lastType: undefined,
       observer: audio,
       errorEvent,
