@@ -148,15 +148,44 @@ describe('the usage of a stream that the client did not ask for', () => {
     expect(upstream.requests).to.have.length(1);
   });
 
+  it('is told for one model where the upstream refuses to tell it for another', async () => {
+    upstream.script = (res, request) => {
+      const refuses = request.body.includes('"older"') && request.body.includes('stream_options');
+      return (refuses ? json(400, { error: { message: 'stream_options' } }) : chunks([text, done]))(res, request);
+    };
+    await chat();
+    await chat({ model: 'older' });
+    await chat();
+    expect(bodies().at(-1)).to.deep.include({ model: 'm', stream_options: { include_usage: true } });
+    await chat({ model: 'older' });
+    expect(bodies().at(-1)).not.to.have.property('stream_options');
+  });
+
+  it('is still asked for after a refusal that repeats what the caller wrote, and an error of another kind', async () => {
+    upstream.script = chunks([text, done]);
+    await chat();
+    upstream.script = (res, request) => {
+      const isPlain = !request.body.includes('include_usage');
+      return (isPlain ? json(429, { error: {} }) : json(400, { error: { message: 'no tool "stream_options"' } }))(
+        res,
+        request,
+      );
+    };
+    await chat().catch(() => {});
+    upstream.script = chunks([text, done]);
+    await chat();
+    expect(bodies().at(-1).stream_options).to.deep.equal({ include_usage: true });
+  });
+
   it('is asked for again an hour after the refusal', () => {
     let now = 0;
     const streamUsage = new StreamUsage(true, () => now);
-    expect(streamUsage.isAskedFor).to.equal(true);
-    expect([streamUsage.refused(), streamUsage.isAskedFor]).to.deep.equal([true, false]);
+    expect(streamUsage.isAskedFor('m')).to.equal(true);
+    expect([streamUsage.refused('m'), streamUsage.isAskedFor('m')]).to.deep.equal([true, false]);
     now = 3_599_999;
-    expect(streamUsage.isAskedFor).to.equal(false);
+    expect(streamUsage.isAskedFor('m')).to.equal(false);
     now = 3_600_000;
-    expect([streamUsage.isAskedFor, streamUsage.refused()]).to.deep.equal([true, false]);
-    expect(new StreamUsage(false).isAskedFor).to.equal(false);
+    expect([streamUsage.isAskedFor('m'), streamUsage.refused('m')]).to.deep.equal([true, false]);
+    expect(new StreamUsage(false).isAskedFor('m')).to.equal(false);
   });
 });

@@ -47,8 +47,8 @@ export interface UpstreamOptions {
    */
   readonly maxConcurrency?: number;
   /**
-   * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, it is not
-   * asked again for an hour, in this process; the log says so once. @default true
+   * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, streams
+   * of the same model are not asked again for an hour, in this process; the log says so once. @default true
    */
   readonly includeUsage?: boolean;
   /**

@@ -136,19 +136,20 @@ export class RelayedCall implements RoutedCall<InspectedResponse> {
    */
   async send(upstream: Upstream): Promise<InspectedResponse> {
     const { body, endpoint } = this.#request;
-    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor;
+    const { streamUsage } = upstream;
+    const model = this.#upstreamModel(upstream);
+    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && streamUsage.isAskedFor(model);
     const answer = await this.#sendOnce(upstream, asksForUsage);
     if (!asksForUsage) return answer;
-    const model = this.#upstreamModel(upstream);
     const refusal = await usageRefusal(answer, this.#peekLimits(upstream));
     if (refusal === undefined) {
-      if (isSuccess(answer)) upstream.streamUsage.accepted(model);
+      if (isSuccess(answer)) streamUsage.accepted(model);
       return answer;
     }
-    if (this.deadline.isOver || (!refusal.isNamed && upstream.streamUsage.hasAccepted(model))) return refusal.response;
+    if (this.deadline.isOver || (!refusal.isNamed && streamUsage.hasAccepted(model))) return refusal.response;
     refusal.response.data.destroy();
     const plain = await this.#sendOnce(upstream, false);
-    if (isSuccess(plain) && upstream.streamUsage.refused()) {
+    if (isSuccess(plain) && streamUsage.refused(model)) {
       const hint = 'its usage is estimated; set includeUsage: false for it';
       this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
     }

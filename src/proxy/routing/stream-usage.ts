@@ -1,17 +1,26 @@
 /** How long an upstream's refusal is remembered. Milliseconds. */
 const remembered = 3_600_000;
+/** Of how many models it is known what an upstream has answered: callers choose their names where a pattern serves them. */
+const mostModels = 1_000;
 
-/** The most models whose acceptance is remembered, for each upstream. */
-const modelsKept = 1_000;
+/** What an upstream has answered to calls of one model that asked for usage. */
+interface Answers {
+  readonly isAccepted: boolean;
+  /** Milliseconds. */
+  readonly refusedUntil: number;
+}
 
-/** Whether an upstream's streams are asked for their usage: by its options, and by what it has answered to that. */
+const none: Answers = { isAccepted: false, refusedUntil: Number.NEGATIVE_INFINITY };
+
+/**
+ * Whether an upstream's streams are asked for their usage: by its options, and by what it has answered to that. One model that refuses says
+ * nothing of the others, whose usage would then be estimated for every account.
+ */
 export class StreamUsage {
   readonly #isWanted: boolean;
   readonly #now: () => number;
-  #refusedUntil = Number.NEGATIVE_INFINITY;
+  readonly #answers = new Map<string | undefined, Answers>();
   #wasRefused = false;
-  /** The models that have answered a call that asked for usage: behind one upstream there may be many providers. */
-  readonly #accepting = new Set<string | undefined>();
 
   /** @param now milliseconds. @default performance.now */
   constructor(isWanted: boolean, now = () => performance.now()) {
@@ -19,31 +28,37 @@ export class StreamUsage {
     this.#now = now;
   }
 
-  get isAskedFor(): boolean {
-    return this.#isWanted && this.#now() >= this.#refusedUntil;
-  }
-
   /** @param model the upstream's name for it; `undefined` where a call names none */
-  accepted(model: string | undefined): void {
-    if (this.#accepting.has(model)) return;
-    if (this.#accepting.size >= modelsKept) {
-      const [oldest] = this.#accepting;
-      this.#accepting.delete(oldest);
-    }
-    this.#accepting.add(model);
+  isAskedFor(model: string | undefined): boolean {
+    return this.#isWanted && this.#now() >= this.#of(model).refusedUntil;
   }
 
-  /** Whether this model has answered a call that asked for usage. */
+  /** Whether it has answered a call of this model that asked for usage. */
   hasAccepted(model: string | undefined): boolean {
-    return this.#accepting.has(model);
+    return this.#of(model).isAccepted;
   }
 
-  /** The upstream refuses to be asked: for an hour it is not. @returns whether that is new */
-  refused(): boolean {
+  accepted(model: string | undefined): void {
+    if (!this.hasAccepted(model)) this.#remember(model, { ...none, isAccepted: true });
+  }
+
+  /** It refuses to be asked: for an hour it is not. @returns whether that is the first time */
+  refused(model: string | undefined): boolean {
     const isNew = !this.#wasRefused;
     this.#wasRefused = true;
-    this.#refusedUntil = this.#now() + remembered;
-    this.#accepting.clear();
+    this.#remember(model, { isAccepted: false, refusedUntil: this.#now() + remembered });
     return isNew;
+  }
+
+  #of(model: string | undefined): Answers {
+    return this.#answers.get(model) ?? none;
+  }
+
+  #remember(model: string | undefined, answers: Answers): void {
+    this.#answers.delete(model);
+    this.#answers.set(model, answers);
+    if (this.#answers.size <= mostModels) return;
+    const [oldest] = this.#answers.keys();
+    this.#answers.delete(oldest);
   }
 }
