@@ -3787,7 +3787,7 @@ export interface components {
         WebhookSignature: string;
         /**
          * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
-         *     makes a key and returns it.
+         *     makes a key and returns it. `undefined` and `null` are refused, for they come from a variable that is not set.
          * @example order-17
          */
         IdempotencyKey: string;
@@ -6615,7 +6615,7 @@ export interface operations {
             header?: {
                 /**
                  * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
-                 *     makes a key and returns it.
+                 *     makes a key and returns it. `undefined` and `null` are refused, for they come from a variable that is not set.
                  * @example order-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -6718,7 +6718,7 @@ export interface operations {
             header?: {
                 /**
                  * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
-                 *     makes a key and returns it.
+                 *     makes a key and returns it. `undefined` and `null` are refused, for they come from a variable that is not set.
                  * @example order-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];

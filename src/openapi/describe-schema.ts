@@ -18,8 +18,14 @@ function numeric(noun: string, { minimum, maximum }: SpecSchema): string {
   return maximum === undefined ? noun : `${noun}, ${maximum} or less`;
 }
 
+/** The values of a type that a schema leaves out. */
+function exceptions({ not }: SpecSchema): string {
+  const left = (not as SpecSchema | undefined)?.enum;
+  return Array.isArray(left) ? `, and not ${left.join(' or ')}` : '';
+}
+
 const nouns: Readonly<Record<string, (schema: SpecSchema) => string>> = {
-  string: (schema) => sized('a string', schema.minLength, schema.maxLength, 'characters'),
+  string: (schema) => sized('a string', schema.minLength, schema.maxLength, 'characters') + exceptions(schema),
   array: (schema) => sized('an array', schema.minItems, schema.maxItems, 'items'),
   object: () => 'an object',
   integer: (schema) => numeric('a whole number', schema),

@@ -6,12 +6,12 @@ const low = { user_id: 'usr_2', credits_remaining: 5, threshold: 10 };
 describe('events over HTTP', () => {
   let live: LiveGateway;
   before(async () => {
-    live = await startGateway();
+    live = await startGateway({ credits: { prices: { '*': { input: 1, output: 1 } } } });
   });
   after(() => live.close());
 
-  async function publish(body: unknown, key?: string) {
-    const response = await fetch(`${live.url}/v1/events`, {
+  async function post(path: string, body: unknown, key?: string) {
+    const response = await fetch(live.url + path, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${live.key}`,
@@ -23,6 +23,8 @@ describe('events over HTTP', () => {
     // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
     return { status: response.status, body: (await response.json()) as any };
   }
+
+  const publish = (body: unknown, key?: string) => post('/v1/events', body, key);
 
   const event = { type: 'credits.low', user_id: 'usr_2', data: low };
 
@@ -58,6 +60,23 @@ describe('events over HTTP', () => {
     const other = await publish({ ...event, data: { ...low, threshold: 11 } }, 'order-17');
     expect([other.status, other.body.error.code]).to.deep.equal([409, 'idempotency_conflict']);
   });
+
+  for (const key of ['undefined', 'null', '']) {
+    it(`are refused with the Idempotency-Key ${JSON.stringify(key)}, and so are payments and top-ups`, async () => {
+      // what a client writes whose variable is not set: the second event would pass for the first
+      const message = 'idempotency-key: must be a string of 1 to 256 characters, and not undefined or null';
+      const payment = { payment_id: 'pay_1', amount: 1, currency: 'usd', user_id: 'usr_2' };
+      for (const [path, body] of [
+        ['/v1/events', event],
+        ['/v1/payments', { ...payment, status: 'failed', reason: 'no funds' }],
+        ['/v1/credits/top_ups', { user_id: 'usr_2', credits: 5 }],
+      ] as const) {
+        const answer = await post(path, body, key);
+        expect([answer.status, answer.body.error.message]).to.deep.equal([400, message]);
+        expect(answer.body.error.param).to.equal('idempotency-key');
+      }
+    });
+  }
 
   const refused: [string, object, string, string][] = [
     ['an unknown type', { type: 'payment.refunded' }, 'unknown_event_type', 'type'],

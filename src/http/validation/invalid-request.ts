@@ -69,7 +69,9 @@ function pathTo({ path, message }: Finding, keyword: string): string[] {
 /** The schema of an operation's body, or of its parameters as one object. */
 function schemaOf({ description, parameters }: Route, location: string): SpecSchema | undefined {
   if (location === 'body') return jsonBodyOf(description)?.schema;
-  return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema])) };
+  // Node has the names of headers in lower case, and so has the validator
+  const nameOf = (name: unknown) => (location === 'headers' ? String(name).toLowerCase() : String(name));
+  return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [nameOf(name), schema])) };
 }
 
 function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly string[], keyword: string): string {
