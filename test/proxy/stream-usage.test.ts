@@ -132,13 +132,13 @@ describe('the usage of a stream that the client did not ask for', () => {
     ]);
   });
 
-  it('remembers of each upstream which models tell it, a thousand at most, until one refuses', () => {
+  it('remembers of each upstream which models tell it, a thousand at most, each until it refuses', () => {
     const streamUsage = new StreamUsage(true);
     for (let i = 0; i <= 1_000; i += 1) streamUsage.accepted(`m${i}`);
     const remembers = () => ['m0', 'm1', 'm1000'].map((model) => streamUsage.hasAccepted(model));
     expect(remembers()).to.deep.equal([false, true, true]);
-    streamUsage.refused();
-    expect(remembers()).to.deep.equal([false, false, false]);
+    streamUsage.refused('m1000');
+    expect(remembers()).to.deep.equal([false, true, false]);
   });
 
   it('is not what the client itself has asked for: then the refusal is relayed', async () => {
