@@ -1,4 +1,4 @@
-import { deliveriesForHosts } from './deliveries/lists/deliveries-for-hosts.ts';
+import { deliveriesForHosts } from './deliveries/history.ts';
 import { createClose } from './gateway/close.ts';
 import { everyIndex } from './gateway/collections.ts';
 import { createGaugeReadings } from './gateway/gauge-readings.ts';

@@ -1,4 +1,3 @@
-/** The types that the package exports; the values are in index.ts. */
 export type { ExceededReport } from './accounting/limits/service.ts';
 export type { UsageLine, UsageQuery, UsageReport } from './accounting/usage/report.ts';
 export type { AccountDetails, AccountSummary, AccountUsage, AccountWebhook } from './admin/accounts/account.ts';
@@ -6,8 +5,8 @@ export type { AccountPage } from './admin/accounts/service.ts';
 export type { FailingWebhooksPage } from './admin/failing-webhooks.ts';
 export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './admin/refusals/list.ts';
 export type { SearchResult, SearchResultType } from './admin/search.ts';
-export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
-export type { Delivery } from './deliveries/lists/deliveries-for-hosts.ts';
+export type { FailedDelivery } from './deliveries/claims.ts';
+export type { Delivery } from './deliveries/history.ts';
 export type { ErrorBody, ErrorCode } from './errors.ts';
 export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
@@ -49,3 +48,5 @@ export type {
   WebhookDetails,
   WebhookPatch,
 } from './webhooks/webhook.ts';
+
+/** The types that the package exports; the values are in index.ts. */

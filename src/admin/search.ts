@@ -1,7 +1,6 @@
 import type { PaymentModel } from '../accounting/payments/model.ts';
 import type { UsageModel } from '../accounting/usage/model.ts';
-import type { DeliveryModel } from '../deliveries/model.ts';
-import type { RecoveryModel } from '../deliveries/redeliver/recoveries/model.ts';
+import type { DeliveryModel, RecoveryModel } from '../deliveries/model.ts';
 import type { EventModel } from '../events/model.ts';
 import { checkStorableId, type IdPrefix, isId, timeOf } from '../ids.ts';
 import type { KeyModel } from '../keys/model.ts';

@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import type { FailureCode } from './attempt/failures.ts';
+import type { FailureCode } from './outcome.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
 
@@ -86,6 +86,23 @@ export interface DeliveryDocument {
 
 export type DeliveryModel = Model<DeliveryDocument>;
 
+/** A webhook and its account. */
+export type WebhookRef = Pick<DeliveryDocument, 'webhookId' | 'userId'>;
+
+/** What tells one attempt from all others. */
+export interface AttemptKey {
+  readonly deliveryId: string;
+  readonly attempt: number;
+}
+
+/** A reference to an attempt that may be due: the claim decides. */
+export type AttemptRef = AttemptKey & Readonly<WebhookRef>;
+
+/** The delivery's present attempt. */
+export function refOf({ _id, webhookId, userId, attempt }: WebhookRef & { _id: string; attempt: number }): AttemptRef {
+  return { deliveryId: _id, webhookId, userId, attempt };
+}
+
 const attempt = new Schema<AttemptRecord>(
   {
     number: Number,
@@ -161,4 +178,127 @@ const schema = new Schema<DeliveryDocument>(
 /** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. */
 export function createDeliveryModel(connection: Connection, prefix: string): DeliveryModel {
   return modelOf(connection, `${prefix}Delivery`, schema, `${prefix}deliveries`);
+}
+
+/** When requests may be sent to a webhook with a rate limit. Moments are milliseconds since 1970, with fractions. */
+export interface SendRateDocument {
+  /** The webhook's id. */
+  _id: string;
+  /** The moment of the next permit, by the database's clock. */
+  nextAt: number;
+  /** Of the last permits: the moment of the first one, how many there are, and when they were asked for. */
+  first: number;
+  granted: number;
+  askedAt: number;
+  /** When it was last used; a day later it is no longer needed. */
+  usedAt: Date;
+}
+
+export type SendRateModel = Model<SendRateDocument>;
+
+const day = 86_400;
+
+const sendRateSchema = new Schema<SendRateDocument>(
+  {
+    _id: String,
+    nextAt: { type: Number, required: true },
+    first: { type: Number, required: true },
+    granted: { type: Number, required: true },
+    askedAt: { type: Number, required: true },
+    usedAt: { type: Date, required: true },
+  },
+  durableSchema,
+).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: day });
+
+/** The rates of one gateway's webhooks: model `<prefix>SendRate`, collection `<prefix>sendrates`. */
+export function createSendRateModel(connection: Connection, prefix: string): SendRateModel {
+  return modelOf(connection, `${prefix}SendRate`, sendRateSchema, `${prefix}sendrates`);
+}
+
+/** What can be recovered: failed and canceled deliveries, and events that were skipped because the webhook was inactive. */
+export type RecoveryState = 'failed' | 'canceled' | 'skipped';
+
+/** A process's right to run a recovery. */
+export interface RecoveryLease {
+  owner: string;
+  token: string;
+  /** By the database's clock. */
+  until: Date;
+}
+
+/** One recovery of a webhook: the request and the progress. */
+export interface RecoveryDocument {
+  /** `rec_…` */
+  _id: string;
+  userId: string;
+  webhookId: string;
+  state: 'running' | 'done';
+  since: Date;
+  until: Date;
+  states: RecoveryState[];
+  found: number;
+  resent: number;
+  delivered: number;
+  failed: number;
+  /** First the failed and canceled deliveries, then the skipped events. */
+  phase: 'deliveries' | 'events';
+  /** Everything up to this id is done, in this phase. */
+  after: string | null;
+  /** The ids that are being sent. If the process dies, the next one goes through them again. */
+  batch: string[];
+  /** The number of ids done. */
+  seen: number;
+  lease: RecoveryLease | null;
+  /** When its last turn ended; absent before the first one. */
+  servedAt?: Date;
+  startedAt: Date;
+  endedAt?: Date;
+  expiresAt?: Date;
+}
+
+export type RecoveryModel = Model<RecoveryDocument>;
+
+const recoveryLease = new Schema<RecoveryLease>(
+  {
+    owner: { type: String, required: true },
+    token: { type: String, required: true },
+    until: { type: Date, required: true },
+  },
+  { _id: false, strict: 'throw' },
+);
+
+const count = { type: Number, required: true } as const;
+
+const recoverySchema = new Schema<RecoveryDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    webhookId: { type: String, required: true },
+    state: { type: String, enum: ['running', 'done'], required: true },
+    since: { type: Date, required: true },
+    until: { type: Date, required: true },
+    states: [String],
+    found: count,
+    resent: count,
+    delivered: count,
+    failed: count,
+    phase: { type: String, enum: ['deliveries', 'events'], required: true },
+    after: { type: String, default: null },
+    batch: [String],
+    seen: count,
+    lease: { type: recoveryLease, default: null },
+    servedAt: Date,
+    startedAt: { type: Date, required: true },
+    endedAt: Date,
+    expiresAt: Date,
+  },
+  durableSchema,
+)
+  .index({ state: 1, webhookId: 1 }, { name: 'running', unique: true, partialFilterExpression: { state: 'running' } })
+  .index({ webhookId: 1, _id: -1 }, { name: 'webhookRecoveries' })
+  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+
+/** The recoveries of one gateway: model `<prefix>Recovery`, collection `<prefix>recoveries`. */
+export function createRecoveryModel(connection: Connection, prefix: string): RecoveryModel {
+  return modelOf(connection, `${prefix}Recovery`, recoverySchema, `${prefix}recoveries`);
 }

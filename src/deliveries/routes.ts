@@ -1,12 +1,18 @@
 import type { components, operations } from '../api.d.ts';
-import { withTimeRange } from '../http/incoming-time.ts';
+import { toTime, withTimeRange } from '../http/incoming-time.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import { type DeliveryContext, toDetailsBody, toSummaryBody } from './lists/body.ts';
-import type { DeliveryPage, ShownDelivery } from './lists/delivery-page.ts';
-import type { DeliveryHistory } from './lists/history.ts';
-import type { Resend, ResendResult } from './redeliver/resend.ts';
-import type { SendTest } from './redeliver/test-event.ts';
+import {
+  type DeliveryContext,
+  type DeliveryHistory,
+  type DeliveryPage,
+  type ShownDelivery,
+  toDetailsBody,
+  toSummaryBody,
+} from './history.ts';
+import type { RecoveryDocument } from './model.ts';
+import type { RecoveryService } from './recoveries.ts';
+import type { Resend, ResendResult, SendTest } from './resend.ts';
 
 type Schemas = components['schemas'];
 
@@ -69,6 +75,52 @@ export function deliveryOperations(deps: DeliveryRoutesDeps) {
       async handle({ principal, params: { id }, body }) {
         const budget = deps.budget();
         return answer(principal.userId, await deps.sendTest(principal.userId, id, body, budget), budget);
+      },
+    },
+  } satisfies Partial<OperationTable>;
+}
+
+function toBody(recovery: RecoveryDocument): Schemas['Recovery'] {
+  const { _id, webhookId, state, since, until, states, found, resent, delivered, failed } = recovery;
+  return {
+    id: _id,
+    webhook_id: webhookId,
+    state,
+    since: since.toISOString(),
+    until: until.toISOString(),
+    states,
+    found,
+    resent,
+    delivered,
+    failed,
+    started_at: recovery.startedAt.toISOString(),
+    ended_at: recovery.endedAt?.toISOString() ?? null,
+  };
+}
+
+/** The operations on recoveries of an account's webhooks. */
+export function recoveryOperations(service: RecoveryService) {
+  return {
+    recoverWebhook: {
+      async handle({ principal, params: { id }, body }) {
+        const { since, until, states } = body;
+        const recovery = await service.recover(principal.userId, id, {
+          since: toTime(since, 'since'),
+          ...(until !== undefined && { until: toTime(until, 'until') }),
+          ...(states !== undefined && { states }),
+        });
+        return { status: 202, body: toBody(recovery) };
+      },
+    },
+    listRecoveries: {
+      async handle({ principal, params: { id }, query }) {
+        const { recoveries, hasMore } = await service.list(principal.userId, id, query);
+        return { status: 200, body: { data: recoveries.map(toBody), has_more: hasMore } };
+      },
+    },
+    retrieveRecovery: {
+      async handle({ principal, params: { id, recovery_id } }) {
+        return { status: 200, body: toBody(await service.get(principal.userId, id, recovery_id)) };
       },
     },
   } satisfies Partial<OperationTable>;

@@ -2,28 +2,47 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { EventStatuses } from '../events/history.ts';
+import type { EventModel } from '../events/model.ts';
 import type { FanOuts } from '../events/service.ts';
-import { createClaimEvents } from '../events/store/claim-events.ts';
+import { createClaimEvents, createRenewEvents } from '../events/store/claim-events.ts';
+import type { Outbox } from '../events/store/outbox.ts';
+import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
+import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { newId } from '../ids.ts';
+import type { DatabaseClock } from '../mongo/clock.ts';
+import { createPendingWork } from '../mongo/pending-work.ts';
+import type { OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import type { AttemptListeners } from './attempt/attempt-listener.ts';
-import { type BacklogSize, readBacklogSize, readOldestDue, readScheduled } from './backlog-size.ts';
-import { createJobs } from './jobs/jobs.ts';
-import type { DeliveryContext } from './lists/body.ts';
-import type { ShownDelivery } from './lists/delivery-page.ts';
-import { createDerivedDeliveries } from './lists/derived-deliveries.ts';
-import { createEventStatuses } from './lists/event-statuses.ts';
-import { createDeliveryHistory, type DeliveryHistory } from './lists/history.ts';
-import { createPendingWork, type PendingWork } from './pending-work.ts';
-import type { SendRateModel } from './rate-limit/model.ts';
-import { createTakePermit } from './rate-limit/permits.ts';
-import { createSendRates } from './rate-limit/send-rates.ts';
-import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
-import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
-import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled-delivery.ts';
-import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
-import { createSend } from './send/send.ts';
-import type { Worker } from './worker/worker.ts';
+import { createAttempts } from './attempt.ts';
+import { type AttemptListeners, createClaims } from './claims.ts';
+import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
+import { createDue, createUnfinishedEvents, type Due } from './due.ts';
+import {
+  type BacklogSize,
+  createDueAttempts,
+  createEventExpiry,
+  readBacklogSize,
+  readOldestDue,
+  readScheduled,
+} from './due-reads.ts';
+import { createFanOut, type FanOutObserver } from './fan-out.ts';
+import { createDeliveryHistory, type DeliveryContext, type DeliveryHistory, type ShownDelivery } from './history.ts';
+import { createJobs } from './jobs.ts';
+import { createManualAttempts } from './manual-attempt.ts';
+import type { DeliveryModel, SendRateModel } from './model.ts';
+import { createSendRates } from './rate-limit.ts';
+import { createFindRecoverable, createRedeliver, type FindRecoverable, type Redeliver } from './recoveries.ts';
+import type { TargetLookUp } from './request.ts';
+import {
+  type AttemptWait,
+  createAttemptWait,
+  createMakeTestAttempt,
+  createResend,
+  type MakeTestAttempt,
+  type Resend,
+} from './resend.ts';
+import { Scheduler } from './scheduler.ts';
+import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
@@ -32,31 +51,45 @@ const renewInterval = 1_250;
 /** How long closing waits for pending work. Milliseconds. */
 const pendingWorkWait = 1_000;
 
-type Inherited =
-  | 'deliveries'
-  | 'events'
-  | 'outbox'
-  | 'clock'
-  | 'settleSubscribers'
-  | 'forDelivery'
-  | 'userAgent'
-  | 'fanOutObserver'
-  | 'onSwept';
-
 /** Whoever is not given is not told. */
-export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited>, Partial<AttemptListeners> {
+export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
   readonly connection: Connection;
+  readonly deliveries: DeliveryModel;
   readonly sendRates: SendRateModel;
+  readonly events: EventModel;
+  readonly outbox: Outbox;
+  readonly clock: DatabaseClock;
+  readonly settleSubscribers: SettleSubscribers;
+  /** Reads a webhook with its opened secrets. */
+  readonly forDelivery: TargetLookUp;
   /** The present URL of a webhook; `null` if it is gone. */
   readonly urlOf: (webhookId: string) => Promise<string | null>;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
-  readonly options: ScheduledDeliveryDeps['options'] &
-    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'> &
+  readonly options: Pick<
+    ResolvedOptions,
+    | 'collectionPrefix'
+    | 'retryDelays'
+    | 'honorRetryAfter'
+    | 'attemptTimeout'
+    | 'concurrency'
+    | 'concurrencyPerAccount'
+    | 'concurrencyPerWebhook'
+    | 'sweepInterval'
+    | 'changeStreams'
+    | 'retentionDays'
+    | 'logger'
+  > &
     Partial<Pick<ResolvedOptions, 'tracing'>>;
+  /** `express-model-gateway/<version>`. */
+  readonly userAgent: string;
+  /** @default none */
+  readonly fanOutObserver?: FanOutObserver;
+  /** Called after each sweep. @default nobody is */
+  readonly onSwept?: OnRun;
 }
 
-export interface DeliveryService extends Redelivery {
+export interface DeliveryService {
   /** Await it before anything else. */
   init(): Promise<void>;
   /** Makes the deliveries of events. */
@@ -68,9 +101,17 @@ export interface DeliveryService extends Redelivery {
   readonly history: DeliveryHistory;
   /** What the details of a delivery show beside it. */
   context(userId: string, delivery: ShownDelivery): Promise<DeliveryContext>;
+  /** Makes one more attempt now. */
+  readonly resend: Resend;
+  /** Makes the one attempt of a test event that this process holds. */
+  readonly makeTestAttempt: MakeTestAttempt;
+  /** Finds what a recovery can send again. */
+  readonly recoverable: FindRecoverable;
+  /** Sends it again. */
+  readonly redeliver: Redeliver;
   readonly hasEnded: AttemptWait['hasEnded'];
   /** The worker of this process at this moment. */
-  readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts' | 'sweptAt'>;
+  readonly worker: Pick<Due, 'isLive' | 'sweptAt'> & Pick<Scheduler, 'isWorking' | 'attempts'>;
   /** What all processes together have to do. */
   backlogSize(): Promise<BacklogSize>;
   /** How long the oldest delivery or event has been due that no process has claimed, in seconds; `null` where none is. */
@@ -85,108 +126,80 @@ export interface DeliveryService extends Redelivery {
   close(): Promise<void>;
 }
 
-interface CloseDeps {
-  readonly worker: Pick<Worker, 'close'>;
-  readonly pendingWork: PendingWork;
-  readonly closed: AbortController;
-  readonly clients: ReturnType<typeof createDeliveryClients>;
+/** What a function resolves to when it is called for the first time, for every call. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | null = null;
+  return () => {
+    done ??= work();
+    return done;
+  };
 }
 
-/** Makes the function that stops all of it, once. */
-function createClose({ worker, pendingWork, closed, clients }: CloseDeps): () => Promise<void> {
-  async function closeOnce(): Promise<void> {
+/** Joins the parts of deliveries. Each takes those above it. */
+export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
+  const { deliveries, events, outbox, clock, options, userAgent, fanOutObserver } = deps;
+  const { retryDelays } = options;
+  const closed = new AbortController();
+  // every write that is being retried listens
+  setMaxListeners(0, closed.signal);
+  const clients = createDeliveryClients(deps.clients);
+  const pendingWork = createPendingWork();
+  const owner = newId('wrk', Date.now());
+  const jobs = createJobs({ ...options, connection: deps.connection, owner });
+  const propagateTrace = options.tracing?.propagateToReceivers;
+  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout, propagateTrace));
+  const silent = { onAttempt() {}, onFailed() {}, onEnded() {} };
+  const shared = {
+    ...silent,
+    ...deps,
+    ...options,
+    owner,
+    lease,
+    renewInterval,
+    retention: options.retentionDays * 86_400_000,
+    closed: closed.signal,
+    pendingWork,
+    jobs,
+    send,
+    sendRates: createSendRates(deps.sendRates),
+    target: deps.forDelivery,
+    body: outbox.body,
+    take: createClaimEvents(events, clock),
+  };
+
+  const claims = createClaims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
+  const attempts = createAttempts({ ...shared, claims });
+  const reads = createDueAttempts(deliveries);
+  const scheduler = new Scheduler({ ...options, attempts, due: reads });
+  const fanOut = createFanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
+  const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
+  const due = createDue({ ...shared, reads, scheduler, unfinished });
+  const expiry = createEventExpiry(shared);
+
+  const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
+  const history = createDeliveryHistory(deliveries, derivedDeliveries);
+  const manual = createManualAttempts(shared);
+  const limit = createInFlightLimit(options.concurrencyPerAccount, 'resends');
+  const resend = createResend({ ...shared, manual, history, derivedDeliveries, fanOut, hasEnded, limit });
+
+  const stop = once(async () => {
+    const drained = scheduler.close();
+    await Promise.all([due.stop(), expiry.stop()]);
+    await drained;
+  });
+  const close = once(async () => {
     try {
-      await worker.close();
+      await stop();
     } finally {
       await Promise.race([pendingWork.done(), sleep(pendingWorkWait, undefined, { ref: false })]);
       closed.abort();
       await clients.close();
     }
-  }
-  let closing: Promise<void> | null = null;
-  return () => {
-    closing ??= closeOnce();
-    return closing;
-  };
-}
-
-function createBacklogReadings({ deliveries, events }: Pick<DeliveryServiceDeps, 'deliveries' | 'events'>) {
-  return {
-    backlogSize: () => readBacklogSize(deliveries, events),
-    oldestDue: () => readOldestDue(deliveries, events),
-    scheduled: () => readScheduled(deliveries),
-  };
-}
-
-/** Joins the parts of deliveries. */
-export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
-  const {
-    deliveries,
-    events,
-    outbox,
-    userAgent,
-    options,
-    onAttempt = () => {},
-    onFailed = () => {},
-    onEnded = () => {},
-  } = deps;
-  const { retryDelays, logger } = options;
-  const owner = newId('wrk', Date.now());
-  const clients = createDeliveryClients(deps.clients);
-  const pendingWork = createPendingWork();
-  const closed = new AbortController();
-  // every write that is being retried listens
-  setMaxListeners(0, closed.signal);
-  const jobs = createJobs({
-    connection: deps.connection,
-    owner,
-    collectionPrefix: options.collectionPrefix,
-    wake: (ref) => worker.wake(ref),
-    logger,
   });
-  const { send, hasEnded } = createAttemptWait(
-    createSend(clients, options.attemptTimeout, options.tracing?.propagateToReceivers),
-  );
-  const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
-  const history = createDeliveryHistory(deliveries, derivedDeliveries);
-  const sendRates = createSendRates({
-    takePermit: createTakePermit(deps.sendRates),
-    onLimited: (webhook, pause) => worker.onLimited(webhook, pause),
-  });
-  const shared = {
-    ...deps,
-    sendRates,
-    owner,
-    lease,
-    renewInterval,
-    retention: options.retentionDays * 86_400_000,
-    send,
-    take: createClaimEvents(events, deps.clock),
-    pendingWork,
-    onAttempt,
-    onFailed,
-    onEnded,
-    // the delivery needs no job any more
-    onDelivered: (deliveryId: string) => pendingWork.add(jobs.remove({ deliveryId })),
-    closed: closed.signal,
-  };
-  const { fanOut, attempts, worker } = createScheduledDelivery({ ...shared, jobs });
-  const redelivery = createRedelivery({
-    ...shared,
-    ...options,
-    hasEnded,
-    body: outbox.body,
-    attempts,
-    fanOut,
-    history,
-    derivedDeliveries,
-  });
-
-  const close = createClose({ worker, pendingWork, closed, clients });
 
   return {
     init: jobs.init,
-    fanOut,
+    fanOut: { prepare: fanOut.prepare, wake: due.onEvent },
     lease,
     eventStatuses: createEventStatuses(deliveries, events),
     history,
@@ -194,12 +207,34 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       const [url, body] = await Promise.all([deps.urlOf(webhookId), outbox.body({ _id: eventId, userId })]);
       return { url, body, userAgent, retryDelays };
     },
-    ...redelivery,
+    resend,
+    makeTestAttempt: createMakeTestAttempt(fanOut, attempts),
+    recoverable: createFindRecoverable(deliveries, events),
+    redeliver: createRedeliver({ deliveries, events, manual, attempts, retryDelays }),
     hasEnded,
-    worker,
-    ...createBacklogReadings(deps),
-    start: worker.start,
-    stop: worker.close,
+    worker: {
+      get isWorking() {
+        return scheduler.isWorking;
+      },
+      get attempts() {
+        return scheduler.attempts;
+      },
+      get isLive() {
+        return due.isLive;
+      },
+      get sweptAt() {
+        return due.sweptAt;
+      },
+    },
+    backlogSize: () => readBacklogSize(deliveries, events),
+    oldestDue: () => readOldestDue(deliveries, events),
+    scheduled: () => readScheduled(deliveries),
+    async start() {
+      scheduler.start();
+      expiry.start();
+      await due.start();
+    },
+    stop,
     close,
   };
 }

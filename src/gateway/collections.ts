@@ -10,10 +10,8 @@ import {
   createUsageModel,
 } from '../accounting/usage/model.ts';
 import { createRefusalModel } from '../admin/refusals/model.ts';
-import { jobIndexes } from '../deliveries/jobs/indexes.ts';
-import { createDeliveryModel } from '../deliveries/model.ts';
-import { createSendRateModel } from '../deliveries/rate-limit/model.ts';
-import { createRecoveryModel } from '../deliveries/redeliver/recoveries/model.ts';
+import { jobIndexes } from '../deliveries/jobs.ts';
+import { createDeliveryModel, createRecoveryModel, createSendRateModel } from '../deliveries/model.ts';
 import { createEventModel, createOwnerModel } from '../events/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';

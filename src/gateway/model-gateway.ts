@@ -6,7 +6,7 @@ import type { LimitService } from '../accounting/limits/service.ts';
 import type { PaymentService } from '../accounting/payments/service.ts';
 import type { ReportUsage } from '../accounting/usage/report.ts';
 import type { AdminService } from '../admin/service.ts';
-import type { DeliveriesForHosts } from '../deliveries/lists/deliveries-for-hosts.ts';
+import type { DeliveriesForHosts } from '../deliveries/history.ts';
 import type { EventHistory } from '../events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../events/publication.ts';
 import type { GatewayRouter } from '../http/router.ts';

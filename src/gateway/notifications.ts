@@ -1,4 +1,4 @@
-import type { FailedDelivery } from '../deliveries/attempt/attempt-listener.ts';
+import type { FailedDelivery } from '../deliveries/claims.ts';
 import { describeThrown, refuse } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { DisabledWebhook } from '../options/webhooks/disabling.ts';

@@ -1,4 +1,4 @@
-import type { EndedAttempt } from '../deliveries/attempt/attempt-listener.ts';
+import type { EndedAttempt } from '../deliveries/claims.ts';
 import type { EndedRequest, RequestObserver } from '../http/request/request-observer.ts';
 import type { Logger } from '../options/options.ts';
 

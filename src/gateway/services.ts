@@ -1,7 +1,7 @@
 import { type Accounting, createAccounting } from '../accounting/accounting.ts';
 import { createRefusalRecorder } from '../admin/refusals/recorder.ts';
 import { createAdminService } from '../admin/service.ts';
-import { createRecoveryService } from '../deliveries/redeliver/recoveries/service.ts';
+import { createRecoveryService } from '../deliveries/recoveries.ts';
 import { createDeliveryService } from '../deliveries/service.ts';
 import { type Catalogue, catalogueOf } from '../events/catalogue/catalogue-from-openapi.ts';
 import { addCustomEventTypes } from '../events/catalogue/custom-event-types.ts';

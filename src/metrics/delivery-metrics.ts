@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { OnEnded } from '../deliveries/attempt/attempt-listener.ts';
-import type { FanOutObserver } from '../deliveries/fan-out/fan-out-observer.ts';
+import type { AttemptListeners } from '../deliveries/claims.ts';
+import type { FanOutObserver } from '../deliveries/fan-out.ts';
 import type { OnRun } from '../mongo/periodic.ts';
 import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
 import { inBatches } from './in-batches.ts';
@@ -10,7 +10,7 @@ import { statusClass } from './status-class.ts';
 export interface DeliveryMetrics extends FanOutObserver {
   attempted(attempt: RecordedAttempt): void;
   /** A delivery has ended by a write of this process. */
-  readonly ended: OnEnded;
+  readonly ended: AttemptListeners['onEnded'];
   /** A sweep has ended. */
   readonly swept: OnRun;
 }
@@ -68,7 +68,7 @@ function sweepMetrics(registers: Registry[]): OnRun {
   };
 }
 
-function endingMetrics(registers: Registry[]): OnEnded {
+function endingMetrics(registers: Registry[]): AttemptListeners['onEnded'] {
   const endings = new Counter({
     name: 'gateway_deliveries_ended_total',
     help: 'Deliveries that ended by a write of this process, by state and by why they failed or were canceled; those of test events are left out',

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { BacklogSize } from '../deliveries/backlog-size.ts';
+import type { BacklogSize } from '../deliveries/due-reads.ts';
 import type { PoolUsage } from '../mongo/connection/pools.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 import { type EventLoopDelay, measureEventLoopDelay } from '../statistics/event-loop-delay.ts';

@@ -1,4 +1,4 @@
-import { type BacklogSize, countLimit } from '../deliveries/backlog-size.ts';
+import { type BacklogSize, countLimit } from '../deliveries/due-reads.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type Durations, merged, percentile } from '../statistics/histogram.ts';
 import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';

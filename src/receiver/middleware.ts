@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { RawBody } from '../deliveries/send/signature.ts';
+import type { RawBody } from '../deliveries/signature.ts';
 import type { WebhookEvent } from './event.ts';
 import { rawBodyOf } from './raw-body.ts';
 import { ReceiverError } from './receiver-error.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import getRawBody from 'raw-body';
-import type { RawBody } from '../deliveries/send/signature.ts';
+import type { RawBody } from '../deliveries/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
 
 /** Where the gateway's `keepRawBody` leaves the bytes; registered, so that it is the same in every copy of the package. */

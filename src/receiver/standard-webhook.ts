@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type RawBody, standardWebhookSignature } from '../deliveries/send/signature.ts';
+import { type RawBody, standardWebhookSignature } from '../deliveries/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
 import { noSecretMatched, sameSignature } from './verify.ts';
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { type RawBody, signBody } from '../deliveries/send/signature.ts';
+import { type RawBody, signBody } from '../deliveries/signature.ts';
 import { copyProblem } from '../webhooks/secrets/pasted-secret.ts';
 import { ReceiverError } from './receiver-error.ts';
 

@@ -1,11 +1,10 @@
 import type { ClientSession, Connection } from 'mongoose';
-import type { DeliveryTarget } from '../../src/deliveries/attempt/delivery-target.ts';
-import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
-import { jobIndexes } from '../../src/deliveries/jobs/indexes.ts';
-import { eventState } from '../../src/deliveries/lists/event-statuses.ts';
-import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
-import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
-import type { SendRates } from '../../src/deliveries/rate-limit/send-rates.ts';
+import { eventState } from '../../src/deliveries/derived-deliveries.ts';
+import { firstDelivery } from '../../src/deliveries/fan-out.ts';
+import { jobIndexes } from '../../src/deliveries/jobs.ts';
+import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import type { SendRates } from '../../src/deliveries/rate-limit.ts';
+import type { DeliveryTarget } from '../../src/deliveries/request.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
@@ -177,6 +176,6 @@ export async function startDeliveryServices(
 export type DeliveryServices = Awaited<ReturnType<typeof startDeliveryServices>>;
 
 /** For parts that are tested without a webhook that has a limit. */
-export const noRateLimits: SendRates = { admit: async () => 0, wait: async () => {} };
+export const noRateLimits: SendRates = { take: async () => ({ isGranted: true, wait: 0 }), wait: async () => {} };
 
 export const ended = (delivery: DeliveryDocument) => delivery.state !== 'pending';

@@ -1,9 +1,6 @@
 import { expect } from 'chai';
-import type { DeliveryPage } from '../../src/deliveries/lists/delivery-page.ts';
-import { createDerivedDeliveries } from '../../src/deliveries/lists/derived-deliveries.ts';
-import { createEventStatuses } from '../../src/deliveries/lists/event-statuses.ts';
-import { createDeliveryHistory } from '../../src/deliveries/lists/history.ts';
-import { createPresentTypes, queriesFor } from '../../src/deliveries/lists/page-queries.ts';
+import { createDerivedDeliveries, createEventStatuses } from '../../src/deliveries/derived-deliveries.ts';
+import { createDeliveryHistory, createPresentTypes, type DeliveryPage, queriesFor } from '../../src/deliveries/history.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';

@@ -1,16 +1,9 @@
 import { expect } from 'chai';
-import { createRetention } from '../../src/deliveries/retention.ts';
+import { createRetention } from '../../src/deliveries/due-reads.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import {
-  type DeliveryServices,
-  ended,
-  type FakeWebhooks,
-  fakeWebhooks,
-  payment,
-  startDeliveryServices,
-} from './delivery-services.ts';
+import { type DeliveryServices, ended, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 describe('Retention', () => {

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createClaims } from '../../src/deliveries/attempt/claims/claims.ts';
-import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
-import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
-import { createManualClaims } from '../../src/deliveries/redeliver/manual-claims.ts';
-import { createFindRecoverable } from '../../src/deliveries/redeliver/recoverable.ts';
-import { createRetention } from '../../src/deliveries/retention.ts';
+import { createClaims } from '../../src/deliveries/claims.ts';
+import { createRetention } from '../../src/deliveries/due-reads.ts';
+import { createManualClaims } from '../../src/deliveries/manual-attempt.ts';
+import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createFindRecoverable } from '../../src/deliveries/recoveries.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
@@ -20,13 +19,7 @@ import { makeStale, type StalePrimary } from '../support/database/stale-primary.
 import { silentLogger } from '../support/logger.ts';
 import { eventually, until } from '../support/until.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
-import {
-  type DeliveryServices,
-  deliveryOptions,
-  type FakeWebhooks,
-  payment,
-  startDeliveryServices,
-} from './delivery-services.ts';
+import { deliveryOptions, type DeliveryServices, type FakeWebhooks, payment, startDeliveryServices } from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 const { userId } = payment;

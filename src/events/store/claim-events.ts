@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type DatabaseClock, fromNow, readMoment } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { Leases } from '../../mongo/lease.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
 import { byKeys, hintOfKeys } from './by-keys.ts';
@@ -24,18 +25,19 @@ export type RenewEvents = (
   lease: number,
 ) => Promise<void>;
 
+/** The lease on the fan-out of an event. Renewals are fenced by the number of leases there have been. */
+const leaseFields = { fence: 'fanOutLeases', until: 'fanOutAt' } as const;
+
 export function createRenewEvents(events: EventModel): RenewEvents {
   const collection = durableCollection(events);
 
-  return async function renewEvents(held, lease) {
-    const update = [{ $set: { fanOutAt: fromNow(lease) } }];
-    const statements = [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fanOutLeases) => {
-      const alike = held.filter((event) => event.fanOutLeases === fanOutLeases);
-      const filter = { ...byKeys(alike), fanOut: 'pending' as const, fanOutLeases };
-      return { updateMany: { filter, update, ...hintOfKeys } };
-    });
+  return async function renewEvents(held, duration) {
+    const leases = new Leases(collection, { ...leaseFields, duration });
+    const { userId } = byKeys(held);
+    const fenced = held.map(({ _id, fanOutLeases }) => ({ _id, fence: fanOutLeases }));
     // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
-    await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
+    const options = { ...hintOfKeys, writeConcern: { w: 1 } };
+    await leases.renew(fenced, { where: { userId, fanOut: 'pending' }, options });
   };
 }
 

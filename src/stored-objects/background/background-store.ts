@@ -1,5 +1,6 @@
 import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { Leases } from '../../mongo/lease.ts';
 import type { BackgroundResponse } from '../../proxy/ownership/background-responses.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from '../model.ts';
 import type { PollRef } from './poll-queue.ts';
@@ -32,32 +33,34 @@ const nextPoll = { $add: ['$background.polls', 1] };
 /** Which responses are made in the background and are not counted, in the database; its clock decides when they are due. */
 export function createBackgroundStore(objects: StoredObjectModel) {
   const collection = durableCollection(objects);
+  const leases = new Leases(collection, {
+    fence: 'background.polls',
+    until: 'background.dueAt',
+    duration: claimDuration,
+  });
 
   return {
     /** Claims the next poll of a response; `null` if it is not due, or counted. */
     async claim(id: string): Promise<ClaimedResponse | null> {
       const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
-      const change = { 'background.polls': nextPoll, 'background.dueAt': fromNow(claimDuration) };
-      const claimed = (await collection.findOneAndUpdate(isDue, [{ $set: change }], {
-        returnDocument: 'after',
-        projection: {
-          kind: 1,
-          userId: 1,
-          upstream: 1,
-          model: 1,
-          background: 1,
-          isLast: { $gte: ['$$NOW', '$background.giveUpAt'] },
-        },
-      })) as (UncountedDocument & { readonly isLast: boolean }) | null;
+      const projection = {
+        kind: 1,
+        userId: 1,
+        upstream: 1,
+        model: 1,
+        background: 1,
+        isLast: { $gte: ['$$NOW', '$background.giveUpAt'] },
+      };
+      const taken = await leases.take(isDue, { 'background.polls': nextPoll }, { projection });
+      const claimed = taken?.document as (UncountedDocument & { readonly isLast: boolean }) | undefined;
       if (!claimed) return null;
       const { background, isLast } = claimed;
       return { response: toResponse(claimed), polls: background.polls, isLast };
     },
 
     /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
-    async release(id: string, polls: number, wait: number): Promise<boolean> {
-      const change = [{ $set: { 'background.dueAt': fromNow(wait) } }];
-      return (await collection.updateOne({ _id: id, 'background.polls': polls }, change)).modifiedCount === 1;
+    release(id: string, polls: number, wait: number): Promise<boolean> {
+      return leases.write({ _id: id, fence: polls }, { 'background.dueAt': fromNow(wait) });
     },
 
     /** Ends the polling of a response. @returns whether this call has ended it */

@@ -1,5 +1,6 @@
+import type { Job } from 'agenda';
 import type { Connection } from 'mongoose';
-import { createAgenda, type Job, jobsDb } from '../../deliveries/jobs/create-agenda.ts';
+import { createAgenda, jobsDb } from '../../deliveries/jobs.ts';
 import type { Logger } from '../../options/options.ts';
 import type { PollRef } from './poll-queue.ts';
 

@@ -1,10 +1,6 @@
-import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
+import { createClaims } from '../../../src/deliveries/claims.ts';
+import { createClaimableAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import {
-  createClaimableAttempts,
-  dueOfWebhookPipeline,
-  dueWebhooksPipeline,
-} from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { median } from '../report.ts';
 import { now, type Setup } from './setup.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { signBody, standardWebhookSignature } from '../../../src/deliveries/send/signature.ts';
+import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 import { verifySignature } from '../../../src/receiver/index.ts';
 import { listen } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';

@@ -1,9 +1,7 @@
 import { expect } from 'chai';
-import type { Next } from '../../../src/deliveries/attempt/claims/claim.ts';
-import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
-import { createRecordLate, withLateSuccess } from '../../../src/deliveries/attempt/late-success.ts';
+import { createClaims, createRecordLate, type Next, withLateSuccess } from '../../../src/deliveries/claims.ts';
+import { createManualClaims } from '../../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { createManualClaims } from '../../../src/deliveries/redeliver/manual-claims.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 

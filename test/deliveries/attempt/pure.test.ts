@@ -1,8 +1,14 @@
 import { expect } from 'chai';
-import { adviceFor, type FailureCode, failures } from '../../../src/deliveries/attempt/failures.ts';
-import { failureOf } from '../../../src/deliveries/attempt/outcome.ts';
-import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../../src/deliveries/attempt/retry-delay.ts';
-import { eventState } from '../../../src/deliveries/lists/event-statuses.ts';
+import { eventState } from '../../../src/deliveries/derived-deliveries.ts';
+import {
+  adviceFor,
+  attemptsAllowed,
+  delayAfter,
+  type FailureCode,
+  failureOf,
+  failures,
+  honoringRetryAfter,
+} from '../../../src/deliveries/outcome.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 
 describe('The schedule', () => {

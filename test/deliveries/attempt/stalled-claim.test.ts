@@ -1,10 +1,9 @@
 import { expect } from 'chai';
-import { createAttempts } from '../../../src/deliveries/attempt/attempt.ts';
-import type { Claim } from '../../../src/deliveries/attempt/claims/claim.ts';
-import type { Claims } from '../../../src/deliveries/attempt/claims/claims.ts';
-import { createLeaseRenewal } from '../../../src/deliveries/attempt/claims/lease-renewal.ts';
+import { createAttempts } from '../../../src/deliveries/attempt.ts';
+import type { Claim, Claims } from '../../../src/deliveries/claims.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
-import { NotSentError } from '../../../src/deliveries/send/send.ts';
+import { NotSentError } from '../../../src/deliveries/send.ts';
+import { createLeaseRenewal } from '../../../src/mongo/lease.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
+import { createClaims } from '../../../src/deliveries/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';

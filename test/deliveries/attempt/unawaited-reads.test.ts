@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createAttempts, startLimit } from '../../../src/deliveries/attempt/attempt.ts';
-import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
-import { createLeaseRenewal } from '../../../src/deliveries/attempt/claims/lease-renewal.ts';
+import { createAttempts, startLimit } from '../../../src/deliveries/attempt.ts';
+import { createClaims } from '../../../src/deliveries/claims.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
-import { createFindRecoverable } from '../../../src/deliveries/redeliver/recoverable.ts';
+import { createFindRecoverable } from '../../../src/deliveries/recoveries.ts';
 import { createEventModel } from '../../../src/events/model.ts';
+import { createLeaseRenewal } from '../../../src/mongo/lease.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { noRateLimits } from '../delivery-services.ts';

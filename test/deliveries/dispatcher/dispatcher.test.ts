@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
-import type { ReadyAttempt } from '../../../src/deliveries/attempt/ready-attempt.ts';
-import { Dispatcher } from '../../../src/deliveries/dispatcher/dispatcher.ts';
+import type { ReadyAttempt } from '../../../src/deliveries/attempt.ts';
+import type { AttemptRef } from '../../../src/deliveries/model.ts';
+import { Dispatcher } from '../../../src/deliveries/scheduler.ts';
 
 /** The webhook `Xa` is of the account `X`; one in lower case is alone in its account. */
 const webhook = (webhookId: string) => ({ webhookId, userId: webhookId.slice(0, 1) });

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createFanOutSweep } from '../../../src/deliveries/fan-out/fan-out-sweep.ts';
-import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
-import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
+import { createFanOutSweep } from '../../../src/deliveries/due.ts';
+import { createHeldEvents, firstDelivery } from '../../../src/deliveries/fan-out.ts';
 import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
@@ -11,14 +10,7 @@ import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import {
-  type DeliveryServices,
-  ended,
-  type FakeWebhooks,
-  fakeWebhooks,
-  payment,
-  startDeliveryServices,
-} from '../delivery-services.ts';
+import { type DeliveryServices, ended, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from '../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** More than one page of the sweep, all accepted at the same moment. */

@@ -1,4 +1,4 @@
-import { startLimit } from '../../../src/deliveries/attempt/attempt.ts';
+import { startLimit } from '../../../src/deliveries/attempt.ts';
 import type { CancelReason, DeliveryState } from '../../../src/deliveries/model.ts';
 
 /** What a delivery should be. */

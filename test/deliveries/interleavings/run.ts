@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
+import { firstDelivery } from '../../../src/deliveries/fan-out.ts';
 import { fakeWebhooks } from '../delivery-services.ts';
 import type { TestReceiver } from '../receiver.ts';
 import { createCheck } from './check.ts';
-import { DeliveryModel, type ModelAttempt, type ModelDelivery, type ModelEvent, maxAttempts } from './model.ts';
+import { DeliveryModel, maxAttempts, type ModelAttempt, type ModelDelivery, type ModelEvent } from './model.ts';
 import { createProcesses, type Fault, type LiveAttempt } from './processes.ts';
 
 /** What may happen next, and how often it does beside the others. */

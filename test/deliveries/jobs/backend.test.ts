@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createJobsBackend } from '../../../src/deliveries/jobs/backend.ts';
+import { createJobsBackend } from '../../../src/deliveries/jobs.ts';
 import { freshUri } from '../../support/mongo.ts';
 
 describe('the storage of jobs', () => {

@@ -1,7 +1,7 @@
 import { InMemoryNotificationChannel } from 'agenda';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createDueJobs, type DueJobs, type JobsDb } from '../../../src/deliveries/jobs/due-jobs.ts';
+import { createDueJobs, type DueJobs, type JobsDb } from '../../../src/deliveries/jobs.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('Jobs that are due', () => {

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { jobIndexes } from '../../../src/deliveries/jobs/indexes.ts';
-import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { createJobs, jobIndexes, type Jobs } from '../../../src/deliveries/jobs.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';

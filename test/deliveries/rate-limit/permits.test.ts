@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { createSendRateModel } from '../../../src/deliveries/rate-limit/model.ts';
-import { createTakePermit, horizon, type Permit } from '../../../src/deliveries/rate-limit/permits.ts';
+import { createSendRateModel } from '../../../src/deliveries/model.ts';
+import { createTakePermit, horizon, type Permit } from '../../../src/deliveries/rate-limit.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 
 describe('Permits to send', () => {

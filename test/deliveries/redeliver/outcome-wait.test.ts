@@ -1,8 +1,6 @@
 import { expect } from 'chai';
-import { createAttemptWait } from '../../../src/deliveries/redeliver/attempt-wait.ts';
-import { createResend, type ResendDeps } from '../../../src/deliveries/redeliver/resend.ts';
-import { createSendTest, type SendTestDeps } from '../../../src/deliveries/redeliver/test-event.ts';
-import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
+import { createAttemptWait, createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/resend.ts';
+import { deliveryOperations, type DeliveryRoutesDeps } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
 import { newId } from '../../../src/ids.ts';

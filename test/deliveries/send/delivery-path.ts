@@ -1,6 +1,5 @@
-import { failureOf } from '../../../src/deliveries/attempt/outcome.ts';
-import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
-import { createSend, type SendResult } from '../../../src/deliveries/send/send.ts';
+import { failureOf } from '../../../src/deliveries/outcome.ts';
+import { createDeliveryClients, createSend, type SendResult } from '../../../src/deliveries/send.ts';
 import { isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 import { createResolver } from '../../../src/outbound/resolver.ts';
 

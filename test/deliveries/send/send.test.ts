@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { expect } from 'chai';
-import { NotSentError } from '../../../src/deliveries/send/send.ts';
+import { NotSentError } from '../../../src/deliveries/send.ts';
 import { listenOn } from '../../support/listen.ts';
 import { createAuthority } from '../../support/servers/certificates.ts';
 import { startNameServer } from '../../support/servers/name-server.ts';
 import { type Play, request, startRawReceiver } from '../../support/servers/raw-receiver.ts';
-import { until } from '../../support/until.ts';
 import { untilRead } from '../../support/until-read.ts';
+import { until } from '../../support/until.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
 import { startReceiverThread } from './receiver-thread.ts';
 

@@ -1,8 +1,7 @@
 import { expect } from 'chai';
-import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
-import { signatureHeaders } from '../../../src/deliveries/send/headers.ts';
-import { createSend } from '../../../src/deliveries/send/send.ts';
-import { signBody } from '../../../src/deliveries/send/signature.ts';
+import { signatureHeaders } from '../../../src/deliveries/request.ts';
+import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
+import { signBody } from '../../../src/deliveries/signature.ts';
 import { startReceiver } from '../receiver.ts';
 
 describe('The signature of a delivery', () => {

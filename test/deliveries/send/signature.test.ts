@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { signBody, standardWebhookSignature } from '../../../src/deliveries/send/signature.ts';
+import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 
 // The expected values were computed with Python's hmac and base64 modules, not with the code under test.
 const body = '{"id":"evt_1","type":"credits.low","data":{"note":"ä€"}}';

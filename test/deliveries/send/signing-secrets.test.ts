@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import { signatureHeaders } from '../../../src/deliveries/send/headers.ts';
-import { signBody, standardWebhookSignature } from '../../../src/deliveries/send/signature.ts';
-import { secretsInUse } from '../../../src/deliveries/send/signing-secrets.ts';
+import { secretsInUse, signatureHeaders } from '../../../src/deliveries/request.ts';
+import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 
 const endsAt = new Date('2026-01-01T00:00:00.000Z');
 const before = new Date(endsAt.getTime() - 1);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
+import type { AttemptRef } from '../../../src/deliveries/model.ts';
 import { createWebhookBacklog } from '../../../src/deliveries/worker/webhook-backlog.ts';
 
 /** Webhooks with a number are of another account. */

@@ -1,10 +1,6 @@
 import { expect } from 'chai';
+import { createClaimableAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import {
-  createClaimableAttempts,
-  dueOfWebhookPipeline,
-  dueWebhooksPipeline,
-} from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const past = new Date(Date.now() - 60_000);

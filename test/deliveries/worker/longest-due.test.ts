@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import type { Attempts } from '../../../src/deliveries/attempt/attempt.ts';
-import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
-import type { Jobs } from '../../../src/deliveries/jobs/jobs.ts';
-import type { ClaimableAttempts } from '../../../src/deliveries/worker/claimable-attempts.ts';
+import type { Attempts } from '../../../src/deliveries/attempt.ts';
+import type { ClaimableAttempts } from '../../../src/deliveries/due-reads.ts';
+import type { Jobs } from '../../../src/deliveries/jobs.ts';
+import type { AttemptRef } from '../../../src/deliveries/model.ts';
 import { createWorker } from '../../../src/deliveries/worker/worker.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
+import { createWatch } from '../../../src/deliveries/due.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
-import { createWatch } from '../../../src/deliveries/worker/watch.ts';
 import { createModels } from '../../../src/gateway/collections.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';

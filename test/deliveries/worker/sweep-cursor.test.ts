@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createSweepCursor } from '../../../src/deliveries/worker/sweep-cursor.ts';
+import { createSweepCursor } from '../../../src/deliveries/due.ts';
 
 const place = (seconds: number) => ({ claimableAt: new Date(seconds * 1_000), webhookId: 'wh_1' });
 const from = (seconds: number) => ({ claimableAt: new Date(seconds * 1_000), webhookId: '' });

@@ -1,16 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
-import { createWatch } from '../../../src/deliveries/worker/watch.ts';
+import { createWatch } from '../../../src/deliveries/due.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
-import {
-  type DeliveryServices,
-  type FakeWebhooks,
-  fakeWebhooks,
-  payment,
-  startDeliveryServices,
-} from '../delivery-services.ts';
+import { type DeliveryServices, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('What a process without workers publishes', () => {

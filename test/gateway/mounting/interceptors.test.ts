@@ -1,6 +1,6 @@
 import axios from 'axios';
 import { expect } from 'chai';
-import { signBody } from '../../../src/deliveries/send/signature.ts';
+import { signBody } from '../../../src/deliveries/signature.ts';
 import { low, type Scene, secret, startScene } from '../../deliveries/over-http.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { eventually } from '../../support/until.ts';

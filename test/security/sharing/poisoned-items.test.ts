@@ -8,19 +8,12 @@ import { createExceededModel, createRateModel } from '../../../src/accounting/li
 import { createRefusedCallCounter } from '../../../src/accounting/limits/refused-calls.ts';
 import { createSharing } from '../../../src/accounting/limits/sharing.ts';
 import { createCount, RecentUsage } from '../../../src/accounting/usage/count.ts';
-import {
-  createCounterModel,
-  createKeyTotalModel,
-  createPeriodModel,
-  createUsageModel,
-} from '../../../src/accounting/usage/model.ts';
+import { createCounterModel, createKeyTotalModel, createPeriodModel, createUsageModel } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
-import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
-import { createFanOut } from '../../../src/deliveries/fan-out/fan-out.ts';
+import { createClaims } from '../../../src/deliveries/claims.ts';
+import { createFanOut, createHeldEvents } from '../../../src/deliveries/fan-out.ts';
 import { createFirstWrites } from '../../../src/deliveries/fan-out/first-writes.ts';
-import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
-import { createJobsBackend } from '../../../src/deliveries/jobs/backend.ts';
-import { createJobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { createJobs, createJobsBackend } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';

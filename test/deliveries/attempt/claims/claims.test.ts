@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createClaims } from '../../../../src/deliveries/attempt/claims/claims.ts';
+import { createClaims } from '../../../../src/deliveries/claims.ts';
+import { createClaimableAttempts } from '../../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
-import { createClaimableAttempts } from '../../../../src/deliveries/worker/claimable-attempts.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { createClaims } from '../../../../src/deliveries/attempt/claims/claims.ts';
-import { createLeaseRenewal } from '../../../../src/deliveries/attempt/claims/lease-renewal.ts';
+import { createClaims } from '../../../../src/deliveries/claims.ts';
+import { createManualClaims } from '../../../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../../src/deliveries/model.ts';
-import { createManualClaims } from '../../../../src/deliveries/redeliver/manual-claims.ts';
+import { createLeaseRenewal } from '../../../../src/mongo/lease.ts';
 import { silentLogger } from '../../../support/logger.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { eventually } from '../../../support/until.ts';

@@ -1,0 +1,199 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PendingWork } from '../mongo/pending-work.ts';
+import { persist } from '../mongo/writes/persist.ts';
+import type { Logger } from '../options/options.ts';
+import type { Claim, Claims } from './claims.ts';
+import type { Jobs } from './jobs.ts';
+import { type AttemptKey, type CancelReason, refOf } from './model.ts';
+import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
+import type { SendRates } from './rate-limit.ts';
+import { type DeliveryTarget, reasonToCancel, type TargetLookUp, toDeliveryRequest } from './request.ts';
+import { NotSentError, type Send } from './send.ts';
+
+/** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
+export const startLimit = 4;
+
+/** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
+const retryOwnFailureIn = 1_000;
+
+/** Reads the bytes of an event; `null` if it is confirmed to be gone. */
+export type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
+
+/** A first attempt that is made before its delivery is stored. */
+export interface FirstAttempt {
+  readonly claim: Claim;
+  /** The event's bytes. */
+  readonly body: Buffer;
+  /** The webhook, if it is being read already. @default it is read */
+  readonly target?: Promise<DeliveryTarget | null> | undefined;
+}
+
+/** A claimed attempt that is ready to be sent. */
+export interface ReadyAttempt {
+  /** Makes the request. Resolves when it has ended, with a function that records the result and needs no place. Never rejects. */
+  send(): Promise<() => Promise<void>>;
+  /** Leaves the attempt to the next process that claims it. Never rejects. */
+  giveBack(): Promise<void>;
+}
+
+/** What a claim and its judgement have come to. */
+export interface PreparedAttempt {
+  /** `null` when there is nothing to send, or not yet. */
+  readonly ready: ReadyAttempt | null;
+  /** Set if the webhook has a rate limit. */
+  readonly limit?: {
+    /** Requests a second. */
+    readonly perSecond: number;
+    /** In how many milliseconds the request may be sent; if it is not ready, in how many another one may be claimed. */
+    readonly wait: number;
+  };
+}
+
+/** Makes scheduled attempts. Nothing here rejects: if something goes wrong, the attempt is left to a later claim. */
+export interface Attempts {
+  /** Claims the attempt if it is due and free, and reads and judges what it needs. */
+  prepare(attempt: AttemptKey): Promise<PreparedAttempt>;
+  /** The same for a first attempt, which the lease of its event claims. */
+  prepareFirst(first: FirstAttempt): Promise<PreparedAttempt>;
+  /** Makes a prepared attempt at once, outside the scheduler's limits. */
+  make(preparing: Promise<PreparedAttempt>): Promise<void>;
+}
+
+export interface AttemptDeps extends RetryRules {
+  readonly claims: Claims;
+  readonly jobs: Pick<Jobs, 'schedule' | 'remove'>;
+  readonly send: Send;
+  /** Reads a webhook with its opened secrets. */
+  readonly target: TargetLookUp;
+  readonly body: ReadEventBody;
+  readonly sendRates: Pick<SendRates, 'take'>;
+  /** `express-model-gateway/<version>`. */
+  readonly userAgent: string;
+  readonly pendingWork: PendingWork;
+  readonly logger: Logger;
+  /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
+  readonly closed?: AbortSignal;
+}
+
+const nothing: PreparedAttempt = { ready: null };
+
+/** The road of one attempt: claim, judge, send, record. */
+export function createAttempts(deps: AttemptDeps): Attempts {
+  const { claims, jobs, pendingWork, logger } = deps;
+
+  /** Ends the claim with a write. If the write fails, the lease lapses and a sweep finds the attempt. */
+  async function end(claim: Claim, write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (error) {
+      logger.warn('an attempt was left to the next sweep', { ...refOf(claim.delivery), reason: String(error) });
+    } finally {
+      claims.drop(claim);
+    }
+  }
+
+  /** Records what came of the attempt, for as long as the database is unavailable: an attempt that is not recorded is made again. */
+  async function record(claim: Claim, result: ReturnType<typeof toAttemptResult>): Promise<void> {
+    const { delivery } = claim;
+    const next = nextAfter(claim, result, deps);
+    const recorded = await persist(() => claims.record(claim, result, next), deps);
+    const { _id: deliveryId, attempt } = delivery;
+    if (recorded !== 'lost' && 'retryIn' in next) {
+      pendingWork.add(jobs.schedule({ ...refOf(delivery), attempt: attempt + 1 }, next.retryIn));
+    }
+    // another process has scheduled an attempt that is not needed any more
+    if (recorded === 'late' && result.code === undefined) pendingWork.add(jobs.remove(deliveryId));
+  }
+
+  /** The gateway could not make the attempt: it does not count, and is made later. */
+  async function postpone(claim: Claim, reason: unknown): Promise<void> {
+    const ref = refOf(claim.delivery);
+    const level = reason instanceof NotSentError ? 'warn' : 'error';
+    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
+    await claims.giveBack(claim, retryOwnFailureIn);
+    pendingWork.add(jobs.schedule(ref, retryOwnFailureIn));
+  }
+
+  async function cancel(claim: Claim, reason: CancelReason): Promise<PreparedAttempt> {
+    await end(claim, () => claims.cancel(claim, reason));
+    return nothing;
+  }
+
+  function toReady(claim: Claim, target: DeliveryTarget, body: Buffer): ReadyAttempt {
+    const maySend = () => claims.maySend(claim);
+    return {
+      async send() {
+        try {
+          const sent = await deps.send(toDeliveryRequest(claim, target, body, deps.userAgent, maySend));
+          return () => end(claim, () => record(claim, toAttemptResult(sent)));
+        } catch (error) {
+          return () => end(claim, () => postpone(claim, error));
+        }
+      },
+      giveBack: () => end(claim, () => claims.giveBack(claim, 0)),
+    };
+  }
+
+  /** Judges a claimed attempt by the webhook and the event as they are now. */
+  async function judge(
+    claim: Claim,
+    reading: Promise<[DeliveryTarget | null, Buffer | null]>,
+  ): Promise<PreparedAttempt> {
+    const { delivery } = claim;
+    // awaited below, unless the attempt ends before
+    reading.catch(() => {});
+    try {
+      if (delivery.starts > startLimit) {
+        await end(claim, () => record(claim, { code: 'worker_crashed', durationMs: 0, response: '' }));
+        return nothing;
+      }
+      const [target, body] = await reading;
+      if (!target) return cancel(claim, 'webhook_deleted');
+      if (!body) return cancel(claim, 'event_deleted');
+      const reason = reasonToCancel(delivery, target);
+      if (reason) return cancel(claim, reason);
+      const ready = toReady(claim, target, body);
+      if (target.rateLimit === undefined) return { ready };
+      const { rateLimit: perSecond } = target;
+      const { isGranted, wait } = await deps.sendRates.take({ ...refOf(delivery), rateLimit: perSecond, waits: false });
+      const limit = { perSecond, wait };
+      if (isGranted) return { ready, limit };
+      await end(claim, () => claims.giveBack(claim, wait));
+      return { ready: null, limit };
+    } catch (error) {
+      await end(claim, () => postpone(claim, error));
+      return nothing;
+    }
+  }
+
+  const targetOf = ({ delivery }: Claim) =>
+    deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
+
+  /** The webhook of a first attempt. If it was read before the event was stored, it is read again before it ends a delivery. */
+  async function firstTarget({ claim, target }: FirstAttempt): Promise<DeliveryTarget | null> {
+    const read = await target;
+    return read && reasonToCancel(claim.delivery, read) === null ? read : targetOf(claim);
+  }
+
+  return {
+    async prepare(attempt) {
+      try {
+        const claim = await claims.claim(attempt);
+        if (!claim) return nothing;
+        const { eventId, userId } = claim.delivery;
+        return await judge(claim, Promise.all([targetOf(claim), deps.body({ _id: eventId, userId })]));
+      } catch (error) {
+        logger.warn('an attempt was left to the next sweep', { ...attempt, reason: String(error) });
+        return nothing;
+      }
+    },
+    prepareFirst: (first) => judge(first.claim, Promise.all([firstTarget(first), first.body])),
+    async make(preparing) {
+      const { ready, limit } = await preparing;
+      if (!ready) return;
+      if (limit) await sleep(limit.wait);
+      const finish = await ready.send();
+      await finish();
+    },
+  };
+}

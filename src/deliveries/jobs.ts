@@ -1,0 +1,419 @@
+import { MongoBackend } from '@agendajs/mongo-backend';
+import {
+  Agenda,
+  type AgendaBackend,
+  InMemoryNotificationChannel,
+  type Job,
+  type JobNotification,
+  type JobParameters,
+  type JobRepository,
+  type RemoveJobsOptions,
+  toJobId,
+} from 'agenda';
+import type { Connection } from 'mongoose';
+import { createBatcher } from '../mongo/batcher.ts';
+import { inOneBatch } from '../mongo/collection.ts';
+import { isObjectId, objectId } from '../mongo/object-id.ts';
+import { createPendingWork } from '../mongo/pending-work.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
+import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
+import { failuresIn, isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
+import type { Logger } from '../options/options.ts';
+import type { AttemptRef, WebhookRef } from './model.ts';
+
+const jobName = 'delivery attempt';
+/**
+ * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
+ * job whose lock lapses before it runs counts as locked permanently.
+ */
+const limit = 500;
+/** How often the indexes are built, in case they were dropped. Milliseconds. */
+const usualIndexInterval = 10_000;
+/**
+ * A job only wakes its process, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran,
+ * and a process that wants to exit waits for it. Milliseconds.
+ */
+const lockLifetime = 5_000;
+/** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
+const processEvery = 5_000;
+
+/** The index by which Agenda finds jobs that are due; any collection of jobs needs it. */
+export const nextJob = {
+  key: { name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 },
+  name: 'next',
+} as const;
+
+/** The indexes of the jobs of delivery attempts: collection `<prefix>jobs`. */
+export function jobIndexes(prefix: string): CollectionIndexes {
+  const ofAttempt = { key: { 'data.deliveryId': 1, 'data.attempt': 1 }, name: 'ofAttempt', unique: true } as const;
+  return { collection: `${prefix}jobs`, indexes: [nextJob, ofAttempt], isDisposable: true };
+}
+
+/** The database that jobs are in. A lost job loses nothing, so no write waits for a majority. */
+export function jobsDb(connection: Connection): JobsDb {
+  return connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
+}
+
+export interface AgendaDeps {
+  readonly db: JobsDb;
+  /** Names this process in the jobs that it locks. */
+  readonly owner: string;
+  /** The name of the collection, which holds nothing but these jobs. */
+  readonly collection: string;
+  /** Jobs locked and run at the same time. */
+  readonly limit: number;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** An Agenda whose jobs wake processes. It is connected once its `ready` has resolved. */
+export function createAgenda({ db, owner, collection, limit, logger }: AgendaDeps): Agenda {
+  const agenda = new Agenda({
+    name: owner,
+    backend: createJobsBackend(db, collection),
+    processEvery,
+    maxConcurrency: limit,
+    defaultConcurrency: limit,
+    lockLimit: limit,
+    defaultLockLimit: limit,
+    defaultLockLifetime: lockLifetime,
+    removeOnComplete: true,
+  });
+  agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
+  return agenda;
+}
+
+export interface JobsDeps {
+  readonly connection: Connection;
+  /** Names this process in the jobs that it locks. */
+  readonly owner: string;
+  /** What stands before the name of the collection `jobs`, which holds nothing but jobs. */
+  readonly collectionPrefix: string;
+  readonly logger: Logger;
+  /** How often the indexes are built, in case they were dropped. Milliseconds. @default 10_000 */
+  readonly indexInterval?: number;
+}
+
+/** What a job names: jobs of earlier versions do not name the account. */
+type JobData = Omit<AttemptRef, 'userId'> & Partial<Pick<WebhookRef, 'userId'>>;
+
+/** One Agenda job for each attempt that lies in the future. It only wakes a process: the delivery decides what is due. */
+export interface Jobs {
+  /** Await it before anything else. */
+  init(): Promise<void>;
+  /** Wakes a process in so many milliseconds, whichever comes first. Moves the attempt's job if there is one. Logs failures. */
+  schedule(attempt: AttemptRef, wait: number): Promise<void>;
+  /** Removes the jobs of a delivery. Never rejects. */
+  remove(deliveryId: string): Promise<void>;
+  /** Runs jobs in this process from now on. @param wake called when a job is due by this process's clock. Must not throw. */
+  start(wake: (webhook: { readonly webhookId: string; readonly userId?: string }) => void): Promise<void>;
+  /** Takes no more jobs, and leaves none locked. */
+  stop(): Promise<void>;
+}
+
+/** Runs Agenda in the same database, on the same connection. */
+export function createJobs(deps: JobsDeps): Jobs {
+  const { connection, owner, logger, indexInterval = usualIndexInterval } = deps;
+  const needed = jobIndexes(deps.collectionPrefix);
+  const db = jobsDb(connection);
+  const agenda = createAgenda({ db, owner, collection: needed.collection, limit, logger });
+
+  /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
+  const upkeep = createPeriodic({
+    name: 'building the indexes of jobs',
+    task: () => buildIndexesOf(db, needed),
+    interval: indexInterval,
+    // they have just been built
+    initialDelay: indexInterval,
+    logger,
+  });
+
+  return {
+    async init() {
+      await agenda.ready;
+    },
+    async schedule(attempt, wait) {
+      try {
+        await agenda
+          .create(jobName, attempt)
+          .unique({ 'data.deliveryId': attempt.deliveryId, 'data.attempt': attempt.attempt })
+          .schedule(new Date(Date.now() + wait))
+          .save();
+      } catch (error) {
+        logger.warn('a job was not stored; the sweep will start the attempt', { ...attempt, reason: String(error) });
+      }
+    },
+    async remove(deliveryId) {
+      await agenda.cancel({ data: { deliveryId } }).catch((error: unknown) => {
+        const reason = String(error);
+        logger.warn('a job that is not needed any more was not removed; it will change nothing', { reason });
+      });
+    },
+    async start(wake) {
+      agenda.define<JobData>(jobName, async ({ attrs: { data } }: Job<JobData>) => wake(data));
+      upkeep.start();
+      await agenda.start();
+    },
+    async stop() {
+      await upkeep.stop();
+      await agenda.stop();
+    },
+  };
+}
+
+/** Jobs written or removed at once. */
+const maxSize = 500;
+/** Jobs locked at once. */
+const maxLocked = 100;
+/** The longest time that a timer can wait. Milliseconds. */
+const longestTimer = 2 ** 31 - 1;
+/** A notification about no job in particular. */
+const noJob = toJobId('');
+
+/** The database of the jobs. */
+export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
+type MongoDb = Extract<ConstructorParameters<typeof MongoBackend>[0], { mongo: unknown }>['mongo'];
+type JobCollection = ReturnType<JobsDb['collection']>;
+type Write = Parameters<JobCollection['bulkWrite']>[0][number];
+type Overridden = 'getNextJobToRun' | 'saveJob' | 'saveJobState' | 'removeJobs' | 'unlockJob' | 'unlockJobs';
+type StoredJob = Omit<JobParameters, '_id'> & { readonly _id: { toHexString(): string } };
+
+/**
+ * Agenda's own MongoDB backend, with these differences, each through Agenda's extension points (`AgendaBackend`):
+ *
+ * - Jobs are saved and removed in bulk writes, and locked many at a time. Nothing is saved when a job starts or ends, because it is
+ *   removed then.
+ * - Only jobs that are due are locked, and Agenda hears of each when it is due. Its own backend also locks those that are due before it
+ *   looks again, and sets timers for them: it goes through all of them whenever it starts one, and a job whose timer fires a
+ *   millisecond early waits until Agenda looks again.
+ * - A failed unlock is ignored: the lock lapses later, and because Agenda does not handle the rejection, it would end the process.
+ * - Disconnecting leaves no job locked, not even those that Agenda's `stop` has just begun to lock.
+ */
+export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend {
+  // otherwise it builds its index in the background, and a failure there would end the process
+  const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
+  const inner: JobRepository = backend.repository;
+  const jobs = db.collection(collection, { ignoreUndefined: true });
+  const channel = new DueChannel();
+  const due = new Map<string, DueJobs>();
+  const pendingWork = createPendingWork();
+  const write = createWrites(jobs);
+  /** The jobs that this process has locked, and the name under which. */
+  const locked = new Set<string>();
+  let owner = '';
+  let closed = false;
+
+  function tracked<T>(work: Promise<T>): Promise<T> {
+    pendingWork.add(
+      work.then(
+        () => {},
+        () => {},
+      ),
+    );
+    return work;
+  }
+
+  /** Never rejects: a lock that stays lapses later. If it has lapsed, another process may have the job by now. */
+  async function unlock(ids: readonly string[]): Promise<void> {
+    const lockedHere = { _id: { $in: ids.map((id) => objectId(id)) }, lastModifiedBy: owner };
+    if (ids.length > 0) await jobs.updateMany(lockedHere, { $unset: { lockedAt: true } }).catch(() => {});
+    for (const id of ids) locked.delete(id);
+  }
+
+  const overridden: Pick<JobRepository, Overridden> = {
+    async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
+      if (closed) return undefined;
+      owner = options?.lastModifiedBy ?? '';
+      const dueJobs = due.get(name) ?? new DueJobs(jobs, name, channel);
+      due.set(name, dueJobs);
+      const job = await tracked(dueJobs.next({ owner, nextScanAt, lockDeadline }));
+      if (job) locked.add(String(job._id));
+      return job;
+    },
+    async saveJob(job, options) {
+      const { _id, unique, uniqueOpts, ...parameters } = job;
+      if (_id || !unique || uniqueOpts) return tracked(inner.saveJob(job, options));
+      const replacement = { ...parameters, lastModifiedBy: options?.lastModifiedBy };
+      await tracked(write({ replaceOne: { filter: { ...unique, name: job.name }, replacement, upsert: true } }));
+      return job;
+    },
+    async saveJobState(job, options) {
+      // a job that is about to be removed, or has just started, is not worth saving
+      if (job.nextRunAt || job.failedAt) await tracked(inner.saveJobState(job, options));
+    },
+    async removeJobs(options) {
+      const filter = filterOf(options);
+      if (!filter) return tracked(inner.removeJobs(options));
+      await tracked(write({ deleteMany: { filter } }));
+      locked.delete(String(options.id));
+      return 1;
+    },
+    unlockJob: ({ _id }) => unlock([String(_id)]),
+    unlockJobs: (ids) => unlock(ids.map(String)),
+  };
+
+  return {
+    name: backend.name,
+    repository: Object.assign(Object.create(inner), overridden),
+    notificationChannel: channel,
+    ownsConnection: true,
+    // the backend's own `connect` would also create Agenda's log, in a collection without the prefix
+    connect: () => inner.connect(),
+    async disconnect() {
+      closed = true;
+      // let Agenda's running calls get to their next step
+      await new Promise((resolve) => setImmediate(resolve));
+      await pendingWork.done();
+      const unused = [...due.values()].flatMap(({ ready }) => ready);
+      await unlock([...locked, ...unused.map(({ _id }) => String(_id))]);
+    },
+  };
+}
+
+/** The filter of the jobs to remove; `null` if they are not named by id or by data alone. */
+function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
+  if (Object.keys(others).length > 0) return null;
+  if (data === undefined) return isObjectId(String(id)) ? { _id: objectId(String(id)) } : null;
+  if (id !== undefined) return null;
+  return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
+}
+
+/** Writes jobs, many in one write. */
+function createWrites(jobs: JobCollection): (operation: Write) => Promise<void> {
+  const writes = createBatcher<Write, unknown>({
+    maxSize,
+    async write(operations) {
+      const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
+      return operations.map((_, i) => failures?.get(i));
+    },
+  });
+
+  return async function write(operation) {
+    const failure = await writes.add(operation);
+    // a duplicate is no failure: the attempt has its job already
+    if (failure && !isDuplicateKey(failure)) throw failure;
+  };
+}
+
+/**
+ * Tells Agenda of a job when it should run by this process's clock, never before. Of the jobs of one name it keeps the earliest:
+ * Agenda looks for that job then, and hears of the next one.
+ */
+export class DueChannel extends InMemoryNotificationChannel {
+  readonly #timers = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
+
+  /** Never rejects. */
+  override async publish(notification: JobNotification): Promise<void> {
+    if (this.state !== 'connected') return;
+    const { jobName, nextRunAt } = notification;
+    const at = Number(nextRunAt);
+    const wait = at - Date.now();
+    if (wait <= 0) return super.publish(notification);
+    const earlier = this.#timers.get(jobName);
+    if (earlier && earlier.at <= at) return;
+    clearTimeout(earlier?.timer);
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(jobName);
+        // a timer counts from the start of the event loop's turn it was set in, so it can fire early
+        void this.publish(notification);
+      },
+      Math.min(wait, longestTimer),
+    );
+    this.#timers.set(jobName, { at, timer: timer.unref() });
+  }
+
+  override async disconnect(): Promise<void> {
+    for (const { timer } of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+    await super.disconnect();
+  }
+}
+
+/** How Agenda asks for a job. */
+export interface JobRequest {
+  readonly owner: string;
+  /** When Agenda asks again without being woken. */
+  readonly nextScanAt: Date;
+  /** An older lock has lapsed. */
+  readonly lockDeadline: Date;
+}
+
+/** The due jobs of one name. */
+export class DueJobs {
+  /** Locked jobs that Agenda has not asked for yet. */
+  readonly ready: JobParameters[] = [];
+  readonly #jobs: JobCollection;
+  readonly #name: string;
+  readonly #channel: Pick<DueChannel, 'publish'>;
+  #locking: Promise<void> | null = null;
+  #isHandedOut = false;
+
+  constructor(jobs: JobCollection, name: string, channel: Pick<DueChannel, 'publish'>) {
+    this.#jobs = jobs;
+    this.#name = name;
+    this.#channel = channel;
+  }
+
+  /**
+   * Locks a due job. It locks as many as there are in three round trips and hands them out one by one. After the last one it
+   * returns `undefined` once, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count
+   * as locked permanently.
+   */
+  async next(request: JobRequest): Promise<JobParameters | undefined> {
+    const { ready } = this;
+    // any process may lock the jobs that Agenda did not ask for in time
+    while (ready[0]?.lockedAt && ready[0].lockedAt <= request.lockDeadline) ready.shift();
+    if (this.#isHandedOut) {
+      this.#isHandedOut = false;
+      this.#notify({ nextRunAt: new Date(0), priority: 0 });
+      return undefined;
+    }
+    // the search that is under way may have started before this job was due
+    if (ready.length === 0) await this.#locking;
+    if (ready.length === 0) {
+      this.#locking ??= this.#lock(request).finally(() => {
+        this.#locking = null;
+      });
+      await this.#locking;
+    }
+    const job = ready.shift();
+    this.#isHandedOut = job !== undefined && ready.length === 0;
+    return job;
+  }
+
+  /** Makes Agenda ask again when the job should run. Not awaited: for a late job, Agenda at once asks for what is being locked here. */
+  #notify({ _id, nextRunAt, priority }: Pick<JobParameters, '_id' | 'nextRunAt' | 'priority'>): void {
+    const jobName = this.#name;
+    void this.#channel.publish({ jobId: _id ?? noJob, jobName, nextRunAt, priority, timestamp: new Date() });
+  }
+
+  async #lock({ owner, nextScanAt, lockDeadline }: JobRequest): Promise<void> {
+    const lockedAt = new Date();
+    const isFree = {
+      name: this.#name,
+      disabled: { $ne: true },
+      $or: [{ lockedAt: null, nextRunAt: { $lte: nextScanAt } }, { lockedAt: { $lte: lockDeadline } }],
+    };
+    const found = await this.#jobs
+      .find<StoredJob>(isFree, { projection: { nextRunAt: 1, priority: 1 }, ...inOneBatch })
+      .sort({ nextRunAt: 1, priority: -1 })
+      .limit(maxLocked)
+      .toArray();
+    const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > lockedAt;
+    const later = found.find(isLater);
+    if (later) this.#notify(toParameters(later));
+    const due = found.filter((job) => !isLater(job));
+    if (due.length === 0) return;
+    const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
+    const lockedByUs = { lockedAt, lastModifiedBy: owner };
+    await this.#jobs.updateMany({ ...ids, ...isFree }, { $set: lockedByUs });
+    const locked = await this.#jobs.find<StoredJob>({ ...ids, ...lockedByUs }, inOneBatch).toArray();
+    this.ready.push(...locked.map(toParameters));
+  }
+}
+
+/** A stored job in Agenda's form. */
+function toParameters({ _id, ...job }: StoredJob): JobParameters {
+  const filled = Object.entries(job).filter(([, value]) => value !== null);
+  return { ...(Object.fromEntries(filled) as unknown as JobParameters), _id: toJobId(_id.toHexString()) };
+}

@@ -1,0 +1,216 @@
+import { randomUUID } from 'node:crypto';
+import { GatewayError } from '../errors.ts';
+import { fromNow } from '../mongo/clock.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { LeaseKeeper, Leases } from '../mongo/lease.ts';
+import type { PendingWork } from '../mongo/pending-work.ts';
+import { persist } from '../mongo/writes/persist.ts';
+import type { Logger } from '../options/options.ts';
+import type { ReadEventBody } from './attempt.ts';
+import {
+  type AttemptListeners,
+  type AttemptResult,
+  type Claim,
+  recordLate,
+  sendMargin,
+  toDelivered,
+  toEndedAttempt,
+} from './claims.ts';
+import type { Jobs } from './jobs.ts';
+import { type DeliveryModel, type DeliveryState, refOf } from './model.ts';
+import { toAttemptResult } from './outcome.ts';
+import type { SendRates } from './rate-limit.ts';
+import { type TargetLookUp, toDeliveryRequest } from './request.ts';
+import { type DeliveryRequest, NotSentError, type Send } from './send.ts';
+
+/** Manual attempts that a delivery keeps; new ones replace the oldest. */
+const maxManualAttempts = 50;
+
+/** A recovery, and the states of the deliveries that it sends again. */
+export interface RecoveryClaim {
+  readonly recoveryId: string;
+  readonly states: readonly DeliveryState[];
+}
+
+/** Durations are milliseconds. */
+export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
+  readonly deliveries: DeliveryModel;
+  /** Names this process in its leases. */
+  readonly owner: string;
+  readonly lease: number;
+  readonly renewInterval: number;
+  /** How long a delivery is kept after its end. */
+  readonly retention: number;
+  readonly send: Send;
+  /** Reads a webhook with its opened secrets. */
+  readonly target: TargetLookUp;
+  readonly sendRates: Pick<SendRates, 'wait'>;
+  readonly body: ReadEventBody;
+  readonly jobs: Pick<Jobs, 'remove'>;
+  readonly pendingWork: PendingWork;
+  readonly userAgent: string;
+  readonly logger: Logger;
+  /** Aborted when the gateway has closed. @default never */
+  readonly closed?: AbortSignal;
+}
+
+/**
+ * Attempts that were asked for, outside the schedule. A manual attempt and a scheduled one of the same delivery exclude each
+ * other: neither can be claimed while the other's lease is held.
+ */
+export interface ManualAttempts {
+  /** Claims an attempt now, whatever the delivery's state; `null` if one is in flight or there is no such delivery. */
+  claim(userId: string, deliveryId: string): Promise<Claim | null>;
+  /** The same for a recovery: also `null` if the recovery has sent this delivery before, or there is no need. */
+  claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
+  /** Gives a claimed attempt back. */
+  giveBack(claim: Claim): Promise<void>;
+  /**
+   * Judges, signs, sends and records a claimed attempt. A success ends the delivery; a failure changes nothing else.
+   * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` if the claim was lost; nothing
+   *   was sent
+   */
+  make(claim: Claim): Promise<AttemptResult>;
+}
+
+const isPending = { $eq: ['$state', 'pending'] };
+
+/** The attempts with this one added, and without the oldest manual one if there are too many. */
+function attemptsWith(record: object) {
+  const manual = { $filter: { input: '$attempts', cond: '$$this.manual' } };
+  const withoutOldest = {
+    $filter: { input: '$attempts', cond: { $ne: ['$$this.startedAt', { $first: '$$manual.startedAt' }] } },
+  };
+  const others = { $cond: [{ $lt: [{ $size: '$$manual' }, maxManualAttempts] }, '$attempts', withoutOldest] };
+  return { $concatArrays: [{ $let: { vars: { manual }, in: others } }, [{ $literal: record }]] };
+}
+
+export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
+  const { owner, lease: duration, retention, logger } = deps;
+  const collection = durableCollection(deps.deliveries);
+  const leases = new Leases(collection, { fence: 'manual.token', until: 'manual.until', duration });
+  const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, fence: token });
+  /** Neither a manual nor a scheduled attempt is in flight; a lapsed lease does not count. */
+  const isFree = {
+    $and: [leases.isFree, { $or: [{ $eq: ['$lease', null] }, { $lte: ['$claimableAt', '$$NOW'] }] }],
+  };
+  /** A pending delivery's next attempt may not start before the lease is over, nor before it is due. */
+  const notBefore = { $max: ['$dueAt', fromNow(duration)] };
+  const outOfTheWay = { lease: null, claimableAt: { $cond: [isPending, notBefore, '$$REMOVE'] } };
+  /** A worker has claimed the next attempt only if the lease had lapsed. */
+  const isWaiting = { $and: [isPending, { $eq: ['$lease', null] }] };
+  const stillOutOfTheWay = { claimableAt: { $cond: [isWaiting, notBefore, '$claimableAt'] } };
+  const backToItsTime = { claimableAt: { $cond: [isWaiting, '$dueAt', '$claimableAt'] } };
+
+  const keeper = new LeaseKeeper<Claim>({
+    name: 'renewing the leases of resends',
+    async renew(claims) {
+      const renewed = await leases.renew(
+        claims.map((claim) => ({ ...held(claim), claim })),
+        { set: stillOutOfTheWay },
+      );
+      return renewed.map(({ claim }) => claim);
+    },
+    duration,
+    interval: deps.renewInterval,
+    logger,
+  });
+
+  async function take(filter: object, more: object): Promise<Claim | null> {
+    const token = randomUUID();
+    const manual = { 'manual.owner': owner, 'manual.token': token, 'manual.startedAt': '$$NOW' };
+    const taken = await leases.take(filter, { ...manual, ...outOfTheWay, ...more });
+    if (!taken?.document.manual) return null;
+    const { document: delivery, heldUntil } = taken;
+    return { delivery, token, startedAt: taken.document.manual.startedAt, heldUntil };
+  }
+
+  async function giveBack(claim: Claim): Promise<void> {
+    await leases.write(held(claim), { manual: '$$REMOVE', recoveredBy: '$$REMOVE', ...backToItsTime });
+  }
+
+  async function requestFor(claim: Claim): Promise<DeliveryRequest> {
+    const { webhookId, eventId, userId } = claim.delivery;
+    const [target, body] = await Promise.all([
+      deps.target(webhookId, ({ active }) => active),
+      deps.body({ _id: eventId, userId }),
+    ]);
+    if (!target) {
+      const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
+      throw new GatewayError('webhook_deleted', reason);
+    }
+    if (!target.active) throw webhookInactive(webhookId);
+    if (!body) {
+      const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
+      throw new GatewayError('event_deleted', reason);
+    }
+    const { rateLimit } = target;
+    if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
+    return toDeliveryRequest(claim, target, body, deps.userAgent, () => keeper.lasts(claim, sendMargin));
+  }
+
+  /** @throws only if nothing was sent */
+  async function post(claim: Claim): Promise<AttemptResult> {
+    try {
+      return toAttemptResult(await deps.send(await requestFor(claim)));
+    } catch (error) {
+      await giveBack(claim);
+      throw error instanceof NotSentError ? attemptInFlight() : error;
+    }
+  }
+
+  /** Resolves to `false` if the claim of a failed attempt was lost. */
+  async function record(claim: Claim, result: AttemptResult): Promise<boolean> {
+    const attempt = { startedAt: claim.startedAt, manual: true as const, ...result };
+    const following = result.code === undefined ? toDelivered(retention) : backToItsTime;
+    const set = { manual: '$$REMOVE', attempts: attemptsWith(attempt), ...following };
+    if (await leases.write(held(claim), set)) return true;
+    return recordLate(collection, claim.delivery._id, attempt, retention);
+  }
+
+  return {
+    claim: (userId, deliveryId) => take({ _id: deliveryId, userId, $expr: isFree }, {}),
+
+    claimFor({ recoveryId, states }, deliveryId) {
+      const unsent = { $ne: ['$recoveredBy', recoveryId] };
+      // a free delivery that still has a lease was claimed by a process that died
+      const unfinished = { $ne: [{ $type: '$manual' }, 'missing'] };
+      const filter = {
+        _id: deliveryId,
+        state: { $in: [...states] },
+        $expr: { $and: [isFree, { $or: [unsent, unfinished] }] },
+      };
+      return take(filter, { recoveredBy: recoveryId });
+    },
+
+    giveBack,
+
+    async make(claim) {
+      const { delivery } = claim;
+      keeper.hold(claim, claim.heldUntil);
+      try {
+        const result = await post(claim);
+        // retried for as long as the database is unavailable
+        if (!(await persist(() => record(claim, result), deps))) return result;
+        deps.onAttempt(toEndedAttempt(claim, result));
+        if (result.code === undefined) {
+          deps.pendingWork.add(deps.jobs.remove(delivery._id));
+          if (delivery.state !== 'delivered' && !delivery.test) deps.onEnded('delivered');
+        }
+        return result;
+      } finally {
+        keeper.drop(claim);
+      }
+    },
+  };
+}
+
+/** Another attempt of the delivery is under way, or may be. */
+export function attemptInFlight(): GatewayError {
+  const reason = 'An attempt of this delivery is in flight; try again when it has ended';
+  return new GatewayError('attempt_in_flight', reason);
+}
+
+export function webhookInactive(id: string): GatewayError {
+  return new GatewayError('webhook_inactive', `The webhook ${id} is not active; set active to true first`);
+}
