@@ -211,7 +211,12 @@ export class Scheduler {
   async #claimOne(ref: AttemptRef): Promise<boolean> {
     const now = performance.now();
     const webhook = this.#schedule.of(ref, now);
-    if (this.#isClosed || this.#held.has(ref.deliveryId) || this.#schedule.room(webhook, now) === 0) return false;
+    if (this.#isClosed || this.#held.has(ref.deliveryId)) return false;
+    if (this.#schedule.room(webhook, now) === 0) {
+      // a read of webhooks whose account was not known finds more than the account may have
+      this.#schedule.noteDue(ref.webhookId, ref.userId, now);
+      return false;
+    }
     const preparing = this.#deps.attempts.prepare(ref);
     void this.#run(ref, webhook, preparing);
     return (await preparing).ready !== null;
@@ -221,9 +226,13 @@ export class Scheduler {
   #lookIn(webhook: WebhookRef, wait: number): void {
     const { webhookId } = webhook;
     if (this.#isClosed || this.#looks.has(webhookId)) return;
+    const lookAt = performance.now() + wait;
     const timer = setTimeout(() => {
       this.#looks.delete(webhookId);
-      this.look(webhook);
+      const left = lookAt - performance.now();
+      // a timer counts from the start of the event loop's turn it was set in, so it can fire early
+      if (left > 0) this.#lookIn(webhook, left);
+      else this.look(webhook);
     }, wait);
     this.#looks.set(webhookId, timer.unref());
   }
