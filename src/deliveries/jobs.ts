@@ -247,7 +247,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
       locked.delete(String(options.id));
       return 1;
     },
-    unlockJob: ({ _id }) => unlock([String(_id)]),
+    unlockJob: ({ _id }) => unlock([String(_id)].filter(isObjectId)),
     unlockJobs: (ids) => unlock(ids.map(String)),
   };
 
