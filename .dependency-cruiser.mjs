@@ -76,47 +76,30 @@ const arrows = {
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
 
-  'deliveries/send': `${base} tracing outbound webhooks/webhook.ts`,
-  'deliveries/rate-limit': `${base} mongo`,
-  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts outbound/retry-after.ts deliveries/send deliveries/rate-limit
-    webhooks/health/recorded-attempt.ts
-    deliveries/model.ts`,
-  'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/pending-work.ts`,
-  'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
-  'deliveries/fan-out': `${base} tracing mongo events events/store deliveries/attempt deliveries/model.ts`,
-  'deliveries/worker': `${base} mongo events events/store
-    deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
-  'deliveries/lists': `${domain} events events/store deliveries/send deliveries/attempt
-    deliveries/fan-out deliveries/pending-work.ts deliveries/model.ts`,
-  'deliveries/redeliver': `${base} mongo fairness events events/store
-    deliveries/send deliveries/rate-limit deliveries/attempt deliveries/fan-out
-    deliveries/lists deliveries/pending-work.ts deliveries/model.ts`,
-  'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
-  deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/lists
-    deliveries/fan-out deliveries/worker deliveries/redeliver`,
+  deliveries: `${domain} tracing outbound events events/store webhooks/webhook.ts webhooks/health/recorded-attempt.ts`,
 
-  'stored-objects/background': `${domain} deliveries/jobs stored-objects
+  'stored-objects/background': `${domain} deliveries/jobs.ts stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
   'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
-    accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored-objects`,
+    accounting/payments/model.ts events deliveries/model.ts stored-objects`,
 
-  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
+  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/due-reads.ts`,
 
-  receiver: 'api.d.ts deliveries/send/signature.ts webhooks/secrets/pasted-secret.ts',
+  receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
   metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorded-attempt.ts
-    accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/attempt/attempt-listener.ts
-    deliveries/fan-out/fan-out-observer.ts proxy/proxy.ts proxy/observer.ts`,
+    accounting/credits/credit-observer.ts deliveries/due-reads.ts deliveries/claims.ts
+    deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys/** accounting/** stored-objects stored-objects/background deliveries/** admin/** processes metrics dashboard`,
-  '.': `${base} openapi mongo http/** webhooks/** events/** keys/** accounting/** deliveries/** admin/** processes
+    keys/** accounting/** stored-objects stored-objects/background deliveries admin/** processes metrics dashboard`,
+  '.': `${base} openapi mongo http/** webhooks/** events/** keys/** accounting/** deliveries admin/** processes
     metrics gateway`,
 
   'cli/terminal': '',
@@ -135,7 +118,7 @@ const arrows = {
   'cli/commands': 'api.d.ts version.ts options/accounts/budgets.ts cli/terminal cli/client cli/config/duration.ts',
   'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
   'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
-    deliveries/send/headers.ts`,
+    deliveries/request.ts`,
   'cli/commands/listen/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
     webhooks/secrets/pasted-secret.ts cli/commands/listen/forward.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
@@ -147,12 +130,12 @@ const arrows = {
 
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
-  '@agendajs/mongo-backend': 'deliveries/jobs',
+  '@agendajs/mongo-backend': 'deliveries/jobs.ts',
   '@opentelemetry/api': 'tracing',
-  agenda: 'deliveries/jobs',
+  agenda: 'deliveries/jobs.ts stored-objects/background/jobs.ts',
   ajv: 'http/validation events/catalogue',
   'ajv-formats': 'http/validation events/catalogue',
-  axios: 'outbound deliveries/send',
+  axios: 'outbound deliveries/send.ts',
   cockatiel: 'proxy/routing/breaker.ts',
   commander: 'cli cli/client cli/commands/**',
   cors: 'cli/server',
@@ -167,7 +150,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo admin/** processes stored-objects/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
+    '. gateway options mongo admin/** processes stored-objects/** webhooks/** events/** keys accounting/** deliveries cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
@@ -176,7 +159,7 @@ const packages = {
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',
-  undici: 'outbound deliveries/send',
+  undici: 'outbound deliveries/send.ts',
   zod: 'cli/config',
 };
 

@@ -6,28 +6,15 @@ import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { firstDelivery } from './fan-out.ts';
-import { createPresentTypes, type DeliveryPage, type ShownDelivery } from './history.ts';
+import {
+  createPresentTypes,
+  type DeliveryPage,
+  type DerivedDeliveries,
+  type IdRange,
+  type ShownDelivery,
+} from './history.ts';
 import { type DeliveryDocument, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
 import { attemptsAllowed } from './outcome.ts';
-
-/** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
-export interface DerivedDeliveries {
-  /** `null` if it is stored or does not exist. */
-  find(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
-  findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
-  eventOf(userId: string, id: string): Promise<StoredEvent | null>;
-  /** At least `limit` deliveries of a page if there are as many. Reads a bounded number of events. */
-  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<DerivedList>;
-}
-
-export interface DerivedList {
-  /** Newest first. */
-  readonly deliveries: ShownDelivery[];
-  /** All deliveries from this millisecond on are found; '' if there are no older ones. */
-  readonly time: string;
-}
 
 const toShown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;
@@ -164,12 +151,6 @@ export function createDerivedDeliveries(
 
 /** Documents that one list reads at most; then it returns where the next one begins. */
 export const maxSeen = 2_000;
-
-export interface IdRange {
-  readonly $gte: string;
-  readonly $lt?: string;
-  readonly $eq?: string;
-}
 
 interface NewestFirst {
   readonly sort: { readonly _id: -1 };

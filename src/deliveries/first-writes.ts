@@ -1,7 +1,6 @@
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes/persist.ts';
 import type { Logger } from '../options/options.ts';
-import type { Claim } from './claims.ts';
 
 /** How often the first attempts that take long are looked for. Milliseconds. */
 const lookInterval = 50;
@@ -28,8 +27,9 @@ interface Entry {
 /**
  * The deliveries that are not stored yet, by the claims of their first attempts. Makes sure that one write of each is the first:
  * its outcome, or, if the attempt takes long, the delivery as claimed.
+ * @typeParam Claim the claim of a first attempt
  */
-export class FirstWrites {
+export class FirstWrites<Claim> {
   readonly #storeClaimed: (claim: Claim) => Promise<boolean>;
   readonly #options: FirstWritesOptions;
   /** The oldest first. */

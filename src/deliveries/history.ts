@@ -1,10 +1,10 @@
 import type { components } from '../api.d.ts';
 import { GatewayError, refuse } from '../errors.ts';
+import type { StoredEvent } from '../events/store/stored-event.ts';
 import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
-import type { DerivedDeliveries } from './derived-deliveries.ts';
 import {
   type AttemptRecord,
   type DeliveryDocument,
@@ -71,6 +71,31 @@ const listedFields = {
   'attempts.status': 1,
   'attempts.code': 1,
 } as const;
+
+export interface IdRange {
+  readonly $gte: string;
+  readonly $lt?: string;
+  readonly $eq?: string;
+}
+
+/** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
+export interface DerivedDeliveries {
+  /** `null` if it is stored or does not exist. */
+  find(userId: string, id: string): Promise<ShownDelivery | null>;
+  /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
+  findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
+  /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
+  eventOf(userId: string, id: string): Promise<StoredEvent | null>;
+  /** At least `limit` deliveries of a page if there are as many. Reads a bounded number of events. */
+  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<DerivedList>;
+}
+
+export interface DerivedList {
+  /** Newest first. */
+  readonly deliveries: ShownDelivery[];
+  /** All deliveries from this millisecond on are found; '' if there are no older ones. */
+  readonly time: string;
+}
 
 export function createDeliveryHistory(
   model: DeliveryModel,

@@ -1,11 +1,14 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import type { FailureCode } from './outcome.ts';
+import type { OutboundCode } from '../outbound/outbound-error.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
 
 /** The state of a delivery. Only a `pending` one is attempted on schedule. */
 export type DeliveryState = (typeof deliveryStates)[number];
+
+/** Why an attempt failed. Stable: it is stored with the attempt and shown to the webhook's owner. */
+export type FailureCode = OutboundCode | 'redirect' | 'worker_crashed' | `http_${number}`;
 
 /** Why a delivery was canceled; decided when an attempt is claimed, nowhere else. */
 export type CancelReason = 'webhook_deleted' | 'webhook_inactive' | 'unsubscribed' | 'event_deleted';

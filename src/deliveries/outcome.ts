@@ -1,6 +1,6 @@
-import type { OutboundCode } from '../outbound/outbound-error.ts';
 import { retryAfterWait } from '../outbound/retry-after.ts';
 import type { AttemptResult, Claim, Next } from './claims.ts';
+import type { FailureCode } from './model.ts';
 import type { SendResult } from './send.ts';
 
 /** The longest that a receiver's `Retry-After` can postpone the next attempt. Milliseconds. */
@@ -81,9 +81,6 @@ export interface RetryRules {
 export function attemptsAllowed(delays: readonly number[], test: boolean): number {
   return test ? 1 : delays.length + 1;
 }
-
-/** Why an attempt failed. Stable: it is stored with the attempt and shown to the webhook's owner. */
-export type FailureCode = OutboundCode | 'redirect' | 'worker_crashed' | `http_${number}`;
 
 /** What a failure means and what the webhook's owner can do about it. */
 export interface FailureAdvice {

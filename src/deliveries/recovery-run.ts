@@ -7,8 +7,51 @@ import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
 import type { Logger } from '../options/options.ts';
-import type { RecoveryDocument, RecoveryModel } from './model.ts';
-import type { FindRecoverable, Redeliver, RedeliveryResult } from './recoveries.ts';
+import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
+
+/** Selects what to send again to a webhook. */
+export interface Recoverable {
+  readonly userId: string;
+  readonly webhookId: string;
+  readonly states: readonly RecoveryState[];
+  /** Only events published at this moment or later … */
+  readonly since: Date;
+  /** … and before this one. */
+  readonly until: Date;
+}
+
+/**
+ * Finds what a webhook has missed, by index, oldest first. The reads are confirmed, because a recovery never returns to what it
+ * did not find. Test events do not count as missed.
+ */
+export interface FindRecoverable {
+  /** The number of deliveries and events, at most `atMost`. An unconfirmed read, because it is only shown. */
+  count(selection: Recoverable, atMost: number): Promise<number>;
+  /** Ids of deliveries that ended without success. */
+  deliveries(selection: Recoverable, after: string | null, limit: number): Promise<string[]>;
+  /** Ids of events that were not sent. */
+  events(selection: Recoverable, after: string | null, limit: number): Promise<string[]>;
+}
+
+/** The result of a redelivery. `not_needed`: there is no need any more. `in_flight`: another attempt is under way; try again. */
+export type RedeliveryResult = 'delivered' | 'failed' | 'not_needed' | 'in_flight';
+
+/** The recovery that asks. */
+export interface ForRecovery {
+  readonly recoveryId: string;
+  readonly webhookId: string;
+}
+
+/** Sends again for a recovery. A second call for the same recovery sends nothing, and returns the first result. */
+export interface Redeliver {
+  /**
+   * One more attempt of a delivery that failed or was canceled.
+   * @throws GatewayError `webhook_deleted`, `webhook_inactive`: nothing more can be sent
+   */
+  delivery(recovery: ForRecovery, deliveryId: string): Promise<RedeliveryResult>;
+  /** Delivers an event that was missed, on a schedule that starts now. */
+  missed(recovery: ForRecovery, eventId: string): Promise<RedeliveryResult>;
+}
 
 /** The progress of a recovery. */
 export type Progress = Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'seen' | 'resent' | 'delivered' | 'failed'>;

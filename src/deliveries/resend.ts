@@ -11,9 +11,8 @@ import { asUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts } from './attempt.ts';
 import type { Claim } from './claims.ts';
-import type { DerivedDeliveries } from './derived-deliveries.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
-import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from './history.ts';
+import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, webhookInactive } from './manual-attempt.ts';
 import type { Send } from './send.ts';
 

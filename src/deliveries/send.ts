@@ -1,13 +1,32 @@
+import type { InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
 import { outboundError } from '../outbound/classify.ts';
-import { createHttpClient, type HttpClient } from '../outbound/client.ts';
+import { createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
 import { createDispatcher, type DispatcherOptions } from '../outbound/connection-pool.ts';
 import type { Abortable, OutboundResponse } from '../outbound/exchange.ts';
 import { type OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, startAttemptSpan, type TracedAttempt } from '../tracing/event-spans.ts';
 import { inSpan, traceparentOf } from '../tracing/tracer.ts';
-import { type SignedRequest, type SignRequest, signRequest } from './request.ts';
 import { type RecordedResponse, readResponse } from './response.ts';
+
+/** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */
+export type SignRequest = (body: Buffer) => Record<string, string>;
+
+/** A delivery's request. */
+interface SignedRequest extends RequestConfig {
+  readonly data: Buffer;
+  readonly sign: SignRequest;
+}
+
+/**
+ * Signs a request right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body
+ * after it is signed.
+ */
+function signRequest(config: InternalAxiosRequestConfig): InternalAxiosRequestConfig {
+  const { data, sign } = config as InternalAxiosRequestConfig & SignedRequest;
+  config.headers.set(sign(data));
+  return config;
+}
 
 /** The HTTP clients of deliveries. Both check the address before they connect. */
 export interface DeliveryClients {

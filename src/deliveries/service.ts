@@ -31,7 +31,8 @@ import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel, SendRateModel } from './model.ts';
 import { createSendRates } from './rate-limit.ts';
-import { createFindRecoverable, createRedeliver, type FindRecoverable, type Redeliver } from './recoveries.ts';
+import { createFindRecoverable, createRedeliver } from './recoveries.ts';
+import type { FindRecoverable, Redeliver } from './recovery-run.ts';
 import type { TargetLookUp } from './request.ts';
 import {
   type AttemptWait,

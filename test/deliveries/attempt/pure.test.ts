@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { eventState } from '../../../src/deliveries/derived-deliveries.ts';
+import type { FailureCode } from '../../../src/deliveries/model.ts';
 import {
   adviceFor,
   attemptsAllowed,
   delayAfter,
-  type FailureCode,
   failureOf,
   failures,
   honoringRetryAfter,
