@@ -1,10 +1,7 @@
 import { expect } from 'chai';
-import type { Attempts } from '../../../src/deliveries/attempt.ts';
-import type { ClaimableAttempts } from '../../../src/deliveries/due-reads.ts';
-import type { Jobs } from '../../../src/deliveries/jobs.ts';
+import type { FirstAttempt } from '../../../src/deliveries/attempt.ts';
 import type { AttemptRef } from '../../../src/deliveries/model.ts';
-import { createWorker } from '../../../src/deliveries/worker/worker.ts';
-import { settled } from '../../events/harness.ts';
+import { Scheduler } from '../../../src/deliveries/scheduler.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 const webhook = { webhookId: 'wh_1', userId: 'usr_1' };
@@ -12,107 +9,92 @@ const ref = (deliveryId: string): AttemptRef => ({ ...webhook, deliveryId, attem
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('The attempt that has been due longest', () => {
-  /** A worker over deliveries in memory; each look at what is due ends when the test says so. */
-  async function start(due: number) {
+  /** A scheduler over deliveries in memory; each read of what is due ends when the test says so. */
+  function start(due: number) {
     const waiting = Array.from({ length: due }, (_, i) => `old ${i}`);
-    const looks: (() => void)[] = [];
+    const reads: (() => void)[] = [];
     const ready = { send: async () => async () => {}, giveBack: async () => {} };
     const held = new Set<string>();
-    const worker = createWorker({
+    const scheduler = new Scheduler({
       concurrency: 4,
       concurrencyPerAccount: 4,
       concurrencyPerWebhook: 2,
-      sweepInterval: 3_600_000,
       attempts: {
-        async prepare({ deliveryId }: AttemptRef) {
+        async prepare({ deliveryId }) {
           waiting.splice(waiting.indexOf(deliveryId), 1);
           await turn();
-          return ready;
+          return { ready };
         },
-        async prepareFirst({ claim }: { claim: { delivery: { _id: string } } }) {
+        async prepareFirst({ claim }) {
           held.add(claim.delivery._id);
           // a database that is slow
           for (let i = 0; i < 3; i += 1) await turn();
-          return ready;
+          return { ready };
         },
-      } as unknown as Attempts,
-      due: {
-        look: async () => ({ webhookIds: [], next: null, events: [] }),
-        async ofWebhooks(shares: ReadonlyMap<string, number>) {
-          await new Promise<void>((resolve) => looks.push(resolve));
-          return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);
-        },
-      } as unknown as ClaimableAttempts,
-      watches: [],
-      fanOuts: {
-        outbox: { unfinished: () => ({ coll: 'events', pipeline: [] }) },
-        take: async () => [],
-        lease: 4_500,
-        settleSubscribers: settled,
-        fanOut: async () => {},
-        heldEvents: { room: 1 },
       },
-      expireEvents: async () => {},
-      jobs: {
-        scheduleWaiting() {},
-        remove: async () => {},
-        start: async () => {},
-        stop: async () => {},
-      } as Partial<Jobs> as Jobs,
+      due: {
+        async ofWebhooks(shares) {
+          await new Promise<void>((resolve) => reads.push(resolve));
+          return { refs: waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref), soon: [] };
+        },
+      },
       logger: silentLogger,
     });
-    await worker.start();
-    worker.onDue(webhook);
+    scheduler.start();
+    scheduler.look(webhook);
     /** New deliveries: each begins at once where there is room. */
     function publish(count: number): void {
-      for (let i = 0; i < count && worker.hasRoom(webhook); i += 1) {
-        const delivery = { ...ref(`new ${held.size}`), _id: `new ${held.size} ${i} ${Math.random()}` };
-        worker.handOver({ claim: { delivery } } as never);
+      for (let i = 0; i < count && scheduler.hasRoom(webhook); i += 1) {
+        const _id = `new ${held.size} ${i} ${Math.random()}`;
+        void scheduler.first(ref(_id), () => ({ claim: { delivery: { _id } } }) as FirstAttempt);
       }
     }
-    return { worker, waiting, held, publish, endLook: () => looks.shift()?.() };
+    return { scheduler, waiting, held, publish, endRead: () => reads.shift()?.() };
+  }
+
+  /** Ends what is under way. */
+  async function close({ scheduler, endRead }: Pick<ReturnType<typeof start>, 'scheduler' | 'endRead'>) {
+    for (let i = 0; i < 10; i += 1) {
+      endRead();
+      await turn();
+    }
+    const closing = scheduler.close();
+    endRead();
+    await closing;
   }
 
   it('begins even if new deliveries arrive all the time', async () => {
-    const { worker, waiting, held, publish, endLook } = await start(300);
+    const { scheduler, waiting, held, publish, endRead } = start(300);
     for (let round = 0; round < 2_000 && waiting.length > 0; round += 1) {
       publish(1_000);
       await turn();
       publish(1_000);
-      endLook();
+      endRead();
       await turn();
     }
     expect(waiting).to.deep.equal([]);
-    for (let i = 0; i < 100 && !worker.hasRoom(webhook); i += 1) {
-      endLook();
+    for (let i = 0; i < 100 && !scheduler.hasRoom(webhook); i += 1) {
+      endRead();
       await turn();
     }
     const before = held.size;
     publish(1_000);
     expect(held.size).to.be.above(before);
-    for (let i = 0; i < 10; i += 1) {
-      endLook();
-      await turn();
-    }
-    await worker.close();
+    await close({ scheduler, endRead });
   });
 
   it('is found even if new deliveries take most of the room when it becomes due', async () => {
-    const { worker, waiting, publish, endLook } = await start(0);
+    const { scheduler, waiting, publish, endRead } = start(0);
     publish(1_000);
     waiting.push('old');
-    worker.onDue(webhook);
+    scheduler.look(webhook);
     for (let round = 0; round < 200 && waiting.length > 0; round += 1) {
       publish(1_000);
       await turn();
       publish(1_000);
-      endLook();
+      endRead();
     }
     expect(waiting).to.deep.equal([]);
-    for (let i = 0; i < 10; i += 1) {
-      endLook();
-      await turn();
-    }
-    await worker.close();
+    await close({ scheduler, endRead });
   });
 });
