@@ -1,6 +1,8 @@
 import { createClaims } from '../../../src/deliveries/claims.ts';
-import { createClaimableAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
+import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { createDatabaseClock } from '../../../src/mongo/clock.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { median } from '../report.ts';
 import { now, type Setup } from './setup.ts';
 
@@ -82,16 +84,28 @@ function sumOf(node: unknown, field: string): number {
 }
 
 /** Looks and claims as a worker does, and what the database had to read for it. */
-function createClaimant(deliveries: DeliveryModel) {
-  const due = createClaimableAttempts(deliveries);
-  const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 60_000, retention: 60_000 });
+function createClaimant(setup: Setup, deliveries: DeliveryModel) {
+  const due = createDueAttempts(deliveries);
+  const claims = createClaims({
+    deliveries,
+    clock: createDatabaseClock(setup.connection),
+    owner: 'wrk_1',
+    lease: 60_000,
+    renewInterval: 20_000,
+    retention: 60_000,
+    onAttempt() {},
+    onFailed() {},
+    onEnded() {},
+    logger: silentLogger,
+  });
   let turns = 0;
 
   async function claimAll(): Promise<void> {
     const { webhookIds: found } = await due.look(null, 1_000, noEvents);
-    const refs = await due.ofWebhooks(new Map(found.map((webhookId) => [webhookId, dueEach])));
-    const claimed = await Promise.all(refs.map(({ deliveryId, attempt }) => claims.claim(deliveryId, attempt)));
-    if (claimed.filter((one) => one !== null).length !== webhooks * dueEach) throw new Error('not all were claimed');
+    const { refs } = await due.ofWebhooks(new Map(found.map((webhookId) => [webhookId, dueEach])));
+    const claimed = (await Promise.all(refs.map(claims.claim))).filter((claim) => claim !== null);
+    for (const claim of claimed) claims.drop(claim);
+    if (claimed.length !== webhooks * dueEach) throw new Error('not all were claimed');
   }
 
   return {
@@ -125,8 +139,8 @@ function createClaimant(deliveries: DeliveryModel) {
 
 /** Claiming what is due, in turn where few and where many more are pending for later. */
 export async function pendingDeliveries(setup: Setup, many: number) {
-  const few = createClaimant(await fill(setup, 'few_', 1_000));
-  const lots = createClaimant(await fill(setup, 'many_', many));
+  const few = createClaimant(setup, await fill(setup, 'few_', 1_000));
+  const lots = createClaimant(setup, await fill(setup, 'many_', many));
 
   /** @throws when the database reads more keys where more are pending */
   return async function measure(turns: number) {

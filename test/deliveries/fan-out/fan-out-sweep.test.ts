@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createFanOutSweep } from '../../../src/deliveries/due.ts';
-import { createHeldEvents, firstDelivery } from '../../../src/deliveries/fan-out.ts';
+import { createUnfinishedEvents } from '../../../src/deliveries/due.ts';
+import { firstDelivery, HeldEvents } from '../../../src/deliveries/fan-out.ts';
 import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
@@ -10,7 +10,14 @@ import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { type DeliveryServices, ended, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from '../delivery-services.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** More than one page of the sweep, all accepted at the same moment. */
@@ -149,19 +156,23 @@ describe('The sweep of unfinished fan-outs', () => {
     await events.collection.insertMany(large as never[]);
     const outbox = createOutbox(events, createDatabaseClock(events.db));
     const lease = 60_000;
-    const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: silentLogger });
+    const heldEvents = new HeldEvents({ renewEvents: createRenewEvents(events), lease, logger: silentLogger });
     const held: string[] = [];
-    const sweep = createFanOutSweep({
+    const sweep = createUnfinishedEvents({
       outbox,
       take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease,
       settleSubscribers: settled,
-      async fanOut(event) {
-        heldEvents.hold(event);
-        held.push(event.event._id);
+      fanOut: {
+        async fanOut(event) {
+          heldEvents.hold(event);
+          held.push(event.event._id);
+        },
+        get room() {
+          return heldEvents.room;
+        },
       },
-      heldEvents,
-      wanted: () => 1_000,
+      scheduler: { wantedFirsts: 1_000 },
       logger: silentLogger,
     });
     async function look(): Promise<boolean> {
@@ -194,16 +205,18 @@ describe('The sweep of unfinished fan-outs', () => {
     }));
     await events.collection.insertMany(waiting as never[]);
     let begun = 0;
-    const sweep = createFanOutSweep({
+    const sweep = createUnfinishedEvents({
       outbox: createOutbox(events, createDatabaseClock(events.db)),
       take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease: 60_000,
       settleSubscribers: settled,
-      async fanOut() {
-        begun += 1;
+      fanOut: {
+        async fanOut() {
+          begun += 1;
+        },
+        room: 1_000_000,
       },
-      heldEvents: { room: 1_000_000 },
-      wanted: () => 1,
+      scheduler: { wantedFirsts: 1 },
       logger: silentLogger,
     });
     let looks = 0;

@@ -105,7 +105,7 @@ describe("Agenda's own tools", () => {
     expect(canceled.attempts).to.have.length(1);
   });
 
-  it('show due attempts that wait for a place under another name, until they begin', async () => {
+  it('show nothing of due attempts that wait for a place, which begin without a job', async () => {
     const open_: (() => void)[] = [];
     const holdBack: Answer = (res) => void open_.push(() => res.writeHead(200).end());
     await open({ retryDelays: [hour], concurrency: 1 }, holdBack);
@@ -118,24 +118,15 @@ describe("Agenda's own tools", () => {
         data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
       });
     }
-    const unclaimed = () =>
-      scene.stored
-        .find({ state: 'pending', lease: null })
-        .map(({ _id }) => _id)
-        .toArray();
-    await eventually(
-      async () => [(await jobs()).map(({ data }) => (data as { deliveryId: string }).deliveryId), await unclaimed()],
-      ([of, waiting]) => waiting !== undefined && waiting.length > 0 && waiting.every((id) => of?.includes(id)),
-    );
-    const shown = await jobs();
-    expect(new Set(shown.map(({ name }) => name))).to.deep.equal(new Set(['waiting delivery attempt']));
-    expect(new Set(shown.map(({ state }) => state)), 'due, and not begun').to.deep.equal(new Set(['queued']));
+    const waiting = () => scene.stored.countDocuments({ state: 'pending', lease: null });
+    expect(await eventually(waiting, (count) => count > 0)).to.be.above(0);
+    expect(await jobs()).to.deep.equal([]);
     const answering = setInterval(() => {
       for (const answer of open_.splice(0)) answer();
     }, 5);
     await receiver.count(published);
-    await jobsOnce(none);
     clearInterval(answering);
+    expect(await jobs()).to.deep.equal([]);
   });
 
   it('may remove every job: the sweep still starts the retry', async () => {

@@ -1,7 +1,6 @@
-import { InMemoryNotificationChannel } from 'agenda';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createDueJobs, type DueJobs, type JobsDb } from '../../../src/deliveries/jobs.ts';
+import { DueJobs, type JobsDb } from '../../../src/deliveries/jobs.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('Jobs that are due', () => {
@@ -9,9 +8,10 @@ describe('Jobs that are due', () => {
   let drop: () => Promise<void>;
   let told: number;
   let jobs: ReturnType<JobsDb['collection']>;
-  const channel = new InMemoryNotificationChannel();
-  channel.publish = async () => {
-    told += 1;
+  const channel = {
+    async publish() {
+      told += 1;
+    },
   };
 
   beforeEach(async () => {
@@ -21,17 +21,17 @@ describe('Jobs that are due', () => {
   });
   afterEach(() => drop());
 
-  const asking = ({ next }: DueJobs) =>
+  const asking = (due: DueJobs) =>
     async function ask() {
       const now = Date.now();
-      const job = await next({ owner: 'wrk_1', nextScanAt: new Date(now), lockDeadline: new Date(now - 5_000) });
+      const job = await due.next({ owner: 'wrk_1', nextScanAt: new Date(now), lockDeadline: new Date(now - 5_000) });
       return job?.name;
     };
 
   it('are handed out one by one before the next query', async () => {
     const due = { name: 'one', priority: 0, nextRunAt: new Date(0), lockedAt: null, data: {} };
     await jobs.insertMany([{ ...due }, { ...due }, { ...due }]);
-    const ask = asking(createDueJobs(jobs, 'one', channel));
+    const ask = asking(new DueJobs(jobs, 'one', channel));
 
     expect([await ask(), await ask(), await ask()]).to.deep.equal(['one', 'one', 'one']);
     await jobs.insertOne({ ...due });
@@ -41,13 +41,13 @@ describe('Jobs that are due', () => {
     expect(await ask(), 'asked again').to.equal('one');
   });
 
-  it('are left alone for the configured delay after their time', async () => {
-    const delay = 60_000;
-    const dueFor = (ms: number) => jobs.insertOne({ name: 'one', priority: 0, nextRunAt: new Date(Date.now() - ms) });
-    await dueFor(delay - 30_000);
-    const ask = asking(createDueJobs(jobs, 'one', channel, delay));
+  it('are left alone until they are due, and then handed out', async () => {
+    const dueIn = (ms: number) => jobs.insertOne({ name: 'one', priority: 0, nextRunAt: new Date(Date.now() + ms) });
+    await dueIn(30_000);
+    const ask = asking(new DueJobs(jobs, 'one', channel));
     expect(await ask()).to.equal(undefined);
-    await dueFor(delay);
+    expect(await jobs.countDocuments({ lockedAt: { $ne: null } })).to.equal(0);
+    await dueIn(0);
 
     expect([await ask(), await ask()]).to.deep.equal(['one', undefined]);
   });

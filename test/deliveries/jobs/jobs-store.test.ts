@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createJobs, jobIndexes, type Jobs } from '../../../src/deliveries/jobs.ts';
+import { createJobs, type Jobs, jobIndexes } from '../../../src/deliveries/jobs.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 
-const ref = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
+const ref = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: `wh_${n}`, userId: 'usr_1', attempt });
 
 describe('Jobs', () => {
   let connection: Connection;
@@ -21,7 +21,6 @@ describe('Jobs', () => {
       connection,
       owner: 'wrk_1',
       collectionPrefix: 'gateway_',
-      wake: ({ deliveryId }) => woken.push(deliveryId),
       logger: silentLogger,
     });
     await buildIndexes(connection, jobIndexes('gateway_'));
@@ -32,6 +31,9 @@ describe('Jobs', () => {
     await connection.dropDatabase();
     await connection.close();
   });
+
+  /** Each attempt is of a webhook of its own, which tells them apart when they wake. */
+  const wake = ({ webhookId }: { readonly webhookId: string }) => void woken.push(webhookId);
 
   /** The commands on the collection, from now on. */
   function commands(): string[] {
@@ -49,11 +51,11 @@ describe('Jobs', () => {
     const names = commands();
     await Promise.all(refs.map((attempt) => jobs.schedule(attempt, 0)));
     expect(names).to.deep.equal(['update']);
-    await jobs.start();
+    await jobs.start(wake);
     await until(async () => (await stored()).length === 0);
     const writes = names.filter((name) => name !== 'find');
 
-    expect(woken.sort()).to.deep.equal(refs.map(({ deliveryId }) => deliveryId).sort());
+    expect(woken.sort()).to.deep.equal(refs.map(({ webhookId }) => webhookId).sort());
     expect(writes.length, writes.join(' ')).to.be.below(20);
   });
 
@@ -71,54 +73,31 @@ describe('Jobs', () => {
     ]);
   });
 
-  it('are removed when their attempt has begun without them; the job of the next attempt stays', async () => {
-    await Promise.all([ref(1), ref(1, 2), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
-    await Promise.all([jobs.remove(ref(1)), jobs.remove(ref(2))]);
-
-    expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
-  });
-
   it('are removed with their delivery, whatever their attempt', async () => {
     await Promise.all([ref(1, 2), ref(1, 3), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
-    await jobs.remove({ deliveryId: 'dlv_1' });
+    await jobs.remove('dlv_1');
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_2']);
   });
 
-  it('of attempts that wait for a place are stored together, and not for attempts that begin meanwhile', async () => {
-    await jobs.start();
-    const names = commands();
-    for (const n of [1, 2, 3]) jobs.scheduleWaiting([ref(n)]);
-    await jobs.remove(ref(2));
-    await until(async () => (await stored()).length > 0);
+  it('name the webhook and its account when they wake the process', async () => {
+    const heard: unknown[] = [];
+    await jobs.schedule(ref(1), 0);
+    await jobs.start((webhook) => heard.push(webhook));
+    await until(() => heard.length > 0);
 
-    expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
-    expect(names.filter((name) => name !== 'find')).to.deep.equal(['update']);
-    expect(woken).to.deep.equal([]);
-  });
-
-  it('of attempts that wait for a place are removed when the attempt begins while they are stored', async () => {
-    jobs.scheduleWaiting(Array.from({ length: 1_000 }, (_, n) => ref(n)));
-    await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(ref(n))));
-
-    expect(await stored()).to.deep.equal([]);
-  });
-
-  it('of attempts that wait for a place are stored when the worker stops', async () => {
-    jobs.scheduleWaiting([ref(1)]);
-    await jobs.stop();
-
-    expect(await stored()).to.have.length(1);
+    expect(heard).to.have.length(1);
+    expect(heard[0]).to.include({ webhookId: 'wh_1', userId: 'usr_1' });
   });
 
   it('that a dead process had locked are run by another within seconds', async () => {
     await jobs.schedule(ref(1), 0);
     const lockedAt = new Date(Date.now() - 6_000);
     await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
-    await jobs.start();
+    await jobs.start(wake);
     await until(() => woken.length > 0);
 
-    expect(woken).to.deep.equal(['dlv_1']);
+    expect(woken).to.deep.equal(['wh_1']);
   });
 
   it('are run on time by another process than the one that stored them', async () => {
@@ -129,10 +108,9 @@ describe('Jobs', () => {
       connection,
       owner: 'wrk_2',
       collectionPrefix: 'gateway_',
-      wake: () => rungAt.push(Date.now()),
       logger: silentLogger,
     });
-    await other.start();
+    await other.start(() => rungAt.push(Date.now()));
     await until(() => rungAt.length > 0);
     await other.stop();
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createJobs, jobIndexes, type Jobs } from '../../../src/deliveries/jobs.ts';
+import { createJobs, type Jobs, jobIndexes } from '../../../src/deliveries/jobs.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -19,13 +19,12 @@ describe('Jobs', () => {
       connection,
       owner: 'wrk_1',
       collectionPrefix,
-      wake() {},
       logger: silentLogger,
       indexInterval: 20,
     });
     await buildIndexes(connection, jobIndexes(collectionPrefix));
     await jobs.init();
-    await jobs.start();
+    await jobs.start(() => {});
   });
   afterEach(async () => {
     await jobs.stop();

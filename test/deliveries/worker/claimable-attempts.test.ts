@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createClaimableAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
+import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
@@ -69,9 +69,26 @@ describe('What is due', () => {
       ['wh_a', 2],
       ['wh_b', 5],
     ]);
-    const found = await createClaimableAttempts(deliveries).ofWebhooks(shares);
+    const { refs, soon } = await createDueAttempts(deliveries).ofWebhooks(shares);
 
-    expect(found.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
+    expect(refs.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
+    expect(soon).to.deep.equal([]);
+  });
+
+  it('is announced for a webhook whose job came a little early: unclaimed, and due within a second', async () => {
+    const soon = new Date(Date.now() + 600);
+    const claimed = { owner: 'wrk_2', token: 'token', startedAt: past };
+    await store(delivery('dlv_a1', 'wh_a', soon), delivery('dlv_b1', 'wh_b', later), {
+      ...delivery('dlv_c1', 'wh_c', soon),
+      lease: claimed,
+    });
+    const found = await createDueAttempts(deliveries).ofWebhooks(
+      new Map(['wh_a', 'wh_b', 'wh_c'].map((webhookId) => [webhookId, 5])),
+    );
+
+    expect(found.refs).to.deep.equal([]);
+    expect(found.soon.map(({ webhookId, userId }) => [webhookId, userId])).to.deep.equal([['wh_a', 'usr_1']]);
+    expect(found.soon[0]?.wait).to.be.within(1, 600);
   });
 
   it('includes every webhook, page by page, even if a thousand are due at the same moment', async () => {
@@ -80,7 +97,7 @@ describe('What is due', () => {
       ...webhookIds.map((webhookId, i) => delivery(`dlv_${i}`, webhookId, past)),
       delivery('dlv_later', 'wh_later', later),
     );
-    const due = createClaimableAttempts(deliveries);
+    const due = createDueAttempts(deliveries);
     const named: string[] = [];
     let pages = 0;
     for (let next: Parameters<typeof due.look>[0] = null, more = true; more; more = next !== null) {
@@ -120,7 +137,7 @@ describe('What is due', () => {
         expect(names).not.to.include('COLLSCAN');
       }
       const shares = new Map([['wh_7', 20]]);
-      expect(await createClaimableAttempts(deliveries).ofWebhooks(shares)).to.have.length(1);
+      expect((await createDueAttempts(deliveries).ofWebhooks(shares)).refs).to.have.length(1);
       const { cost } = await keysExamined(pipelines);
       costs.push(cost);
     }
