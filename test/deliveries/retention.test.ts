@@ -1,9 +1,16 @@
 import { expect } from 'chai';
-import { createRetention } from '../../src/deliveries/due-reads.ts';
+import { expireEvents } from '../../src/deliveries/due-reads.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { type DeliveryServices, ended, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from './delivery-services.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 describe('Retention', () => {
@@ -27,7 +34,7 @@ describe('Retention', () => {
   const outbox = () => createOutbox(gateway.events, createDatabaseClock(database.connection));
 
   /** The pass over events, as if they were all older than the retention. */
-  const passLater = () => createRetention(gateway.deliveries, outbox(), -60_000)();
+  const passLater = () => expireEvents({ deliveries: gateway.deliveries, outbox: outbox(), retention: -60_000 });
 
   it('lets a delivery expire the configured days after it has ended', async () => {
     webhooks.add(receiver.url);
@@ -65,7 +72,7 @@ describe('Retention', () => {
 
   it('keeps a young event, and with it its idempotency key', async () => {
     const { id } = await gateway.publish(payment);
-    await createRetention(gateway.deliveries, outbox(), 60_000)();
+    await expireEvents({ deliveries: gateway.deliveries, outbox: outbox(), retention: 60_000 });
 
     expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
   });

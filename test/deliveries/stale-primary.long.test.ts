@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createClaims } from '../../src/deliveries/claims.ts';
-import { createRetention } from '../../src/deliveries/due-reads.ts';
-import { createManualClaims } from '../../src/deliveries/manual-attempt.ts';
+import { expireEvents } from '../../src/deliveries/due-reads.ts';
+import { createManualAttempts } from '../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../src/deliveries/recoveries.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
@@ -19,7 +18,15 @@ import { makeStale, type StalePrimary } from '../support/database/stale-primary.
 import { silentLogger } from '../support/logger.ts';
 import { eventually, until } from '../support/until.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
-import { deliveryOptions, type DeliveryServices, type FakeWebhooks, payment, startDeliveryServices } from './delivery-services.ts';
+import { claimsOf, claimTerms, noJobs } from './claims-of.ts';
+import {
+  type DeliveryServices,
+  deliveryOptions,
+  type FakeWebhooks,
+  noRateLimits,
+  payment,
+  startDeliveryServices,
+} from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 const { userId } = payment;
@@ -120,26 +127,40 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
   it('are not given up by the worker that claimed them: recording the outcome fails as unavailable', async () => {
     const { connection } = cluster;
     const [delivery] = (await gateway.ofEvent(eventId)) as [DeliveryDocument];
-    const terms = { owner: 'wrk_1', lease: 60_000, retention: 60_000 };
     const result = { durationMs: 1, status: 500, code: 'http_500' as const, response: '' };
-    const at = (where: Connection) => ({ deliveries: createDeliveryModel(where, 'gateway_'), ...terms });
+    const modelAt = (where: Connection) => createDeliveryModel(where, 'gateway_');
 
-    const claims = createClaims(at(connection));
+    const claims = claimsOf(modelAt(connection), 'wrk_1', 60_000);
     const claim = await eventually(
-      () => claims.claim(delivery._id, 1),
+      () => claims.claim({ deliveryId: delivery._id, attempt: 1 }),
       (found) => found !== null,
     );
     if (!claim) throw new Error('it was not claimed');
-    const lost = await rejection(createClaims(at(stale.connection)).finish(claim, result, { retryIn: 0 }));
+    const lost = await rejection(
+      claimsOf(modelAt(stale.connection), 'wrk_1', 60_000).record(claim, result, { retryIn: 0 }),
+    );
     expect(isUnavailable(lost), String(lost)).to.equal(true);
-    await claims.release(claim, 0);
+    await claims.giveBack(claim, 0);
+    claims.drop(claim);
 
-    const manual = createManualClaims(at(connection));
+    const manualAt = (where: Connection) =>
+      createManualAttempts({
+        ...claimTerms(modelAt(where), 'wrk_1', 60_000),
+        send: async () => ({ durationMs: 1, status: 500, response: '' }),
+        target: webhooksOf(connection).forDelivery,
+        sendRates: noRateLimits,
+        body: async () => Buffer.from('{}'),
+        jobs: noJobs,
+        userAgent: 'express-model-gateway/test',
+        // it is not recorded again and again
+        closed: AbortSignal.abort(),
+      });
+    const manual = manualAt(connection);
     const asked = await manual.claim(userId, delivery._id);
     if (!asked) return expect.fail('not claimed');
-    const forgotten = await rejection(createManualClaims(at(stale.connection)).finish(asked, result));
+    const forgotten = await rejection(manualAt(stale.connection).make(asked));
     expect(isUnavailable(forgotten), String(forgotten)).to.equal(true);
-    await manual.release(asked);
+    await manual.giveBack(asked);
   });
 
   it('make a recovery and the retention fail as unavailable, so that their event does not expire', async () => {
@@ -153,11 +174,11 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
     const until = new Date(Date.now() + 600_000);
     const wanted = { userId, webhookId, states: ['failed', 'canceled', 'skipped'] as const, since, until };
     const outbox = createOutbox(createEventModel(connection, 'gateway_'), createDatabaseClock(connection));
-    const expireEvents = createRetention(createDeliveryModel(stale.connection, 'gateway_'), outbox, -600_000);
+    const deliveries = createDeliveryModel(stale.connection, 'gateway_');
     const errors = await Promise.all([
       rejection(find.deliveries(wanted, null, 50)),
       rejection(find.events(wanted, null, 50)),
-      rejection(expireEvents()),
+      rejection(expireEvents({ deliveries, outbox, retention: -600_000 })),
     ]);
     expect(errors.map(isUnavailable), errors.join()).to.deep.equal([true, true, true]);
     expect(await createEventModel(connection, 'gateway_').findById(eventId).lean()).not.to.have.property('expiresAt');

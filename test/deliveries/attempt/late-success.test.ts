@@ -1,36 +1,51 @@
 import { expect } from 'chai';
-import { createClaims, createRecordLate, type Next, withLateSuccess } from '../../../src/deliveries/claims.ts';
-import { createManualClaims } from '../../../src/deliveries/manual-attempt.ts';
+import type { Next } from '../../../src/deliveries/claims.ts';
+import { createManualAttempts } from '../../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
+import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
-const retention = 1_000_000;
+const attempt = { deliveryId: 'dlv_1', attempt: 1 };
 const ok = { status: 200, durationMs: 1, response: 'ok' };
 const failure = { status: 500, code: 'http_500' as const, durationMs: 1, response: 'no' };
 
 describe('An outcome that arrives after the lease has lapsed', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let deliveries: DeliveryModel;
-  /** Deliveries that a late success has ended. */
-  let ended: Set<string>;
+  /** Of the attempts that were recorded, whose they were and what the receiver answered. */
+  let told: [owner: string, status: number | undefined][];
 
   before(async () => {
     database = await freshDatabase();
     deliveries = createDeliveryModel(database.connection, 'gateway_');
   });
   beforeEach(async () => {
-    ended = new Set();
+    told = [];
     await deliveries.deleteMany({});
     await deliveries.create(pendingDelivery('dlv_1'));
   });
   after(() => database.drop());
 
-  const worker = (owner: string, lease = 9_000) => {
-    const parts = { deliveries, owner, lease, retention };
+  /** @param answer of the receiver to manual attempts */
+  const worker = (owner: string, lease = 9_000, answer: typeof ok | typeof failure = ok) => {
+    const onAttempt = ({ status }: { readonly status?: number }) => void told.push([owner, status]);
+    const webhooks = fakeWebhooks();
+    webhooks.add('http://127.0.0.1:9/');
     return {
-      scheduled: withLateSuccess(createClaims(parts), createRecordLate(parts), (id) => ended.add(id)),
-      manual: createManualClaims(parts),
+      scheduled: claimsOf(deliveries, owner, lease, { onAttempt }),
+      manual: createManualAttempts({
+        ...claimTerms(deliveries, owner, lease),
+        onAttempt,
+        // the request was sent before the process stood still
+        send: async () => answer,
+        target: webhooks.forDelivery,
+        body: async () => Buffer.from('{}'),
+        sendRates: noRateLimits,
+        jobs: noJobs,
+        userAgent: 'test',
+      }),
     };
   };
   async function found() {
@@ -49,8 +64,8 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   const stopped = () => worker('stopped', 500);
   /** Two claims of one attempt: that of a worker which was stopped, and that of whoever has taken it since. */
   async function twoClaims() {
-    const late = await untilClaimed(() => stopped().scheduled.claim('dlv_1', 1));
-    const other = await untilClaimed(() => worker('other').scheduled.claim('dlv_1', 1));
+    const late = await untilClaimed(() => stopped().scheduled.claim(attempt));
+    const other = await untilClaimed(() => worker('other').scheduled.claim(attempt));
     return { late, other };
   }
 
@@ -63,13 +78,14 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   for (const [what, next] of courses) {
     it(`ends the delivery when it is a success, even if the attempt ${what}`, async () => {
       const { late, other } = await twoClaims();
-      if (next) await worker('other').scheduled.finish(other, failure, next);
-      expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(true);
+      if (next) await worker('other').scheduled.record(other, failure, next);
+      expect(await stopped().scheduled.record(late, ok, { state: 'delivered' })).to.equal('late');
 
       expect(await found()).to.deep.equal(delivered);
-      expect([...ended], 'what it waits for is over').to.deep.equal(['dlv_1']);
-      expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(true);
-      expect(await worker('other').scheduled.finish(other, failure, { retryIn: 0 })).to.equal(false);
+      expect(told.at(-1)).to.deep.equal(['stopped', 200]);
+      expect(await stopped().scheduled.record(late, ok, { state: 'delivered' })).not.to.equal('lost');
+      expect(await worker('other').scheduled.record(other, failure, { retryIn: 0 })).to.equal('lost');
+      expect(told.at(-1)).to.deep.equal(['stopped', 200]);
       expect(await found()).to.deep.equal(delivered);
     });
   }
@@ -77,23 +93,26 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   it('marks a delivery that was canceled since as delivered', async () => {
     const { late, other } = await twoClaims();
     await worker('other').scheduled.cancel(other, 'webhook_inactive');
-    await stopped().scheduled.finish(late, ok, { state: 'delivered' });
+    await stopped().scheduled.record(late, ok, { state: 'delivered' });
     expect(await found()).to.deep.equal(delivered);
   });
 
   it('changes nothing when it is a failure, nor when the attempt has succeeded since', async () => {
     const { late, other } = await twoClaims();
-    expect(await stopped().scheduled.finish(late, failure, { retryIn: 0 })).to.equal(false);
-    await worker('other').scheduled.finish(other, { ...ok, status: 204 }, { state: 'delivered' });
-    expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(false);
+    expect(await stopped().scheduled.record(late, failure, { retryIn: 0 })).to.equal('lost');
+    await worker('other').scheduled.record(other, { ...ok, status: 204 }, { state: 'delivered' });
+    expect(await stopped().scheduled.record(late, ok, { state: 'delivered' })).to.equal('lost');
+    expect(told).to.deep.equal([['other', 204]]);
     expect(await found()).to.deep.equal({ ...delivered, attempts: [[1, 204]] });
   });
 
   it('of a manual attempt is recorded beside a scheduled one that began since', async () => {
     const manual = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
-    const scheduled = await untilClaimed(() => worker('other').scheduled.claim('dlv_1', 1));
-    expect(await stopped().manual.finish(manual, ok)).to.equal(true);
-    expect(await worker('other').scheduled.finish(scheduled, ok, { state: 'delivered' })).to.equal(true);
+    const scheduled = await untilClaimed(() => worker('other').scheduled.claim(attempt));
+    await stopped().manual.make(manual);
+    expect(told).to.deep.equal([['stopped', 200]]);
+    const { scheduled: other } = worker('other');
+    expect(await other.record(scheduled, ok, { state: 'delivered' })).not.to.equal('lost');
     const both = {
       ...delivered,
       attempts: [
@@ -102,15 +121,19 @@ describe('An outcome that arrives after the lease has lapsed', () => {
       ],
     };
     expect(await found()).to.deep.equal(both);
-    expect(await stopped().manual.finish(manual, ok)).to.equal(true);
+    await stopped().manual.make(manual);
     expect(await found()).to.deep.equal(both);
   });
 
   it('of a manual attempt is recorded, even if another manual one has begun since', async () => {
     const late = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
     const other = await untilClaimed(() => worker('other').manual.claim('usr_1', 'dlv_1'));
-    expect(await stopped().manual.finish(late, ok)).to.equal(true);
-    expect(await worker('other').manual.finish(other, failure)).to.equal(true);
+    await stopped().manual.make(late);
+    await worker('other', 9_000, failure).manual.make(other);
+    expect(told).to.deep.equal([
+      ['stopped', 200],
+      ['other', 500],
+    ]);
     expect(await found()).to.deep.equal({
       ...delivered,
       attempts: [

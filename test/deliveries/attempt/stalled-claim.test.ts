@@ -1,65 +1,76 @@
 import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
 import { createAttempts } from '../../../src/deliveries/attempt.ts';
-import type { Claim, Claims } from '../../../src/deliveries/claims.ts';
-import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send.ts';
-import { createLeaseRenewal } from '../../../src/mongo/lease.ts';
-import { silentLogger } from '../../support/logger.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
 import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
+import { pendingDelivery } from './pending-delivery.ts';
 
 describe('An attempt whose claim was answered late', () => {
-  async function makeAttempt({ lease, answerAfter }: { readonly lease: number; readonly answerAfter: number }) {
-    const done: string[] = [];
-    const webhooks = fakeWebhooks();
-    const webhookId = webhooks.add('http://127.0.0.1:9/');
-    const delivery = { _id: 'dlv_1', eventId: 'evt_1', webhookId, type: 'payment.completed', attempt: 1, starts: 1 };
-    const claims = {
-      async claim() {
-        const heldUntil = performance.now() + lease;
-        await new Promise((resolve) => setTimeout(resolve, answerAfter));
-        const claim: Claim = {
-          delivery: delivery as DeliveryDocument,
-          token: 'token',
-          startedAt: new Date(),
-          heldUntil,
-        };
-        return claim;
-      },
-      async finish() {
-        done.push('finished');
-        return true;
-      },
-      forget() {},
-      async release() {
-        done.push('released');
-      },
-    } as Partial<Claims> as Claims;
-    const { make } = createAttempts({
-      claims,
-      leases: createLeaseRenewal({ renew: async () => [], lease, interval: 10_000, logger: silentLogger }),
-      async send({ maySend = () => true }) {
-        if (!maySend()) throw new NotSentError();
-        done.push('sent');
-        return { status: 200, durationMs: 1, response: '' };
-      },
-      forDelivery: webhooks.forDelivery,
-      body: async () => Buffer.from('{}'),
-      sendRates: noRateLimits,
-      retryDelays: [],
-      userAgent: 'test',
-      schedule() {},
-      scheduleWaiting() {},
-      logger: silentLogger,
-    });
-    await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });
-    return done;
+  const appName = `stalled-claim-${process.pid}`;
+  const webhooks = fakeWebhooks();
+  const webhookId = webhooks.add('http://127.0.0.1:9/');
+  let connection: Connection;
+  let deliveries: DeliveryModel;
+
+  before(async () => {
+    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    deliveries = createDeliveryModel(connection, 'gateway_');
+    await deliveries.createIndexes();
+  });
+  beforeEach(() => deliveries.deleteMany({}));
+  after(async () => {
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  /** Has the database answer the next update so late. */
+  function answerAfter(blockTimeMS: number): Promise<unknown> {
+    const data = { appName, failCommands: ['update'], blockConnection: true, blockTimeMS };
+    const command = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
+    return connection.getClient().db('admin').command(command);
   }
 
+  /** Resolves with how often it was sent, and what is stored then. */
+  async function makeAttempt(given: { readonly lease: number; readonly answerAfter: number }) {
+    let sent = 0;
+    await deliveries.create({ ...pendingDelivery('dlv_1'), webhookId });
+    if (given.answerAfter > 0) await answerAfter(given.answerAfter);
+    const terms = claimTerms(deliveries, 'worker', given.lease);
+    const { make, prepare } = createAttempts({
+      ...terms,
+      claims: claimsOf(deliveries, 'worker', given.lease),
+      async send({ maySend = () => true }) {
+        if (!maySend()) throw new NotSentError();
+        sent += 1;
+        return { status: 200, durationMs: 1, response: '' };
+      },
+      target: webhooks.forDelivery,
+      body: async () => Buffer.from('{}'),
+      sendRates: noRateLimits,
+      jobs: noJobs,
+      retryDelays: [],
+      userAgent: 'test',
+    });
+    await make(prepare({ deliveryId: 'dlv_1', attempt: 1 }));
+    const { state, starts, lease, attempts } = await deliveries.findById('dlv_1').orFail().lean();
+    return { sent, state, starts, lease, attempts: attempts.length };
+  }
+
+  const givenBack = { sent: 0, state: 'pending', starts: 0, lease: null, attempts: 0 };
+
   it('is released unsent, as another worker may have made it by then', async () => {
-    expect(await makeAttempt({ lease: 600, answerAfter: 700 })).to.deep.equal(['released']);
+    expect(await makeAttempt({ lease: 600, answerAfter: 700 })).to.deep.equal(givenBack);
+  });
+
+  it('is released unsent when its lease might end before the request arrives', async () => {
+    expect(await makeAttempt({ lease: 3_000, answerAfter: 2_600 })).to.deep.equal(givenBack);
   });
 
   it('is made when the answer came in time', async () => {
-    expect(await makeAttempt({ lease: 60_000, answerAfter: 0 })).to.deep.equal(['sent', 'finished']);
+    const made = { sent: 1, state: 'delivered', starts: 0, lease: null, attempts: 1 };
+    expect(await makeAttempt({ lease: 60_000, answerAfter: 0 })).to.deep.equal(made);
   });
 });

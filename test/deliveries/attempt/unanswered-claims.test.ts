@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createClaims } from '../../../src/deliveries/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
+import { claimsOf } from '../claims-of.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 const delivery = pendingDelivery('dlv_1');
@@ -22,14 +22,8 @@ describe('A claim that the database has written, and not confirmed in time', () 
   }
 
   async function tryToClaim(owner: string, given: { at?: DeliveryModel; lease?: number } = {}): Promise<string> {
-    const { claim } = createClaims({
-      deliveries: given.at ?? deliveries,
-      owner,
-      lease,
-      retention: 1_000_000,
-      ...given,
-    });
-    const made = claim(delivery._id, 1);
+    const claims = claimsOf(given.at ?? deliveries, owner, given.lease ?? lease);
+    const made = claims.claim({ deliveryId: delivery._id, attempt: delivery.attempt });
     return made.then((claim) => (claim ? 'claimed' : 'not claimed')).catch(() => 'unconfirmed');
   }
 

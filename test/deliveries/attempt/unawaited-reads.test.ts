@@ -1,13 +1,11 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createAttempts, startLimit } from '../../../src/deliveries/attempt.ts';
-import { createClaims } from '../../../src/deliveries/claims.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../../src/deliveries/recoveries.ts';
 import { createEventModel } from '../../../src/events/model.ts';
-import { createLeaseRenewal } from '../../../src/mongo/lease.ts';
-import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
 import { noRateLimits } from '../delivery-services.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
@@ -54,23 +52,20 @@ describe('A read that fails while no code waits for it', () => {
 
   it('does not end a process that records an attempt whose workers died', async () => {
     const deliveries = createDeliveryModel(connection, 'gateway_');
-    const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 5_000, retention: 60_000 });
     const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: startLimit });
     const unreadable = () => Promise.reject(new Error('it cannot be read'));
-    const { make } = createAttempts({
-      claims,
-      leases: createLeaseRenewal({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: silentLogger }),
+    const { make, prepare } = createAttempts({
+      ...claimTerms(deliveries),
+      claims: claimsOf(deliveries),
       send: () => expect.fail('it was sent'),
-      forDelivery: unreadable,
+      target: unreadable,
       body: unreadable,
       sendRates: noRateLimits,
+      jobs: noJobs,
       retryDelays: [60_000],
       userAgent: 'test',
-      schedule() {},
-      scheduleWaiting() {},
-      logger: silentLogger,
     });
-    await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
+    await make(prepare({ deliveryId: _id, attempt: 1 }));
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
     expect(attempt).to.include({ code: 'worker_crashed' });
   });

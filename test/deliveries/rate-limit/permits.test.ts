@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createSendRateModel } from '../../../src/deliveries/model.ts';
-import { createTakePermit, horizon, type Permit } from '../../../src/deliveries/rate-limit.ts';
+import { createSendRates, horizon, type Permit } from '../../../src/deliveries/rate-limit.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 
 describe('Permits to send', () => {
@@ -11,7 +11,7 @@ describe('Permits to send', () => {
   after(() => database.drop());
 
   /** As one process takes them. */
-  const process = () => createTakePermit(createSendRateModel(database.connection, 'gateway_'));
+  const process = () => createSendRates(createSendRateModel(database.connection, 'gateway_')).take;
   const take = (count: number, webhookId: string, rateLimit: number, taker = process(), waits = false) =>
     Promise.all(Array.from({ length: count }, () => taker({ webhookId, rateLimit, waits })));
   const waits = (permits: readonly Permit[]) => permits.map(({ wait }) => wait);

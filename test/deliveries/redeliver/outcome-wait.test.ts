@@ -1,6 +1,12 @@
 import { expect } from 'chai';
-import { createAttemptWait, createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/resend.ts';
-import { deliveryOperations, type DeliveryRoutesDeps } from '../../../src/deliveries/routes.ts';
+import {
+  createAttemptWait,
+  createResend,
+  createSendTest,
+  type ResendDeps,
+  type SendTestDeps,
+} from '../../../src/deliveries/resend.ts';
+import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
 import { newId } from '../../../src/ids.ts';
@@ -34,8 +40,7 @@ const context = async () => ({ url: null, body: null, userAgent: 'a', retryDelay
 
 describe('An answer that waits for the outcome of an attempt', () => {
   const resend = createResend({
-    claims: { claim: async () => ({}) },
-    attempt: never,
+    manual: { claim: async () => ({}), make: never },
     history,
     hasEnded,
     pendingWork: { add() {} },

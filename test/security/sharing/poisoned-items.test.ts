@@ -8,11 +8,14 @@ import { createExceededModel, createRateModel } from '../../../src/accounting/li
 import { createRefusedCallCounter } from '../../../src/accounting/limits/refused-calls.ts';
 import { createSharing } from '../../../src/accounting/limits/sharing.ts';
 import { createCount, RecentUsage } from '../../../src/accounting/usage/count.ts';
-import { createCounterModel, createKeyTotalModel, createPeriodModel, createUsageModel } from '../../../src/accounting/usage/model.ts';
+import {
+  createCounterModel,
+  createKeyTotalModel,
+  createPeriodModel,
+  createUsageModel,
+} from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
-import { createClaims } from '../../../src/deliveries/claims.ts';
-import { createFanOut, createHeldEvents } from '../../../src/deliveries/fan-out.ts';
-import { createFirstWrites } from '../../../src/deliveries/fan-out/first-writes.ts';
+import { createFanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs, createJobsBackend } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
@@ -22,12 +25,14 @@ import { newId } from '../../../src/ids.ts';
 import { createLastUsed } from '../../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
+import { createPendingWork } from '../../../src/mongo/pending-work.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { createHealthModel, createTallyModel } from '../../../src/webhooks/health/model.ts';
 import { createRecorder } from '../../../src/webhooks/health/recorder.ts';
 import { createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createSubscriberLookup } from '../../../src/webhooks/subscriber-lookup.ts';
 import { pendingDelivery } from '../../deliveries/attempt/pending-delivery.ts';
+import { claimsOf } from '../../deliveries/claims-of.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
@@ -120,18 +125,18 @@ describe('An item that the database cannot take does not block the others:', fun
     const past = new Date(Date.now() - 60_000);
     const delivery = (_id: string): DeliveryDocument => ({ ...pendingDelivery(_id), maxAttempts: 3 });
 
-    it('a claim, a question when an attempt is due, and the outcome of an attempt', async () => {
+    it('a claim, and the outcome of an attempt', async () => {
       const deliveries = createDeliveryModel(connection, 'claims_');
       await deliveries.insertMany(['dlv_1', 'dlv_2', 'dlv_3'].map(delivery));
-      const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
-      expect(await statuses(['dlv_8', operator, 'dlv_9'].map((id) => claims.claim(id, 1)))).to.deep.equal(poisonedOne);
-      expect(await statuses(['dlv_8', operator, 'dlv_9'].map((id) => claims.dueIn(id, 1)))).to.deep.equal(poisonedOne);
+      const claims = claimsOf(deliveries);
+      const claim = (deliveryId: string) => claims.claim({ deliveryId, attempt: 1 });
+      expect(await statuses(['dlv_8', operator, 'dlv_9'].map(claim))).to.deep.equal(poisonedOne);
 
-      const held = await Promise.all(['dlv_1', 'dlv_2', 'dlv_3'].map((id) => claims.claim(id, 1)));
+      const held = await Promise.all(['dlv_1', 'dlv_2', 'dlv_3'].map(claim));
       const outcomes = held.map((claim, i) => {
         if (!claim) throw new Error('not claimed');
         const result = { durationMs: 1, response: i === 1 ? huge : '' };
-        return claims.finish(claim, result, { state: 'delivered' });
+        return claims.record(claim, result, { state: 'delivered' });
       });
       expect(await statuses(outcomes)).to.deep.equal(poisonedOne);
       const states = await deliveries.find().sort({ _id: 1 }).lean();
@@ -140,31 +145,15 @@ describe('An item that the database cannot take does not block the others:', fun
 
     it('a delivery that a fan-out stores', async () => {
       const deliveries = createDeliveryModel(connection, 'fans_');
-      const clock = { now: async () => new Date() };
-      const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
       const fanOut = createFanOut({
         outbox: { markFannedOut: async () => {} },
-        firstWrites: createFirstWrites({
-          deliveries,
-          claims,
-          leases: { hold() {} },
-          clock,
-          owner: 'wrk_1',
-          lease: 9_000,
-          retention: 1_000_000,
-          logger,
-        }),
-        heldEvents: createHeldEvents({ renew: async () => {}, lease: 9_000, logger }),
+        claims: claimsOf(deliveries),
+        scheduler: { isWorking: true, hasRoom: () => false, first: () => 'no room', look() {} },
+        target: async () => null,
+        renewEvents: async () => {},
         retryDelays: [],
         lease: 9_000,
-        isWorking: () => true,
-        hasRoom: () => false,
-        handOver: () => false,
-        waiting: { has: () => false, wait: () => null },
-        receiver: async () => null,
-        enqueue() {},
-        wake() {},
-        later() {},
+        pendingWork: createPendingWork(),
         logger,
       });
       const lease = { heldUntil: performance.now() + 9_000, since: { time: past, monotonic: 0 }, isFirst: true };
@@ -200,7 +189,7 @@ describe('An item that the database cannot take does not block the others:', fun
   });
 
   it('an Agenda job of one attempt among others, which is logged once', async () => {
-    const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', wake: async () => {}, logger });
+    const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
     const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();

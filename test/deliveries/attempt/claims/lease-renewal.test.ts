@@ -1,19 +1,23 @@
 import { expect } from 'chai';
+import { createAttempts } from '../../../../src/deliveries/attempt.ts';
 import { createClaims } from '../../../../src/deliveries/claims.ts';
-import { createManualClaims } from '../../../../src/deliveries/manual-attempt.ts';
-import { createDeliveryModel, type DeliveryModel } from '../../../../src/deliveries/model.ts';
-import { createLeaseRenewal } from '../../../../src/mongo/lease.ts';
-import { silentLogger } from '../../../support/logger.ts';
+import { createManualAttempts } from '../../../../src/deliveries/manual-attempt.ts';
+import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
+import type { DeliveryRequest, SendResult } from '../../../../src/deliveries/send.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
-import { eventually } from '../../../support/until.ts';
+import { eventually, until } from '../../../support/until.ts';
+import { claimTerms, noJobs } from '../../claims-of.ts';
+import { fakeWebhooks, noRateLimits } from '../../delivery-services.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
 
 const lease = 3_000;
-const retention = 1_000_000;
+const answer = { status: 500, durationMs: 1, response: '' };
 
 describe('A lease', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let deliveries: DeliveryModel;
+  const webhooks = fakeWebhooks();
+  const webhookId = webhooks.add('http://127.0.0.1:9/');
 
   before(async () => {
     database = await freshDatabase();
@@ -21,52 +25,82 @@ describe('A lease', () => {
   });
   beforeEach(async () => {
     await deliveries.deleteMany({});
-    await deliveries.insertMany([pendingDelivery('dlv_1'), pendingDelivery('dlv_2')]);
+    await deliveries.insertMany(['dlv_1', 'dlv_2'].map((id) => ({ ...pendingDelivery(id), webhookId })));
   });
   after(() => database.drop());
 
+  /** Requests that a process is sending, by delivery, and how to answer all of them. */
+  function sending() {
+    const requests = new Map<string, DeliveryRequest>();
+    let end: () => void = () => {};
+    const ended = new Promise<SendResult>((resolve) => {
+      end = () => resolve(answer);
+    });
+    return {
+      parts: {
+        ...claimTerms(deliveries, 'worker', lease),
+        renewInterval: 100,
+        target: webhooks.forDelivery,
+        body: async () => Buffer.from('{}'),
+        sendRates: noRateLimits,
+        jobs: noJobs,
+        retryDelays: [600_000],
+        userAgent: 'test',
+        send(request: DeliveryRequest) {
+          requests.set(request.attempt?.deliveryId ?? '', request);
+          return ended;
+        },
+      },
+      maySend: (id: string) => requests.get(id)?.maySend?.(),
+      isSending: () => requests.size === 2,
+      answer: () => end(),
+    };
+  }
+
+  type Parts = ReturnType<typeof sending>['parts'];
   const kinds = {
-    scheduled() {
-      const claims = createClaims({ deliveries, owner: 'worker', lease, retention });
-      return { claims, claim: (id: string) => claims.claim(id, 1), lose: { lease: null } };
+    scheduled: {
+      make(parts: Parts) {
+        const attempts = createAttempts({ ...parts, claims: createClaims(parts) });
+        return (deliveryId: string) => attempts.make(attempts.prepare({ deliveryId, attempt: 1 }));
+      },
+      lose: { $set: { lease: null } },
+      endOf: ({ claimableAt }: DeliveryDocument) => claimableAt,
     },
-    manual() {
-      const claims = createManualClaims({ deliveries, owner: 'worker', lease, retention });
-      return { claims, claim: (id: string) => claims.claim('usr_1', id), lose: { $unset: { manual: 1 } } };
+    manual: {
+      make(parts: Parts) {
+        const attempts = createManualAttempts(parts);
+        return async (deliveryId: string) => {
+          const claim = (await attempts.claim('usr_1', deliveryId)) ?? expect.fail('nothing was claimed');
+          await attempts.make(claim);
+        };
+      },
+      lose: { $unset: { manual: 1 as const } },
+      endOf: ({ manual }: DeliveryDocument) => manual?.until,
     },
   };
-  for (const [kind, open] of Object.entries(kinds)) {
+  for (const [kind, { make, lose, endOf }] of Object.entries(kinds)) {
     it(`on a ${kind} attempt is certain while it is renewed, and not once another process has taken it`, async () => {
-      const { claims, claim, lose } = open();
-      const renewals: string[][] = [];
-      const leases = createLeaseRenewal({
-        async renew(held) {
-          const renewed = await claims.renew(held);
-          renewals.push(renewed.map(({ delivery }) => delivery._id).sort());
-          return renewed;
-        },
-        lease,
-        interval: 100,
-        logger: silentLogger,
-      });
-      const [kept, lost] = [await claim('dlv_1'), await claim('dlv_2')];
-      if (!kept || !lost) throw new Error('nothing was claimed');
-      leases.hold(kept);
-      leases.hold(lost);
-      expect([leases.mayStillSend(kept), leases.mayStillSend(lost)]).to.deep.equal([true, true]);
+      const { parts, maySend, isSending, answer } = sending();
+      const ended = ['dlv_1', 'dlv_2'].map(make(parts));
+      await until(isSending);
+      expect([maySend('dlv_1'), maySend('dlv_2')]).to.deep.equal([true, true]);
 
-      await deliveries.collection.updateOne({ _id: 'dlv_2' as never }, 'lease' in lose ? { $set: lose } : lose);
+      const stored = (id: string) => deliveries.findById(id).orFail().lean();
+      await deliveries.collection.updateOne({ _id: 'dlv_2' as never }, lose);
+      const lost = await stored('dlv_2');
+      const end = Number(endOf(await stored('dlv_1')));
       // a process that was stopped meanwhile is certain again after its next renewal
       await eventually(
-        () => [performance.now() > lost.heldUntil, leases.mayStillSend(kept)],
-        (holds) => holds.every(Boolean),
+        () => [maySend('dlv_2'), maySend('dlv_1')],
+        ([ofLost, ofKept]) => ofLost === false && ofKept === true,
       );
-      expect(leases.mayStillSend(lost)).to.equal(false);
-      expect(renewals.at(-1)).to.deep.equal(['dlv_1']);
+      expect(Number(endOf(await stored('dlv_1')))).to.be.above(end);
+      expect(await stored('dlv_2'), 'what others have is not renewed').to.deep.equal(lost);
 
-      leases.drop(kept);
-      leases.drop(lost);
-      expect(leases.mayStillSend(kept)).to.equal(false);
+      answer();
+      await Promise.all(ended);
+      expect(maySend('dlv_1')).to.equal(false);
     });
   }
 });

@@ -1,0 +1,36 @@
+import { createClaims } from '../../src/deliveries/claims.ts';
+import type { DeliveryModel } from '../../src/deliveries/model.ts';
+import { createDatabaseClock } from '../../src/mongo/clock.ts';
+import { createPendingWork } from '../../src/mongo/pending-work.ts';
+import { silentLogger } from '../support/logger.ts';
+
+/** Whom nobody needs to tell. */
+export const noListeners = { onAttempt() {}, onFailed() {}, onEnded() {} };
+
+/** What claims and attempts of a process share, with leases that are not renewed. Durations are milliseconds. */
+export function claimTerms(deliveries: DeliveryModel, owner = 'worker', lease = 9_000) {
+  return {
+    ...noListeners,
+    deliveries,
+    owner,
+    lease,
+    renewInterval: 600_000,
+    retention: 1_000_000,
+    clock: createDatabaseClock(deliveries.db),
+    logger: silentLogger,
+    pendingWork: createPendingWork(),
+  };
+}
+
+/** The claims of one process. @param given what is not as in {@link claimTerms} */
+export function claimsOf(
+  deliveries: DeliveryModel,
+  owner?: string,
+  lease?: number,
+  given: Partial<Parameters<typeof createClaims>[0]> = {},
+) {
+  return createClaims({ ...claimTerms(deliveries, owner, lease), ...given });
+}
+
+/** No jobs: sweeps find what is due. */
+export const noJobs = { async schedule() {}, async remove() {} };
