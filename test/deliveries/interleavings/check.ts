@@ -7,7 +7,7 @@ import type { Processes } from './processes.ts';
 
 /** Compares what is stored with what a model says. */
 export function createCheck(
-  world: Pick<Processes, 'deliveries' | 'events' | 'made' | 'scheduled'>,
+  world: Pick<Processes, 'deliveries' | 'events' | 'made' | 'scheduled' | 'removed' | 'looks'>,
   model: DeliveryModel,
 ) {
   let before: ReadonlyMap<string, DeliveryDocument> = new Map();
@@ -45,14 +45,20 @@ export function createCheck(
     eventsBefore = documents;
   }
 
-  /** An attempt is scheduled by the process that has stored that it is to be made, and by no other. */
-  async function compareScheduled(): Promise<void> {
+  /** The process, and no other, that has stored that an attempt is to be made schedules it, or tells its worker of it. */
+  async function compareTold(): Promise<void> {
     const named = ({ id, attempt }: Scheduled) => `${id} ${attempt}`;
-    const scheduled = await eventually(
-      async () => world.scheduled,
-      ({ length }) => length >= model.scheduled.length,
+    const told = ({ scheduled, removed, looks }: Pick<Processes, 'scheduled' | 'removed' | 'looks'>) => ({
+      scheduled: scheduled.map(named).sort(),
+      removed: [...removed].sort(),
+      looks: [...looks].sort(),
+    });
+    const expected = told(model);
+    const seen = await eventually(
+      () => told(world),
+      ({ scheduled, looks }) => scheduled.length + looks.length >= expected.scheduled.length + expected.looks.length,
     );
-    expect(scheduled.map(named), 'attempts that are scheduled').to.have.members(model.scheduled.map(named));
+    expect(seen, 'attempts that are scheduled, or need not be made, and webhooks to look at').to.deep.equal(expected);
   }
 
   /** @param unchanged deliveries and events to which nothing may have happened */
@@ -75,7 +81,7 @@ export function createCheck(
     }
     before = documents;
     await compareEvents(unchanged);
-    await compareScheduled();
+    await compareTold();
   }
 
   /** Does something, and looks what came of it. */

@@ -49,7 +49,7 @@ export interface FanOut {
   readonly writes: Set<number>;
 }
 
-/** An attempt that a process schedules, at once or for when it is due. */
+/** An attempt that a process schedules for when it is due. */
 export type Scheduled = Pick<ModelDelivery, 'id' | 'attempt'>;
 
 /** An attempt begun, as its process tells. */
@@ -63,8 +63,11 @@ export class DeliveryModel {
   readonly events = new Map<string, ModelEvent>();
   readonly deliveries = new Map<string, ModelDelivery>();
   readonly attempts = new Map<number, ModelAttempt>();
-  /** In the order in which they were. */
   readonly scheduled: Scheduled[] = [];
+  /** Deliveries that need no attempt any more, although one is scheduled. */
+  readonly removed: string[] = [];
+  /** The webhooks of deliveries that were stored for workers to claim. */
+  readonly looks: string[] = [];
   readonly #fanOuts = new Set<FanOut>();
 
   /** @param begun the attempts that are made of it at once; `null` where they are left to others */
@@ -148,11 +151,6 @@ export class DeliveryModel {
   /** Whether it is claimed. */
   canClaim({ isStored, state, isClaimable }: ModelDelivery): boolean {
     return isStored && state === 'pending' && isClaimable;
-  }
-
-  /** It could not be claimed. Where nobody has it, the attempt is scheduled for when it is due. */
-  notClaimed({ id, attempt, isStored, state, holder }: ModelDelivery): void {
-    if (isStored && state === 'pending' && holder === null) this.scheduled.push({ id, attempt });
   }
 
   /** Claims one that can be; whether there is something to send. */
@@ -244,7 +242,7 @@ export class DeliveryModel {
       const delivery = this.deliveries.get(id) as ModelDelivery;
       if (delivery.isStored) continue;
       Object.assign(delivery, { isStored: true, isClaimable: true, starts });
-      this.scheduled.push({ id, attempt: delivery.attempt });
+      this.looks.push(delivery.webhookId);
     }
     event.isDone = true;
   }
@@ -297,5 +295,6 @@ export class DeliveryModel {
     delivery.attempts.splice(i < 0 ? delivery.attempts.length : i, i < 0 ? 0 : 1, { number, ok: true });
     if (delivery.state === 'pending') delivery.attempt = number;
     this.#end(delivery, 'delivered');
+    this.removed.push(delivery.id);
   }
 }

@@ -1,11 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Connection } from 'mongoose';
 import { createAttempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
-import { type Claim, createClaims, createRecordLate, withLateSuccess } from '../../../src/deliveries/claims.ts';
-import { createFanOut, createHeldEvents } from '../../../src/deliveries/fan-out.ts';
-import { createFirstWrites } from '../../../src/deliveries/fan-out/first-writes.ts';
-import { type AttemptRef, createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
-import { readTarget } from '../../../src/deliveries/request.ts';
+import { type Claim, createClaims } from '../../../src/deliveries/claims.ts';
+import { createFanOut } from '../../../src/deliveries/fan-out.ts';
+import { type AttemptKey, createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
 import { createCatalogue } from '../../../src/events/catalogue/catalogue-from-openapi.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
@@ -15,12 +13,14 @@ import { createOutbox } from '../../../src/events/store/outbox.ts';
 import type { StoredEvent } from '../../../src/events/store/stored-event.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
-import { createLeaseRenewal } from '../../../src/mongo/lease.ts';
+import { type Held, Leases, type Renewal } from '../../../src/mongo/lease.ts';
+import { createPendingWork } from '../../../src/mongo/pending-work.ts';
 import { withTimeout } from '../../../src/mongo/with-timeout.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { eventually } from '../../support/until.ts';
+import { noListeners } from '../claims-of.ts';
 import { type FakeWebhooks, noRateLimits, payment } from '../delivery-services.ts';
 import type { TestReceiver } from '../receiver.ts';
 import type { Scheduled } from './model.ts';
@@ -86,6 +86,11 @@ function onDemand<Asked, Renewed>(renew: (asked: Asked) => Promise<Renewed>) {
   };
 }
 
+/** A lease that a process renews on the claim of an attempt. */
+interface HeldClaim extends Held {
+  readonly claim?: Claim;
+}
+
 /** Processes that share a database, and do one thing at a time when they are told to. */
 export function createProcesses(
   connection: Connection,
@@ -104,7 +109,16 @@ export function createProcesses(
   const send = createSend(clients, long);
   const made: LiveAttempt[] = [];
   const scheduled: Scheduled[] = [];
-  const schedule = ({ deliveryId: id, attempt }: AttemptRef) => void scheduled.push({ id, attempt });
+  const removed: string[] = [];
+  const looks: string[] = [];
+  const jobs = {
+    async schedule({ deliveryId: id, attempt }: AttemptKey) {
+      scheduled.push({ id, attempt });
+    },
+    async remove(deliveryId: string) {
+      removed.push(deliveryId);
+    },
+  };
   /** Of first attempts: resolves when its process has made the first write of the delivery, or found one. */
   const written = new Set<Promise<void>>();
   let storeAfter = Number.POSITIVE_INFINITY;
@@ -131,112 +145,118 @@ export function createProcesses(
     storeAfter = Number.POSITIVE_INFINITY;
   }
 
+  const claimRenewals = new Map<number, ReturnType<typeof renewalsOnDemand>>();
+  const renewLeases = Leases.prototype.renew;
+  const renewalsOnDemand = () =>
+    onDemand(([leases, held, renewal]: [Leases<{ _id: string }>, readonly HeldClaim[], Renewal | undefined]) =>
+      renewLeases.call(leases, held, renewal),
+    );
+
+  /** Leases of attempts are renewed when a test asks for it. */
+  Leases.prototype.renew = async function renew<H extends HeldClaim>(held: readonly H[], renewal?: Renewal) {
+    const [{ claim } = { claim: undefined }] = held;
+    if (!claim) return renewLeases.call(this, held, renewal) as Promise<readonly H[]>;
+    const owner = made.find((attempt) => attempt.claim === claim);
+    const renewals = owner && claimRenewals.get(owner.process);
+    if (!renewals) throw new Error('not now');
+    return renewals.renew([this, held, renewal]) as Promise<readonly H[]>;
+  };
+
   function createProcess(number: number) {
-    const claiming = { deliveries: deliveryModel, owner: `process ${number}`, lease: long, retention: long };
-    const fenced = createClaims(claiming);
-    const claimRenewals = onDemand(fenced.renew);
-    const leases = createLeaseRenewal({
-      renew: claimRenewals.renew,
-      lease: long,
-      interval: renewInterval,
-      logger: silentLogger,
-    });
     let onFailedWrite = () => {};
-    const firstWrites = createFirstWrites({
-      ...claiming,
-      claims: fenced,
-      leases,
+    const claims = createClaims({
+      ...noListeners,
+      deliveries: deliveryModel,
       clock,
-      logger: { ...silentLogger, warn: () => onFailedWrite() },
+      owner: `process ${number}`,
+      lease: long,
+      retention: long,
+      renewInterval,
+      logger: { ...silentLogger, warn: (message) => message === 'a write is tried again' && onFailedWrite() },
       get storeAfter() {
         return storeAfter;
       },
     });
-    const claims = withLateSuccess(firstWrites.claims, createRecordLate(claiming), () => {});
+    const renewals = renewalsOnDemand();
+    claimRenewals.set(number, renewals);
     const attempts = createAttempts({
       sendRates: noRateLimits,
       claims: {
         ...claims,
-        async claim(deliveryId, attempt) {
-          const claim = await claims.claim(deliveryId, attempt);
+        async claim(attempt) {
+          const claim = await claims.claim(attempt);
           if (claim) note(claim);
           return claim;
         },
-        async finish(...given) {
-          const [isRecorded] = await Promise.all([claims.finish(...given), onOutcome()]);
-          return isRecorded;
+        async record(...given) {
+          const [recorded] = await Promise.all([claims.record(...given), onOutcome()]);
+          return recorded;
         },
       },
-      leases,
       send,
-      forDelivery: webhooks.forDelivery,
+      target: webhooks.forDelivery,
       body: outbox.body,
       retryDelays,
       userAgent: 'express-model-gateway/test',
-      schedule,
-      scheduleWaiting() {},
+      jobs,
+      pendingWork: createPendingWork(),
       logger: silentLogger,
       get closed() {
         return isClosing ? AbortSignal.abort() : open;
       },
     });
     let present: Circumstances = { isWorking: true, hasRoom: true };
-    /** What is prepared or marked. */
-    const under = new Set<Promise<unknown>>();
-    const later = (work: Promise<unknown>) => void under.add(work.finally(() => under.delete(work)));
 
     function note(claim: Claim): LiveAttempt {
-      const attempt = { serial: made.length, process: number, claim, ready: null };
+      const attempt: LiveAttempt = { serial: made.length, process: number, claim, ready: null };
       made.push(attempt);
       return attempt;
     }
 
     async function prepareFirst(first: FirstAttempt): Promise<void> {
       const attempt = note(first.claim);
-      attempt.ready = (await attempts.prepareFirst(first)) as null;
+      attempt.ready = (await attempts.prepareFirst(first)).ready;
     }
 
     const renewEvents = createRenewEvents(eventModel);
     const eventRenewals = onDemand((held: readonly StoredEvent[]) => renewEvents(held, long));
-    const heldEvents = createHeldEvents({
-      // so long that each lease is old enough to be renewed
-      lease: 4 * long,
-      lookInterval: renewInterval,
-      async renew(held) {
+    const preparing: Promise<void>[] = [];
+    const fanOut = createFanOut({
+      outbox,
+      claims: {
+        ...claims,
+        first(...given) {
+          const first = claims.first(...given);
+          written.add(first.whenStored);
+          return first;
+        },
+      },
+      scheduler: {
+        get isWorking() {
+          return present.isWorking;
+        },
+        hasRoom: () => present.hasRoom,
+        first(_, begin) {
+          const first = present.hasRoom && begin();
+          if (!first) return 'no room';
+          preparing.push(prepareFirst(first));
+          return 'begun';
+        },
+        look: ({ webhookId }) => void looks.push(webhookId),
+      },
+      target: webhooks.forDelivery,
+      async renewEvents(held) {
         await eventRenewals.renew(held as StoredEvent[]);
         // a renewal that succeeds is followed by none for a long time
         throw new Error('its answer is lost');
       },
-      logger: silentLogger,
-    });
-    const { room } = heldEvents;
-    const preparing: Promise<void>[] = [];
-    const fanOut = createFanOut({
-      outbox,
-      firstWrites: {
-        ...firstWrites,
-        begin(...given) {
-          const begun = firstWrites.begin(...given);
-          written.add(begun.whenStored);
-          return begun;
-        },
-      },
-      heldEvents,
       retryDelays,
-      lease: long,
-      isWorking: () => present.isWorking,
-      hasRoom: () => present.hasRoom,
-      handOver(first) {
-        preparing.push(prepareFirst(first));
-        return true;
-      },
-      waiting: { has: () => false, wait: () => null },
-      receiver: (webhookId, event) => readTarget(webhooks.forDelivery, webhookId, event),
-      enqueue: (refs) => refs.forEach(schedule),
-      wake() {},
-      later,
+      // so long that each lease is old enough to be renewed
+      lease: 4 * long,
+      pendingWork: createPendingWork(),
       logger: silentLogger,
     });
+    const { room } = fanOut;
     const { publish } = createEventService({
       connection,
       outbox,
@@ -244,7 +264,13 @@ export function createProcesses(
       catalogue,
       subscribers: webhooks.subscribers,
       settleSubscribers: settled,
-      fanOut,
+      fanOut: {
+        prepare(event) {
+          const prepared = fanOut.prepare(event);
+          return prepared && { ...prepared, lease: long };
+        },
+        wake() {},
+      },
       logger: silentLogger,
     });
     const take = createClaimEvents(eventModel, clock);
@@ -267,8 +293,8 @@ export function createProcesses(
         return taken.map(({ event }) => event._id);
       },
       /** Claims an attempt; resolves with what is to be sent. */
-      async claim({ _id: deliveryId, webhookId, userId, attempt }: DeliveryDocument) {
-        return attempts.prepare({ deliveryId, webhookId, userId, attempt });
+      async claim({ _id: deliveryId, attempt }: Pick<DeliveryDocument, '_id' | 'attempt'>) {
+        return (await attempts.prepare({ deliveryId, attempt })).ready;
       },
       /** Takes an event and stops right after that; resolves with the events that it has taken. */
       takeAndStop: async (id: string) => (await take([keyOf(id)], long)).map(({ event }) => event._id),
@@ -277,12 +303,17 @@ export function createProcesses(
         new Promise<void>((resolve) => {
           onFailedWrite = resolve;
         }),
-      renew: claimRenewals.next,
+      /** Resolves with the claims that were to be renewed, and those that were. */
+      async renew() {
+        const { asked, renewed } = await renewals.next();
+        const claimsOf = (held: readonly HeldClaim[]) => held.flatMap(({ claim }) => claim ?? []);
+        return { asked: claimsOf(asked[1]), renewed: claimsOf(renewed) };
+      },
       renewEvents: eventRenewals.next,
       /** Resolves when it holds no events any more. */
       idle: () =>
         eventually(
-          async () => heldEvents.room,
+          () => fanOut.room,
           (now) => now === room,
         ),
     };
@@ -297,6 +328,10 @@ export function createProcesses(
     made,
     /** Every attempt that a process has scheduled. */
     scheduled,
+    /** Every delivery whose jobs a process has removed. */
+    removed,
+    /** The webhook of every delivery that a process has stored for workers to claim. */
+    looks,
     processes,
     /** Sends what is ready; resolves when the receiver has it. */
     async send(attempt: LiveAttempt): Promise<void> {
@@ -332,6 +367,7 @@ export function createProcesses(
       await mendWrites();
     },
     async close(): Promise<void> {
+      Leases.prototype.renew = renewLeases;
       await mendWrites();
       await clients.close();
     },
