@@ -183,7 +183,8 @@ describe('The sweep of unfinished fan-outs', () => {
 
     expect(held.length * size).to.be.within(30 * 1024 * 1024, 33 * 1024 * 1024);
     const before = held.length;
-    for (const id of held.slice(0, 3)) heldEvents.release(id);
+    // a sweep that has taken nothing for a second takes one more all the same, so a slow database may have left it too much
+    for (let i = 0; heldEvents.room < 2 * size; i += 1) heldEvents.release(held[i] ?? '');
     while (await look());
     expect(held.length).to.be.within(before + 1, before + 3);
     for (const id of held) heldEvents.release(id);
