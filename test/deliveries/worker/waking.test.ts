@@ -4,7 +4,13 @@ import { createWatch } from '../../../src/deliveries/due.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
-import { type DeliveryServices, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from '../delivery-services.ts';
+import {
+  type DeliveryServices,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('What a process without workers publishes', () => {

@@ -1,7 +1,14 @@
 import { expect } from 'chai';
 import { startLimit } from '../../../src/deliveries/attempt.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { type DeliveryServices, ended, type FakeWebhooks, fakeWebhooks, payment, startDeliveryServices } from '../delivery-services.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('An attempt whose workers die', () => {
