@@ -66,7 +66,7 @@ export function createDue(deps: DueDeps): Due {
     scheduler.resume();
     const hasMoreEvents = await unfinished.take(events);
     if (next || hasMoreEvents) sweep.runNow();
-    if (!unfinished.hasRoom) void scheduler.whenWanted().then(sweep.runNow);
+    if (!unfinished.hasRoom) void scheduler.whenWanted().then(onEvent);
   }
 
   const sweep = createPeriodic({

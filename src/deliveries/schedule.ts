@@ -1,5 +1,6 @@
 import { dynamicThreshold } from '../fairness/dynamic-threshold.ts';
 import type { WebhookRef } from './model.ts';
+import { MetLimits } from './rate-limit.ts';
 
 /** Attempts held in all, in multiples of the requests under way: claimed ahead, or waiting to be recorded. */
 const heldLimit = 5;
@@ -15,10 +16,6 @@ const expectedOfAccount = 75;
 const reserve = 0.1;
 /** A request that takes longer counts as slow. Milliseconds. */
 const slow = 2_000;
-/** How long a rate limit is remembered after it was met: it may have been changed or removed. Milliseconds. */
-const rememberedFor = 5_000;
-/** Rate limits above which those that are forgotten are looked for. */
-const cleanAbove = 1_000;
 /** Webhooks in one read of what is due. */
 const webhooksAtOnce = 100;
 /** Attempts that are read of a webhook whose account is not known yet: enough to learn the account, and whether there is more. */
@@ -71,15 +68,6 @@ export interface ScheduledWebhook<Item> extends Load {
   isBehind: boolean;
 }
 
-/** A rate limit that was met. */
-interface Limit {
-  /** Attempts that may wait for their permit at once. */
-  readonly ahead: number;
-  /** No attempt may be claimed before. */
-  readonly pausedUntil: number;
-  readonly forgetAt: number;
-}
-
 /** How many attempts of a webhook are to be claimed; `serial` tells whether something became due meanwhile. */
 export interface ClaimShare {
   readonly count: number;
@@ -115,7 +103,7 @@ export class Schedule<Item> {
   /** Accounts with waiting attempts, and accounts with something due; the one served longest ago first. */
   readonly #toSend = new Set<Account<Item>>();
   readonly #due = new Set<Account<Item>>();
-  readonly #limits = new Map<string, Limit>();
+  readonly #limits = new MetLimits();
   #sending = 0;
   #held = 0;
   /** Attempts that are held or still being recorded. */
@@ -168,7 +156,8 @@ export class Schedule<Item> {
     const { account } = webhook;
     const places = this.#placesOf(webhook);
     const ofWebhook = places + aheadOf(webhook, places, now) - webhook.held;
-    return Math.max(0, Math.min(this.roomInAll, this.#roomOf(account, now), ofWebhook, this.#limitRoom(webhook, now)));
+    const withinLimit = this.#limits.room(webhook.ref.webhookId, webhook.held - webhook.sending, now);
+    return Math.max(0, Math.min(this.roomInAll, this.#roomOf(account, now), ofWebhook, withinLimit));
   }
 
   /** The same for all webhooks together. */
@@ -371,28 +360,11 @@ export class Schedule<Item> {
    * @returns whether a longer pause than before has begun
    */
   limit({ ref: { webhookId } }: ScheduledWebhook<Item>, ahead: number, pause: number, now: number): boolean {
-    const before = this.#limits.get(webhookId)?.pausedUntil ?? 0;
-    const pausedUntil = Math.max(before, pause > 0 ? now + pause : 0);
-    this.#limits.set(webhookId, { ahead, pausedUntil, forgetAt: Math.max(now, pausedUntil) + rememberedFor });
-    if (this.#limits.size > cleanAbove) {
-      for (const [id, { forgetAt }] of this.#limits) if (forgetAt <= now) this.#limits.delete(id);
-    }
-    return pausedUntil > before && pausedUntil > now;
+    return this.#limits.note(webhookId, ahead, pause, now);
   }
 
-  isLimited({ ref }: ScheduledWebhook<Item>, now: number): boolean {
-    return this.#limitOf(ref.webhookId, now) !== undefined;
-  }
-
-  #limitOf(webhookId: string, now: number): Limit | undefined {
-    const limit = this.#limits.size > 0 ? this.#limits.get(webhookId) : undefined;
-    return limit && now < limit.forgetAt ? limit : undefined;
-  }
-
-  #limitRoom({ ref, held, sending }: ScheduledWebhook<Item>, now: number): number {
-    const limit = this.#limitOf(ref.webhookId, now);
-    if (!limit) return Number.POSITIVE_INFINITY;
-    return now < limit.pausedUntil ? 0 : Math.max(0, limit.ahead - (held - sending));
+  isLimited({ ref: { webhookId } }: ScheduledWebhook<Item>, now: number): boolean {
+    return this.#limits.has(webhookId, now);
   }
 
   // Shares.
@@ -433,9 +405,8 @@ export class Schedule<Item> {
   #wanted(webhook: ScheduledWebhook<Item>, now: number): number {
     if (webhook.account.userId === unknownAccount) return unknownShare;
     const places = this.#placesOf(webhook);
-    const limit = this.#limitOf(webhook.ref.webhookId, now);
     const isLow = webhook.held < places + aheadOf(webhook, places, now) / 2;
-    const isLimitLow = !limit || webhook.held - webhook.sending <= limit.ahead / 2;
+    const isLimitLow = this.#limits.isLow(webhook.ref.webhookId, webhook.held - webhook.sending, now);
     return isLow && isLimitLow ? this.room(webhook, now) : 0;
   }
 
