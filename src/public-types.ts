@@ -9,7 +9,7 @@ export type { FailedDelivery } from './deliveries/claims.ts';
 export type { Delivery } from './deliveries/history.ts';
 export type { ErrorBody, ErrorCode } from './errors.ts';
 export type { PastEvent } from './events/history.ts';
-export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
+export type { EventInput, PublishedEvent, PublishOptions } from './events/service.ts';
 export type { CheckResult, GatewayHealth } from './gateway/health/gateway-health.ts';
 export type { GatewayNotifications, NotificationListener } from './gateway/notifications.ts';
 export type { ModelGateway } from './gateway.ts';

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import type { EventInput, PublishOptions } from '../events/publication.ts';
+import type { EventInput, PublishOptions } from '../events/service.ts';
 import type { Logger } from '../options/options.ts';
 
 type KeyedOptions = PublishOptions & { readonly idempotencyKey: string };

@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongoose';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import { longestDatabaseWait } from '../mongo/connection/availability.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
-import { TimeoutError } from '../mongo/with-timeout.ts';
-import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
+import { isDuplicateKey } from '../mongo/writes.ts';
 
 /** With less time left, a transaction would only hinder the caller's next try. Milliseconds. */
 const leastLeft = 500;

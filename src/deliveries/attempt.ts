@@ -1,14 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PendingWork } from '../mongo/pending-work.ts';
-import { persist } from '../mongo/writes/persist.ts';
+import type { DatabaseBudget } from '../mongo/connection/availability.ts';
+import type { PendingWork } from '../mongo/periodic.ts';
+import { asUnavailable } from '../mongo/unavailable.ts';
+import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { Claim, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type CancelReason, refOf } from './model.ts';
 import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import { type DeliveryTarget, reasonToCancel, type TargetLookUp, toDeliveryRequest } from './request.ts';
-import { NotSentError, type Send } from './send.ts';
+import {
+  type DeliveryTarget,
+  NotSentError,
+  reasonToCancel,
+  type Send,
+  type TargetLookUp,
+  toDeliveryRequest,
+} from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;
@@ -194,6 +202,51 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       if (limit) await sleep(limit.wait);
       const finish = await ready.send();
       await finish();
+    },
+  };
+}
+
+/** How often the wait checks whether the attempt still waits for its receiver. Milliseconds. */
+const lookInterval = 100;
+
+/** Knows which attempts of this process wait for their receiver: that may take long, but the database may not. */
+export interface AttemptWait {
+  /** The same `send`, which also records what is under way. */
+  readonly send: Send;
+  /**
+   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it continues. Waiting
+   * for the receiver does not use the budget.
+   */
+  hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
+}
+
+export function createAttemptWait(send: Send): AttemptWait {
+  const sending = new Set<string>();
+
+  return {
+    async send(request) {
+      const { deliveryId = '' } = request.attempt ?? {};
+      sending.add(deliveryId);
+      try {
+        return await send(request);
+      } finally {
+        sending.delete(deliveryId);
+      }
+    },
+    async hasEnded(attempt, deliveryId, wait, budget) {
+      const ended = attempt.then(
+        () => true,
+        (error: unknown) => {
+          throw asUnavailable(error);
+        },
+      );
+      ended.catch(() => {});
+      const until = performance.now() + wait;
+      const look = () => Promise.race([ended, sleep(lookInterval, false, { ref: false })]);
+      while (performance.now() < until) {
+        if (await (sending.has(deliveryId) ? look() : budget.run(look))) return true;
+      }
+      return false;
     },
   };
 }

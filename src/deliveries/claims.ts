@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import type { FanOutLease } from '../events/store/stored-event.ts';
+import type { FanOutLease } from '../events/outbox.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { type DatabaseClock, fromNow, timeSince } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
-import { TimeoutError } from '../mongo/with-timeout.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
-import { createDeliveryWrites } from './delivery-writes.ts';
-import { FirstWrites, type FirstWritesOptions } from './first-writes.ts';
+import type { RecordedAttempt } from '../webhooks/health/recorder.ts';
+import { createDeliveryWrites, FirstWrites, type FirstWritesOptions } from './delivery-writes.ts';
 import type { AttemptKey, AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** The right to make one attempt, until the lease lapses. */
@@ -119,7 +118,7 @@ export interface ClaimsDeps extends AttemptListeners, FirstWritesOptions {
 export const sendMargin = 500;
 
 /** The lease on one scheduled attempt, in its delivery. */
-export const attemptLease = { fence: 'lease.token', until: 'claimableAt' } as const;
+const attemptLease = { fence: 'lease.token', until: 'claimableAt' } as const;
 
 const unclaimed = { lease: null, starts: 0 } as const;
 

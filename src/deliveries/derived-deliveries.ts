@@ -1,6 +1,6 @@
 import type { EventStatus, EventStatuses, EventStatusPage, FannedOut } from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
-import type { StoredEvent } from '../events/store/stored-event.ts';
+import type { StoredEvent } from '../events/outbox.ts';
 import { firstId, firstOfSameTime, isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -150,7 +150,7 @@ export function createDerivedDeliveries(
 }
 
 /** Documents that one list reads at most; then it returns where the next one begins. */
-export const maxSeen = 2_000;
+const maxSeen = 2_000;
 
 interface NewestFirst {
   readonly sort: { readonly _id: -1 };
@@ -170,7 +170,7 @@ interface PageBelow<T> {
  * ids, but a different order within a millisecond. If the newest millisecond alone has more, reads all of it.
  * @param read uses an index in the order of ids
  */
-export async function readPageBelow<T extends { readonly _id: string }>(
+async function readPageBelow<T extends { readonly _id: string }>(
   read: (ids: IdRange, options: NewestFirst) => Promise<T[]>,
   range: IdRange,
   count: number,

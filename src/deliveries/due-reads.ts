@@ -1,6 +1,5 @@
 import type { EventModel } from '../events/model.ts';
-import type { Outbox, PartOfQuery } from '../events/store/outbox.ts';
-import type { UnfinishedEvent } from '../events/store/stored-event.ts';
+import type { Outbox, PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { confirm } from '../mongo/confirmed-reads.ts';

@@ -1,8 +1,13 @@
 import type { EventDocument, EventModel } from '../events/model.ts';
-import type { ClaimEvents } from '../events/store/claim-events.ts';
-import type { Outbox, PartOfQuery } from '../events/store/outbox.ts';
-import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
-import type { EventKey, HeldEvent, UnfinishedEvent } from '../events/store/stored-event.ts';
+import type {
+  ClaimEvents,
+  EventKey,
+  HeldEvent,
+  Outbox,
+  PartOfQuery,
+  SettleSubscribers,
+  UnfinishedEvent,
+} from '../events/outbox.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';

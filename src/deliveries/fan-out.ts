@@ -1,18 +1,16 @@
+import type { HeldEvent, Outbox, RenewEvents, StoredEvent } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
-import type { RenewEvents } from '../events/store/claim-events.ts';
-import type { Outbox } from '../events/store/outbox.ts';
-import type { HeldEvent, StoredEvent } from '../events/store/stored-event.ts';
 import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
-import type { PendingWork } from '../mongo/pending-work.ts';
+import type { PendingWork } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import { inFanOutSpan } from '../tracing/event-spans.ts';
+import { inFanOutSpan } from '../tracing/spans.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type DeliveryDocument, refOf } from './model.ts';
 import { attemptsAllowed } from './outcome.ts';
-import { type DeliveryTarget, reasonToCancel, type TargetLookUp } from './request.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
+import { type DeliveryTarget, reasonToCancel, type TargetLookUp } from './send.ts';
 
 /** How old a webhook may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
 const recent = 250;

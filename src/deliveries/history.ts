@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import { GatewayError, refuse } from '../errors.ts';
-import type { StoredEvent } from '../events/store/stored-event.ts';
+import type { StoredEvent } from '../events/outbox.ts';
 import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
@@ -13,7 +13,7 @@ import {
   deliveryStates,
 } from './model.ts';
 import { adviceFor, delayAfter } from './outcome.ts';
-import { shownHeaders } from './request.ts';
+import { shownHeaders } from './send.ts';
 
 /** A page of deliveries. */
 export interface DeliveryList {
@@ -186,7 +186,7 @@ export type ListedDelivery = Pick<
 export type ShownDelivery = ListedDelivery & Pick<DeliveryDocument, 'attempts'>;
 
 /** @throws GatewayError `invalid_value` */
-export function checkDeliveryPage(page: DeliveryPage): void {
+function checkDeliveryPage(page: DeliveryPage): void {
   const { webhookId, eventId, since, until } = page;
   checkPage(page, 'dlv');
   if (webhookId !== undefined && !isId('wh', webhookId)) {
@@ -199,7 +199,7 @@ export function checkDeliveryPage(page: DeliveryPage): void {
 }
 
 /** The bounds of the ids on a page: ids sort by the time of their event. */
-export function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: string } {
+function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: string } {
   const idAt = (moment: Date) => firstId('dlv', Math.max(0, moment.getTime()));
   const before = [after, until && idAt(until)].filter((bound) => bound !== undefined).sort();
   return { $gte: since ? idAt(since) : 'dlv_', ...(before[0] !== undefined && { $lt: before[0] }) };

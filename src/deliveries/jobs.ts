@@ -14,10 +14,9 @@ import type { Connection } from 'mongoose';
 import { createBatcher } from '../mongo/batcher.ts';
 import { inOneBatch } from '../mongo/collection.ts';
 import { isObjectId, objectId } from '../mongo/object-id.ts';
-import { createPendingWork } from '../mongo/pending-work.ts';
-import { createPeriodic } from '../mongo/periodic.ts';
+import { createPendingWork, createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
-import { failuresIn, isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
+import { failuresIn, isDuplicateKey } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
 

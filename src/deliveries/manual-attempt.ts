@@ -3,8 +3,8 @@ import { GatewayError } from '../errors.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
-import type { PendingWork } from '../mongo/pending-work.ts';
-import { persist } from '../mongo/writes/persist.ts';
+import type { PendingWork } from '../mongo/periodic.ts';
+import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { ReadEventBody } from './attempt.ts';
 import {
@@ -20,8 +20,7 @@ import type { Jobs } from './jobs.ts';
 import { type DeliveryModel, type DeliveryState, refOf } from './model.ts';
 import { toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import { type TargetLookUp, toDeliveryRequest } from './request.ts';
-import { type DeliveryRequest, NotSentError, type Send } from './send.ts';
+import { type DeliveryRequest, NotSentError, type Send, type TargetLookUp, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
+import { isDuplicateKey } from '../mongo/writes.ts';
 import type { SendRateDocument, SendRateModel } from './model.ts';
 
 /** How far ahead of their moment permits are granted: an attempt waits that long in memory. Milliseconds. */

@@ -5,7 +5,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
+import { isDuplicateKey } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 
@@ -297,7 +297,7 @@ export interface RunningRecovery {
  * for the last place, which is kept for the next account. If no place is left, an account's second recovery leaves at
  * once, and any other one after its turn. It stops counting at once, and leaves when its attempts in flight have ended.
  */
-export class RecoveryTurns {
+class RecoveryTurns {
   readonly #store: Pick<RecoveryStore, 'take' | 'hasWaiting'>;
   readonly #running = new Set<RunningRecovery>();
 
@@ -416,7 +416,7 @@ export function createSendBatch(redeliver: Redeliver, logger: Logger): SendBatch
 export type Pace = () => Promise<boolean>;
 
 /** Spaces steps evenly, `perSecond` a second. Unused steps are not made up for. */
-export function createPace(perSecond: number, signal: AbortSignal): Pace {
+function createPace(perSecond: number, signal: AbortSignal): Pace {
   const interval = 1_000 / perSecond;
   let next = performance.now();
   return async function pace() {

@@ -1,20 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
-import type { ClaimEvents } from '../events/store/claim-events.ts';
-import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
-import type { LeasedEvent } from '../events/store/stored-event.ts';
+import type { ClaimEvents, LeasedEvent, SettleSubscribers } from '../events/outbox.ts';
 import type { InFlightLimit } from '../fairness/in-flight-limit.ts';
 import { checkUserId, isId } from '../ids.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import type { PendingWork } from '../mongo/pending-work.ts';
-import { asUnavailable } from '../mongo/unavailable.ts';
+import type { PendingWork } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { Attempts } from './attempt.ts';
+import type { Attempts, AttemptWait } from './attempt.ts';
 import type { Claim } from './claims.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, webhookInactive } from './manual-attempt.ts';
-import type { Send } from './send.ts';
 
 /** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 const outcomeWait = 35_000;
@@ -25,48 +21,6 @@ const lookInterval = 100;
 export interface ResendResult {
   readonly delivery: ShownDelivery;
   readonly ended: boolean;
-}
-
-/** Knows which attempts of this process wait for their receiver: that may take long, but the database may not. */
-export interface AttemptWait {
-  /** The same `send`, which also records what is under way. */
-  readonly send: Send;
-  /**
-   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it continues. Waiting
-   * for the receiver does not use the budget.
-   */
-  hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
-}
-
-export function createAttemptWait(send: Send): AttemptWait {
-  const sending = new Set<string>();
-
-  return {
-    async send(request) {
-      const { deliveryId = '' } = request.attempt ?? {};
-      sending.add(deliveryId);
-      try {
-        return await send(request);
-      } finally {
-        sending.delete(deliveryId);
-      }
-    },
-    async hasEnded(attempt, deliveryId, wait, budget) {
-      const ended = attempt.then(
-        () => true,
-        (error: unknown) => {
-          throw asUnavailable(error);
-        },
-      );
-      ended.catch(() => {});
-      const until = performance.now() + wait;
-      const look = () => Promise.race([ended, sleep(lookInterval, false, { ref: false })]);
-      while (performance.now() < until) {
-        if (await (sending.has(deliveryId) ? look() : budget.run(look))) return true;
-      }
-      return false;
-    },
-  };
 }
 
 export interface ResendDeps {

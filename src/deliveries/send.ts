@@ -1,13 +1,22 @@
+import type { Transform } from 'node:stream';
+import { createInflateRaw } from 'node:zlib';
 import type { InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
-import { outboundError } from '../outbound/classify.ts';
-import { createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
-import { createDispatcher, type DispatcherOptions } from '../outbound/connection-pool.ts';
-import type { Abortable, OutboundResponse } from '../outbound/exchange.ts';
-import { type OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
-import { endAttemptSpan, startAttemptSpan, type TracedAttempt } from '../tracing/event-spans.ts';
-import { inSpan, traceparentOf } from '../tracing/tracer.ts';
-import { type RecordedResponse, readResponse } from './response.ts';
+import {
+  createDispatcher,
+  createHttpClient,
+  type DispatcherOptions,
+  type HttpClient,
+  type RequestConfig,
+} from '../outbound/client.ts';
+import { createDecoder } from '../outbound/content-decoder.ts';
+import type { Abortable, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
+import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
+import type { SecretRotation } from '../webhooks/webhook.ts';
+import type { Claim } from './claims.ts';
+import type { CancelReason, DeliveryDocument } from './model.ts';
+import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
 
 /** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */
 export type SignRequest = (body: Buffer) => Record<string, string>;
@@ -172,7 +181,7 @@ const muchTooLate = 100;
  * The deadline of one attempt. With an AbortSignal instead, a POST takes 1.25 times the CPU: 13 µs more (10 to 24 in five
  * interleaved rounds).
  */
-export class AttemptDeadline implements Abortable {
+class AttemptDeadline implements Abortable {
   aborted = false;
   reason: unknown = undefined;
   #listener: (() => void) | undefined;
@@ -227,4 +236,257 @@ export class AttemptDeadline implements Abortable {
     this.reason = outboundError('timeout');
     this.#listener?.();
   };
+}
+
+/** A webhook with its opened secrets. */
+export interface DeliveryTarget extends SigningSecrets {
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly active: boolean;
+  /** Headers of the owner's own. @default none */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Requests a second, of all processes together. @default no limit */
+  readonly rateLimit?: number;
+}
+
+/**
+ * The webhook as it is now; `null` if it is confirmed to be gone. Unless `suffices` is true of the webhook that a usual read finds,
+ * a confirmed read follows.
+ */
+export type TargetLookUp = (
+  webhookId: string,
+  suffices?: (target: DeliveryTarget) => boolean,
+) => Promise<DeliveryTarget | null>;
+
+/** The fields of a delivery that decide whether it is still sent. */
+type Judged = Pick<DeliveryDocument, 'test' | 'type'>;
+
+/** Why the event is no longer sent to this webhook; `null` if it is. */
+export function reasonToCancel({ test, type }: Judged, target: DeliveryTarget): CancelReason | null {
+  if (!target.active) return 'webhook_inactive';
+  return test || target.events.includes(type) ? null : 'unsubscribed';
+}
+
+/**
+ * The POST of an attempt. It is signed when it is sent.
+ * @param maySend whether the claim's lease surely lasts; asked right before the first byte
+ */
+export function toDeliveryRequest(
+  claim: Claim,
+  target: DeliveryTarget,
+  body: Buffer,
+  userAgent: string,
+  maySend: () => boolean,
+): DeliveryRequest {
+  const { startedAt } = claim;
+  const { _id: deliveryId, eventId, webhookId, userId, type, test, attempt: number, traceparent } = claim.delivery;
+  const isManual = claim.delivery.manual?.token === claim.token;
+  const secrets = secretsInUse(target, startedAt);
+  return {
+    attempt: {
+      deliveryId,
+      eventId,
+      webhookId,
+      userId,
+      type,
+      number: isManual ? undefined : number,
+      traceparent,
+    },
+    url: target.url,
+    headers: shownHeaders({ eventId, startedAt, test, userAgent }),
+    body,
+    // the owner's headers are as secret as the signatures
+    sign: (bytes) => ({ ...target.headers, ...signatureHeaders({ eventId, startedAt, secrets }, bytes) }),
+    maySend,
+  };
+}
+
+/** The input of the headers that may be shown. */
+export interface ShownHeaderInput {
+  readonly eventId: string;
+  /** By the database's clock; receivers compare it with theirs. */
+  readonly startedAt: Date;
+  readonly test: boolean;
+  readonly userAgent: string;
+}
+
+/** The input of the signatures of one POST, beside its body. */
+export interface SignatureInput extends Pick<ShownHeaderInput, 'eventId' | 'startedAt'> {
+  readonly secrets: SecretsInUse;
+}
+
+const seconds = (moment: Date) => Math.floor(moment.getTime() / 1000);
+
+/** The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it. */
+export function shownHeaders({ eventId, startedAt, test, userAgent }: ShownHeaderInput): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+    'webhook-id': eventId,
+    'webhook-timestamp': String(seconds(startedAt)),
+    ...(test && { 'x-service-test': 'true' }),
+  };
+}
+
+/**
+ * The signatures of a delivery: `x-service-signature`, and that of Standard Webhooks
+ * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
+ */
+export function signatureHeaders(
+  { eventId, startedAt, secrets }: SignatureInput,
+  body: RawBody,
+): Record<string, string> {
+  const signatures = secrets.standard.map((secret) =>
+    standardWebhookSignature(eventId, seconds(startedAt), body, secret),
+  );
+  return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
+}
+
+/** A webhook's secret, and the one it replaced. */
+export interface SigningSecrets {
+  readonly secret: string;
+  /** The last rotation, whether it has ended or not. */
+  readonly rotation?: SecretRotation | null;
+}
+
+/** The secrets that sign at one moment. */
+export interface SecretsInUse {
+  /** Signs `x-service-signature`, which has room for one signature. */
+  readonly service: string;
+  /** Sign `webhook-signature`, newest first. */
+  readonly standard: readonly string[];
+}
+
+/**
+ * The secrets that sign at `now`: both during the overlap of a rotation, afterwards only the new one.
+ * @param now by the database's clock, as the end of the overlap is
+ */
+export function secretsInUse({ secret, rotation }: SigningSecrets, now: Date): SecretsInUse {
+  if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
+  const { previousSecret, serviceSignature } = rotation;
+  return {
+    service: serviceSignature === 'previous' ? previousSecret : secret,
+    standard: [secret, previousSecret],
+  };
+}
+
+/** How much of a response is read before the rest is dropped. Bytes. */
+const readLimit = 4_096;
+/** How much of it is stored. Bytes. */
+const keepLimit = 1_024;
+/** How long a body is read after its head. Milliseconds. */
+const readTime = 2_000;
+/** How much of a header is stored. Characters. */
+const retryAfterLimit = 100;
+const locationLimit = 2_048;
+/** The first bytes that are decompressed are as many as are stored. */
+const decoderOptions = { chunkSize: keepLimit };
+
+/** The part of a response that is recorded. */
+export interface RecordedResponse {
+  readonly status: number;
+  /** `Retry-After`, as it came. */
+  readonly retryAfter?: string;
+  /** `Location`, as it came. */
+  readonly location?: string;
+  /** The beginning of the body, as far as it came, as text; may be empty. */
+  readonly response: string;
+}
+
+/** Text that can be stored and shown: no control characters except tab and newline. */
+function withoutControls(text: string): string {
+  return text.replace(/[^\P{Cc}\t\n]/gu, '');
+}
+
+type HeaderValue = string | string[] | undefined;
+
+const firstOf = (value: HeaderValue) => (typeof value === 'object' ? value[0] : value);
+
+/** The beginning of a header's first value. */
+function headerText(value: HeaderValue, limit: number): string | undefined {
+  const first = firstOf(value);
+  return first && withoutControls(first).slice(0, limit);
+}
+
+/** Some servers send deflate without the zlib header that it has to have (RFC 9110, section 8.4.1.2), whose first byte ends in 8. */
+function decoderFor(encoding: string, [first = 0]: Buffer): Transform | undefined {
+  const isRaw = /^\s*deflate\s*$/i.test(encoding) && (first & 0x0f) !== 8;
+  return isRaw ? createInflateRaw(decoderOptions) : createDecoder(encoding, decoderOptions);
+}
+
+/**
+ * The beginning of what these bytes are when they are decompressed, as far as they go. It stops at the first bytes that are enough,
+ * however many would follow. The bytes themselves, if nothing can be made of them. Never rejects.
+ */
+function decompressed(bytes: Buffer, encoding: string | undefined): Promise<Buffer> | Buffer {
+  const decoder = encoding === undefined ? undefined : decoderFor(encoding, bytes);
+  if (!decoder) return bytes;
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const end = () => resolve(length > 0 ? Buffer.concat(chunks) : bytes);
+    decoder.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length >= keepLimit) decoder.destroy();
+    });
+    // what was cut off ends with an error too
+    decoder.on('error', () => {});
+    decoder.on('close', end);
+    decoder.end(bytes);
+  });
+}
+
+/** Text in the charset of a `Content-Type`; UTF-8 if it names none, or one that Node does not know. Whole characters. */
+function decode(bytes: Buffer, contentType = ''): string {
+  const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType) ?? [];
+  try {
+    return new TextDecoder(charset).decode(bytes, { stream: true });
+  } catch {
+    return new TextDecoder().decode(bytes, { stream: true });
+  }
+}
+
+/** The beginning of a body as a person can read it. */
+async function toText(bytes: Buffer, headers: OutboundResponse['headers']): Promise<string> {
+  if (bytes.length === 0) return '';
+  const plain = await decompressed(bytes, firstOf(headers['content-encoding']));
+  return withoutControls(decode(plain.subarray(0, keepLimit), firstOf(headers['content-type'])));
+}
+
+/**
+ * Reads the first 4 KiB of a response, for 2 s at most, and drops the rest. The body is read for the record alone: if it breaks off,
+ * this is what had come. Never rejects.
+ */
+async function readResponse({ status, headers, data }: OutboundResponse): Promise<RecordedResponse> {
+  const retryAfter = headerText(headers['retry-after'], retryAfterLimit);
+  const location = headerText(headers.location, locationLimit);
+  const response = await toText(data.takeWhole() ?? (await readBeginning(data)), headers);
+  return { status, ...(retryAfter && { retryAfter }), ...(location && { location }), response };
+}
+
+function readBeginning(body: ResponseBody): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const bytes = Buffer.alloc(readLimit);
+    let length = 0;
+    const end = () => {
+      clearTimeout(timer);
+      resolve(bytes.subarray(0, length));
+    };
+    const drop = () => {
+      body.destroy();
+      end();
+    };
+    const timer = setTimeout(drop, readTime);
+    body.flowTo({
+      onChunk(chunk) {
+        length += chunk.copy(bytes, length);
+        if (length < readLimit) return true;
+        drop();
+        return false;
+      },
+      onEnd: end,
+      onError: end,
+    });
+  });
 }

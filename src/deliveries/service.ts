@@ -3,17 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
+import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
-import { createClaimEvents, createRenewEvents } from '../events/store/claim-events.ts';
-import type { Outbox } from '../events/store/outbox.ts';
-import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
 import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
-import { createPendingWork } from '../mongo/pending-work.ts';
-import type { OnRun } from '../mongo/periodic.ts';
+import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { createAttempts } from './attempt.ts';
+import { type AttemptWait, createAttempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, createClaims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
@@ -33,17 +30,9 @@ import type { DeliveryModel, SendRateModel } from './model.ts';
 import { createSendRates } from './rate-limit.ts';
 import { createFindRecoverable, createRedeliver } from './recoveries.ts';
 import type { FindRecoverable, Redeliver } from './recovery-run.ts';
-import type { TargetLookUp } from './request.ts';
-import {
-  type AttemptWait,
-  createAttemptWait,
-  createMakeTestAttempt,
-  createResend,
-  type MakeTestAttempt,
-  type Resend,
-} from './resend.ts';
+import { createMakeTestAttempt, createResend, type MakeTestAttempt, type Resend } from './resend.ts';
 import { Scheduler } from './scheduler.ts';
-import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
+import { type ClientOptions, createDeliveryClients, createSend, type TargetLookUp } from './send.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;

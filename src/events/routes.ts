@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import { withTimeRange } from '../http/incoming-time.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { Catalogue } from './catalogue/catalogue-from-openapi.ts';
+import type { Catalogue } from './catalogue.ts';
 import type { EventHistory } from './history.ts';
 import type { EventService } from './service.ts';
 

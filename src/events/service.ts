@@ -1,29 +1,27 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
+import type { webhooks } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import { checkStorableId } from '../ids.ts';
+import { checkStorableId, newId } from '../ids.ts';
+import { latestElection } from '../mongo/clock.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { latestElection } from '../mongo/elections.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
+import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
-import { inPublishSpan } from '../tracing/event-spans.ts';
-import { beginToStore, boundPublication } from './bounded-publication.ts';
-import type { Catalogue } from './catalogue/catalogue-from-openapi.ts';
-import { createEnvelope } from './envelope.ts';
+import { inPublishSpan } from '../tracing/spans.ts';
+import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
-import { type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';
-import type { Outbox } from './store/outbox.ts';
-import type { SettleSubscribers } from './store/settle-subscribers.ts';
 import type {
   AddressedEvent,
   EventSubscribers,
   HeldEvent,
   LeasedEvent,
   NewEvent,
+  Outbox,
+  SettleSubscribers,
   StoredEvent,
-} from './store/stored-event.ts';
-import { createOpenTransactions } from './transactions/open-transactions.ts';
-import { createMajorityCheck, requireOwnClient } from './transactions/session-checks.ts';
-import { createTransactions } from './transactions/transactions.ts';
+} from './outbox.ts';
+import { createMajorityCheck, createOpenTransactions, createTransactions, requireOwnClient } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
@@ -174,4 +172,183 @@ export function createEventService(deps: EventServiceDeps): EventService {
     transaction: transactions.run,
     close: open.close,
   };
+}
+
+/** The envelope, which every delivery of an event carries, and its bytes. */
+export interface Envelope {
+  readonly id: string;
+  readonly type: string;
+  readonly created: Date;
+  readonly data: unknown;
+  /** The envelope as JSON. It is serialised only here: these bytes are stored, signed and sent. */
+  readonly body: Buffer;
+  /** SHA-256 of type and data, in hexadecimal. */
+  readonly contentHash: string;
+}
+
+/** The largest envelope: as much as the API accepts, and far below the 16 MB of a MongoDB document. Bytes. */
+const bodyLimit = 256 * 1024;
+
+/** JSON with sorted keys, so that equal content gives equal text. */
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, item: unknown) =>
+    typeof item === 'object' && item !== null && !Array.isArray(item)
+      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : item,
+  );
+}
+
+/**
+ * Makes the envelope of an event whose data has been checked.
+ * @throws GatewayError `invalid_event_data` if it is larger than 256 KiB
+ */
+export function createEnvelope(type: string, data: unknown, now: number): Envelope {
+  const id = newId('evt', now);
+  const created = new Date(now);
+  const body = Buffer.from(JSON.stringify({ id, type, created: created.toISOString(), data }));
+  if (body.length > bodyLimit) {
+    const message = `data: makes an event of ${body.length} bytes; the maximum is ${bodyLimit}. Send an id by which the receiver can fetch the rest`;
+    throw new GatewayError('invalid_event_data', message, { param: 'data' });
+  }
+  return {
+    id,
+    type,
+    created,
+    data,
+    body,
+    contentHash: createHash('sha256')
+      .update(`${type}\n${canonicalJson(data)}`)
+      .digest('hex'),
+  };
+}
+
+/** The gateway's own event types, and the data of each. */
+type OwnData = {
+  readonly [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']['data'];
+};
+
+interface EventOf<Type extends string, Data> {
+  /** One of the catalogue's types. */
+  readonly type: Type;
+  /** The account whose webhooks receive it. */
+  readonly userId: string;
+  /** The type's payload. */
+  readonly data: Data;
+}
+
+/**
+ * An event to publish.
+ * @typeParam Custom the names of the option `eventTypes`. @default any name, with any data
+ */
+export type EventInput<Custom extends string = string> =
+  | { [Type in keyof OwnData]: EventOf<Type, OwnData[Type]> }[keyof OwnData]
+  | EventOf<Custom, unknown>;
+
+/** A published event: the envelope that every receiver gets, and the key with which it can be published again. */
+export interface PublishedEvent {
+  readonly id: string;
+  readonly type: string;
+  /** ISO 8601, UTC. */
+  readonly created: string;
+  readonly data: unknown;
+  readonly idempotencyKey: string;
+}
+
+/** How an event is published. */
+export interface PublishOptions {
+  /** Your session. In a transaction, the event is published if, and only if, the transaction commits. */
+  readonly session?: ClientSession;
+  /** Publishing again with the same key and content returns the first event. @default a generated key, which is returned */
+  readonly idempotencyKey?: string;
+}
+
+/** 122 random bits, from a UUID, because node draws the randomness of many UUIDs at once. */
+function newDeliveryKey(): Buffer {
+  return Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
+}
+
+/** The document of an event. */
+function toNewEvent(
+  envelope: Envelope,
+  userId: string,
+  subscribers: EventSubscribers,
+  {
+    idempotencyKey,
+    test,
+    traceparent,
+  }: { readonly idempotencyKey: string; readonly test: boolean; readonly traceparent: string | undefined },
+): NewEvent {
+  const { id, type, created, body, contentHash } = envelope;
+  return {
+    _id: id,
+    userId,
+    type,
+    created,
+    body,
+    contentHash,
+    targets: [...subscribers.targets],
+    skipped: [...subscribers.skipped],
+    ...(subscribers.lookupElection !== undefined && { lookupElection: subscribers.lookupElection }),
+    test,
+    ...(traceparent !== undefined && { traceparent }),
+    idempotencyKey,
+    deliveryKey: newDeliveryKey(),
+  };
+}
+
+/** How long a publication waits for the database: less than a request may take, so that its response tells the result. Milliseconds. */
+const longestPublication = 3_500;
+/**
+ * How long it may wait until its write starts, so that as much time is left for the answer. If writes started for publications
+ * whose time is nearly over, a database that was too slow for a moment would answer every later one too late. Milliseconds.
+ */
+const longestTurn = longestPublication / 2;
+
+/** The state of one publication. */
+export interface Storing {
+  /** Its writes must start before this time, by `performance.now()`. */
+  readonly until: number;
+  /** Set when the event is about to be stored. */
+  event: NewEvent | undefined;
+  /** Whether the publisher was told that nothing is stored. */
+  isGivenUp: boolean;
+}
+
+/** @throws TimeoutError if it is too late: the publisher would not hear of this event, and publish it again */
+function beginToStore(storing: Storing, event: NewEvent): NewEvent {
+  if (storing.isGivenUp) throw new TimeoutError('the database answered after the publisher had stopped waiting');
+  storing.event = event;
+  return event;
+}
+
+/** Names what the publisher needs to publish again without a second event. */
+function publishUnconfirmed({ _id: eventId, idempotencyKey }: NewEvent, cause: unknown): GatewayError {
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the event ${eventId} may or may not have been stored; publish it again with idempotencyKey '${idempotencyKey}', which cannot double it`,
+    { cause, headers: { 'retry-after': '1' }, details: { eventId, idempotencyKey } },
+  );
+}
+
+/**
+ * Limits how long a publication outside a transaction waits.
+ * @param database without it, a publication waits as long as the driver waits
+ * @throws GatewayError `publish_unconfirmed` if the database fails after the write has started; `database_unavailable` if it
+ *   fails before, when nothing can have been stored
+ */
+async function boundPublication<T>(
+  database: Pick<DatabaseAccess, 'whenAvailable' | 'bound'> | undefined,
+  publish: (storing: Storing) => Promise<T>,
+): Promise<T> {
+  await database?.whenAvailable();
+  const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
+  const storing: Storing = { until, event: undefined, isGivenUp: false };
+  const published = publish(storing);
+  try {
+    return await (database?.bound(published, longestPublication) ?? published);
+  } catch (error) {
+    storing.isGivenUp = storing.event === undefined;
+    if (!isUnavailable(error)) throw error;
+    throw storing.event ? publishUnconfirmed(storing.event, error) : databaseUnavailable(error);
+  }
 }

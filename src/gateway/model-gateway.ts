@@ -8,7 +8,7 @@ import type { ReportUsage } from '../accounting/usage/report.ts';
 import type { AdminService } from '../admin/service.ts';
 import type { DeliveriesForHosts } from '../deliveries/history.ts';
 import type { EventHistory } from '../events/history.ts';
-import type { EventInput, PublishedEvent, PublishOptions } from '../events/publication.ts';
+import type { EventInput, PublishedEvent, PublishOptions } from '../events/service.ts';
 import type { GatewayRouter } from '../http/router.ts';
 import type { KeyService } from '../keys/service.ts';
 import type { ProcessService } from '../processes/service.ts';

@@ -1,5 +1,5 @@
 import type { OpenRequests } from '../http/request/open-requests.ts';
-import { withTimeout } from '../mongo/with-timeout.ts';
+import { withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 
 interface Closable {

@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import type { EventInput, PublishOptions } from '../events/publication.ts';
+import type { EventInput, PublishOptions } from '../events/service.ts';
 import type { KeyDocument } from './model.ts';
 
 /** Publishes that a key was created or revoked, once for each key; in the transaction of the session. */

@@ -1,12 +1,12 @@
 import { GatewayError } from '../errors.ts';
-import type { EventInput, PublishOptions } from '../events/publication.ts';
+import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
-import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import type { KeyBudgets } from '../options/accounts/budgets.ts';
 import type { ApiKey, ApiKeyInput, NewApiKey } from './api-key.ts';
 import { digestOf, newKeyText } from './authentication/key-text.ts';

@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { AttemptListeners } from '../deliveries/claims.ts';
 import type { FanOutObserver } from '../deliveries/fan-out.ts';
 import type { OnRun } from '../mongo/periodic.ts';
-import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
+import type { RecordedAttempt } from '../webhooks/health/recorder.ts';
 import { inBatches } from './in-batches.ts';
 import { statusClass } from './status-class.ts';
 

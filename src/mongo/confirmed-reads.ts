@@ -1,7 +1,7 @@
 import type { mongo } from 'mongoose';
 import { createBatcher } from './batcher.ts';
 import { inOneBatch } from './collection.ts';
-import { TimeoutError, withTimeout } from './with-timeout.ts';
+import { TimeoutError, withTimeout } from './periodic.ts';
 
 /** How long the database may take to confirm a read. Milliseconds. */
 const confirmTimeout = 3_000;

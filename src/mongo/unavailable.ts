@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { TimeoutError } from './with-timeout.ts';
+import { TimeoutError } from './periodic.ts';
 
 interface DriverError {
   name?: unknown;

@@ -1,6 +1,9 @@
-import { isIP } from 'node:net';
+import { Resolver } from 'node:dns/promises';
+import { readFileSync, statSync } from 'node:fs';
+import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { refuse } from '../errors.ts';
+import { outboundError } from './outbound-error.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -65,4 +68,150 @@ export function isAllowedAddress(address: string, networks: Networks): boolean {
   if (isIP(address) === 0 || address.includes('%')) return false;
   const judged = parse(address);
   return networks.some((network) => contains(network, judged)) || isPublic(judged);
+}
+
+/** The addresses of a name in a hosts file, in the order of the file. Pure. */
+export function addressesIn(hostsFile: string, hostname: string): string[] {
+  const canonicalName = hostname.toLowerCase().replace(/\.$/, '');
+  const addresses: string[] = [];
+  for (const line of hostsFile.split(/\r?\n/)) {
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
+    if (isIP(address) !== 0 && names.some((name) => name.toLowerCase() === canonicalName)) addresses.push(address);
+  }
+  return addresses;
+}
+
+/**
+ * Looks names up in a hosts file, and reads it again when it has changed. A missing file has no names. Reads synchronously, because
+ * the thread pool may be full of look-ups that wait for a slow name server.
+ */
+function createHostsFile(location: string): (hostname: string) => string[] {
+  let version = '';
+  let text = '';
+
+  function read(): string {
+    const { mtimeMs, size } = statSync(location);
+    if (version !== `${mtimeMs} ${size}`) {
+      text = readFileSync(location, 'utf8');
+      version = `${mtimeMs} ${size}`;
+    }
+    return text;
+  }
+
+  return function addressesOf(hostname) {
+    try {
+      return addressesIn(read(), hostname);
+    } catch {
+      return [];
+    }
+  };
+}
+
+/** Resolves with all addresses of a name, or rejects with the resolver's `code`. */
+export type ResolveHost = (hostname: string) => Promise<readonly string[]>;
+
+/** The addresses of `localhost` and `*.localhost`: always this machine, whatever a resolver says (RFC 6761, section 6.3). */
+const loopbackAddresses: readonly string[] = ['127.0.0.1', '::1'];
+
+/** Whether a name is `localhost` or below it. */
+function isLocalhost(hostname: string): boolean {
+  return /(^|\.)localhost\.?$/i.test(hostname);
+}
+
+/** How names are resolved. Durations are milliseconds. */
+export interface ResolverOptions {
+  /** Time for one name, all tries included. @default 5_000 */
+  readonly timeout?: number;
+  /** How long the addresses of one family wait for those of the other. @default 1_000 */
+  readonly maxWait?: number;
+  /** The name servers, each `address` or `address:port`. @default the system's */
+  readonly servers?: readonly string[];
+  /** Asked before any name server. @default '/etc/hosts' */
+  readonly hostsFile?: string;
+}
+
+/**
+ * Resolves names with c-ares, which does not use the thread pool: a slow name server delays only its own names. c-ares reads no
+ * hosts file, so that is asked first. Returns the addresses of both families unchecked: the address guard decides which of them
+ * may be called.
+ */
+export function createResolver(options: ResolverOptions = {}): ResolveHost {
+  const { timeout = 5_000, maxWait = 1_000, servers, hostsFile = '/etc/hosts' } = options;
+  const inHostsFile = createHostsFile(hostsFile);
+
+  return async function resolveHost(hostname) {
+    const hostsFileAddresses = inHostsFile(hostname);
+    if (hostsFileAddresses.length > 0) return hostsFileAddresses;
+
+    // c-ares extends its waits: a quarter leaves time for a second try, and the timer ends both
+    const resolver = new Resolver({ timeout: Math.ceil(timeout / 4), tries: 2 });
+    if (servers) resolver.setServers(servers);
+    const cancel = () => resolver.cancel();
+    const timers = [setTimeout(cancel, timeout)];
+    const lookUps = [resolver.resolve4(hostname), resolver.resolve6(hostname)];
+    for (const lookUp of lookUps)
+      lookUp.then(
+        () => timers.push(setTimeout(cancel, maxWait)),
+        () => {},
+      );
+
+    const answers = await Promise.allSettled(lookUps);
+    for (const timer of timers) clearTimeout(timer);
+    const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    const failed = answers.find((answer) => answer.status === 'rejected');
+    if (addresses.length === 0 && failed) throw failed.reason;
+    return addresses;
+  };
+}
+
+/** Whether an address may be connected to. */
+export type AllowAddress = (address: string) => boolean;
+
+function refuseAddress(): never {
+  throw outboundError('address_not_allowed');
+}
+
+/** @throws OutboundError unless connections may use this scheme */
+export function judgeScheme(protocol: string, allowHttp: boolean): void {
+  if (protocol !== 'https:' && !allowHttp) throw outboundError('http_not_allowed');
+}
+
+/** @throws OutboundError if the host of a URL is an address that may not be called. Names are checked when they are resolved. */
+export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void {
+  if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuseAddress();
+}
+
+/**
+ * The addresses at which a name may be called. One forbidden address refuses the name: a name that mixes both kinds is an attack.
+ * The gateway itself maps loopback names, so for these one allowed family is enough.
+ */
+async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
+  if (isLocalhost(hostname)) {
+    const allowed = loopbackAddresses.filter(allowAddress);
+    return allowed.length > 0 ? allowed : refuseAddress();
+  }
+  const addresses = await resolve(hostname).catch((cause) => {
+    // if a name server refuses the connection, the code must not say that the receiver does
+    throw outboundError('dns_failed', cause);
+  });
+  if (addresses.length === 0) throw outboundError('dns_failed');
+  return addresses.every(allowAddress) ? addresses : refuseAddress();
+}
+
+/**
+ * A `lookup` for `net.connect` that returns only checked addresses. The connection goes to the address that was checked, so a name
+ * that changes its address between two look-ups gains nothing.
+ */
+export function guardedLookup(allowAddress: AllowAddress, resolve: ResolveHost): LookupFunction {
+  return function lookup(hostname, options, callback) {
+    judgedAddresses(hostname, allowAddress, resolve).then(
+      (addresses) => {
+        const answers = addresses.map((address) => ({ address, family: isIP(address) }));
+        const [first] = answers;
+        if (options.all) callback(null, answers);
+        else callback(null, first?.address ?? '', first?.family);
+      },
+      (error) => callback(error, []),
+    );
+  };
 }

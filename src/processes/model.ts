@@ -1,7 +1,7 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
-import type { Durations } from '../statistics/histogram.ts';
+import type { Durations } from '../statistics/durations.ts';
 
 /** What a process does: `api` serves requests, `worker` makes delivery attempts, `all` does both. */
 export type ProcessRole = 'api' | 'worker' | 'all';

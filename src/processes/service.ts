@@ -1,6 +1,6 @@
 import { type BacklogSize, countLimit } from '../deliveries/due-reads.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { type Durations, merged, percentile } from '../statistics/histogram.ts';
+import { type Durations, merged, percentile } from '../statistics/durations.ts';
 import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';
 
 /** One process, as it last said of itself. Moments are by the database's clock. */

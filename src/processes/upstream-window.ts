@@ -1,6 +1,6 @@
 import type { UsageRecord } from '../options/options.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
-import { bucketOf, type Durations, merged } from '../statistics/histogram.ts';
+import { bucketOf, type Durations, merged } from '../statistics/durations.ts';
 import type { UpstreamCounts } from './model.ts';
 
 /** Buckets of histogram.ts, up to six hours. */

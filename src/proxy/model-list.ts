@@ -1,6 +1,5 @@
 import type { Logger } from '../options/options.ts';
-import { classify } from '../outbound/classify.ts';
-import { OutboundError } from '../outbound/outbound-error.ts';
+import { classify, OutboundError } from '../outbound/outbound-error.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';

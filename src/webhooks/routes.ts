@@ -1,9 +1,8 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
 import type { Filters } from './filters.ts';
-import type { OptionalFields, WithHeaderNames } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
-import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
+import type { MadeSecret, OptionalFields, Webhook, WebhookDetails, WithHeaderNames } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];

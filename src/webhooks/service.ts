@@ -2,29 +2,31 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
+import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
-import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { activationFields, checkEvents, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
-import { toStored, toStoredHeaders } from './optional-fields.ts';
 import { chooseSecret } from './secrets/choose-secret.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
-import type { Sealer } from './secrets/sealing.ts';
-import { createSecrets, missingKeyIds, requireEveryKey } from './secrets/secrets.ts';
+import { createSecrets, missingKeyIds, requireEveryKey, type Sealer } from './secrets/secrets.ts';
+import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './subscribers.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
+  activationFields,
+  checkEvents,
   type MadeSecret,
   type NewWebhook,
+  toChanges,
   toDetails,
+  toStored,
+  toStoredHeaders,
   toWebhook,
   type Webhook,
   type WebhookDetails,
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
-import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './webhooks-for-deliveries.ts';
 import { createWebhooksForHealth, type WebhooksForHealth } from './webhooks-for-health.ts';
 
 /** Values for a pipeline, where a text may look like an expression; `null` removes a field. */

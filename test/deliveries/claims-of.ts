@@ -1,7 +1,7 @@
 import { createClaims } from '../../src/deliveries/claims.ts';
 import type { DeliveryModel } from '../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
-import { createPendingWork } from '../../src/mongo/pending-work.ts';
+import { createPendingWork } from '../../src/mongo/periodic.ts';
 import { silentLogger } from '../support/logger.ts';
 
 /** Whom nobody needs to tell. */

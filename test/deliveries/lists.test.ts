@@ -1,6 +1,11 @@
 import { expect } from 'chai';
 import { createDerivedDeliveries, createEventStatuses } from '../../src/deliveries/derived-deliveries.ts';
-import { createDeliveryHistory, createPresentTypes, type DeliveryPage, queriesFor } from '../../src/deliveries/history.ts';
+import {
+  createDeliveryHistory,
+  createPresentTypes,
+  type DeliveryPage,
+  queriesFor,
+} from '../../src/deliveries/history.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { expireEvents } from '../../src/deliveries/due-reads.ts';
-import { createOutbox } from '../../src/events/store/outbox.ts';
+import { createOutbox } from '../../src/events/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import {

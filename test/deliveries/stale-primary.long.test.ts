@@ -7,11 +7,11 @@ import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from 
 import { createFindRecoverable } from '../../src/deliveries/recoveries.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createEventModel } from '../../src/events/model.ts';
-import { createOutbox } from '../../src/events/store/outbox.ts';
+import { createOutbox } from '../../src/events/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
-import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
+import { createSealer } from '../../src/webhooks/secrets/secrets.ts';
 import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';

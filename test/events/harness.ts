@@ -1,9 +1,8 @@
 import type { Connection } from 'mongoose';
-import { createCatalogue } from '../../src/events/catalogue/catalogue-from-openapi.ts';
+import { createCatalogue } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
+import { createOutbox, type SettleSubscribers } from '../../src/events/outbox.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
-import { createOutbox } from '../../src/events/store/outbox.ts';
-import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { buildIndexes } from '../support/database/indexes.ts';

@@ -1,4 +1,4 @@
-import { addCustomEventTypes } from '../../src/events/catalogue/custom-event-types.ts';
+import { addCustomEventTypes } from '../../src/events/catalogue.ts';
 import { type ApiDependencies, createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';

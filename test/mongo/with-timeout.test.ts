@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { withTimeout } from '../../src/mongo/with-timeout.ts';
+import { withTimeout } from '../../src/mongo/periodic.ts';
 
 describe('An answer of the database', () => {
   it('is passed on, and so is an error', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { classify } from '../../src/outbound/classify.ts';
+import { classify } from '../../src/outbound/outbound-error.ts';
 
 const table: [unknown, string][] = [
   [{ code: 'ENOTFOUND' }, 'dns_failed'],

@@ -4,8 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
 import type { Dispatcher } from 'undici';
-import { createHttpClient } from '../../src/outbound/client.ts';
-import { createDispatcher } from '../../src/outbound/connection-pool.ts';
+import { createDispatcher, createHttpClient } from '../../src/outbound/client.ts';
 import type { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { listenOn } from '../support/listen.ts';
 

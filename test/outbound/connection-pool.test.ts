@@ -1,8 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { expect } from 'chai';
 import type { Dispatcher } from 'undici';
-import { createHttpClient } from '../../src/outbound/client.ts';
-import { createDispatcher, type DispatcherOptions } from '../../src/outbound/connection-pool.ts';
+import { createDispatcher, createHttpClient, type DispatcherOptions } from '../../src/outbound/client.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { listenOn } from '../support/listen.ts';
 

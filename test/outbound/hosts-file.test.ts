@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { addressesIn } from '../../src/outbound/hosts-file.ts';
+import { addressesIn } from '../../src/outbound/addresses.ts';
 
 describe('the hosts file', () => {
   const file =

@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { classify } from '../../src/outbound/classify.ts';
-import { createResolver, type ResolverOptions } from '../../src/outbound/resolver.ts';
+import { createResolver, type ResolverOptions } from '../../src/outbound/addresses.ts';
+import { classify } from '../../src/outbound/outbound-error.ts';
 import { silence, startNameServer } from '../support/servers/name-server.ts';
 
 describe('The resolver', () => {

@@ -1,5 +1,5 @@
+import { ResponseBody } from '../../src/outbound/exchange.ts';
 import type { OutboundError } from '../../src/outbound/outbound-error.ts';
-import { ResponseBody } from '../../src/outbound/response-body.ts';
 
 /** How a body ended. */
 type Outcome = 'end' | OutboundError;

@@ -1,4 +1,4 @@
-import { withTimeout } from '../../mongo/with-timeout.ts';
+import { withTimeout } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 
 /** How long what was read is used. Milliseconds. */

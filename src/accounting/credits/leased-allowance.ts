@@ -1,5 +1,5 @@
+import { withTimeout } from '../../mongo/periodic.ts';
 import { isUnavailable } from '../../mongo/unavailable.ts';
-import { withTimeout } from '../../mongo/with-timeout.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AllowanceLease } from './allowance-lease.ts';
 import { CreditAllowance } from './credit-allowance.ts';

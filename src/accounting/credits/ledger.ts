@@ -1,8 +1,8 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
-import type { EventInput, PublishOptions } from '../../events/publication.ts';
+import type { EventInput, PublishOptions } from '../../events/service.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { bareWrites } from '../../mongo/writes/bare-writes.ts';
+import { bareWrites } from '../../mongo/writes.ts';
 import type { Logger } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import { createPublishLowBalance } from './balance-events.ts';

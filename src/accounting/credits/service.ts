@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import type { EventInput, PublishOptions } from '../../events/publication.ts';
+import type { EventInput, PublishOptions } from '../../events/service.ts';
 import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { EventInput } from '../../events/publication.ts';
-import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
+import type { EventInput } from '../../events/service.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/batcher.ts';
 import type { Logger } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';

@@ -1,6 +1,5 @@
-import { duplicatesIn } from '../../mongo/writes/duplicate-key.ts';
-import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
-import { itemFailures, writeIsolated } from '../../mongo/writes/write-isolated.ts';
+import { createSetAsideLog, itemFailures, writeIsolated } from '../../mongo/batcher.ts';
+import { duplicatesIn } from '../../mongo/writes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { ExceededModel } from './model.ts';
 import { type RefusedCallCount, RefusedCallCounts, type RefusedCalls } from './refused-call-counts.ts';

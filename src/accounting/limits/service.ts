@@ -1,5 +1,5 @@
 import { refuse } from '../../errors.ts';
-import type { EventInput } from '../../events/publication.ts';
+import type { EventInput } from '../../events/service.ts';
 import { checkUserId, isStorableId, newId } from '../../ids.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { LimitOptions, Logger } from '../../options/options.ts';

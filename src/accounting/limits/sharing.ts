@@ -1,6 +1,5 @@
+import { createSetAsideLog, itemFailures, writeIsolated } from '../../mongo/batcher.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
-import { itemFailures, writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';

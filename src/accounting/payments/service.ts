@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError, refuse } from '../../errors.ts';
-import type { EventInput, PublishedEvent, PublishOptions } from '../../events/publication.ts';
+import type { EventInput, PublishedEvent, PublishOptions } from '../../events/service.ts';
 import { isStorableId } from '../../ids.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
 import { createWriteAccount, type InTurn } from '../writer-turns.ts';

@@ -1,6 +1,5 @@
+import { createSetAsideLog, itemFailures, writeIsolated } from '../../mongo/batcher.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
-import { itemFailures, writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { UsageFilter } from './count-batch.ts';
 import type { UsageModel } from './model.ts';

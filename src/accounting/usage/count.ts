@@ -1,8 +1,8 @@
+import { isItemFailure } from '../../mongo/batcher.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
-import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
-import { isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { isDuplicateKey } from '../../mongo/writes.ts';
 import type { Logger } from '../../options/options.ts';
 import { type CountBatchDeps, CountedByOthers, createCountBatch, type UsageFilter } from './count-batch.ts';
 import { createCountIsolated } from './count-isolated.ts';

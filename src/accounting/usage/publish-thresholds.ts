@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import type { EventInput, PublishOptions } from '../../events/publication.ts';
+import type { EventInput, PublishOptions } from '../../events/service.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger, Quota } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';

@@ -1,5 +1,5 @@
+import { createSetAsideLog } from '../../mongo/batcher.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageModel } from './model.ts';
 import { type CountedRecord, modelNameLimit } from './sums.ts';

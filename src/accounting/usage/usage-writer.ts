@@ -1,5 +1,4 @@
-import { isItemFailure } from '../../mongo/writes/item-failure.ts';
-import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
+import { isItemFailure, writeIsolated } from '../../mongo/batcher.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { ClosedDocument, UsageWrite, WriteUsage } from './write-batch.ts';
 

@@ -1,5 +1,5 @@
 import { durableCollection } from '../../mongo/collection.ts';
-import { bareWrites, type UpdateStatement } from '../../mongo/writes/bare-writes.ts';
+import { bareWrites, type UpdateStatement } from '../../mongo/writes.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 

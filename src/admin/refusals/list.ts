@@ -1,7 +1,7 @@
 import { type ErrorCode, refuse } from '../../errors.ts';
 import { checkUserId } from '../../ids.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { hourLength, hourOf } from '../../statistics/hours.ts';
+import { hourLength, hourOf } from '../../statistics/durations.ts';
 import type { RefusalDocument, RefusalModel } from './model.ts';
 
 /** Which refusals are listed. */

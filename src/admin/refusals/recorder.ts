@@ -2,7 +2,7 @@ import { type ErrorCode, errorStatus } from '../../errors.ts';
 import type { EndedRequest, RequestObserver } from '../../http/request/request-observer.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
-import { hourOf } from '../../statistics/hours.ts';
+import { hourOf } from '../../statistics/durations.ts';
 import type { RefusalModel } from './model.ts';
 
 export interface RefusalRecorderDeps {

@@ -1,9 +1,9 @@
 import { GatewayError, longSecrets, redact } from '../../errors.ts';
 import { createModels } from '../../gateway/collections.ts';
 import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-failure.ts';
+import { withTimeout } from '../../mongo/periodic.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
-import { withTimeout } from '../../mongo/with-timeout.ts';
 import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/with-connection.ts';

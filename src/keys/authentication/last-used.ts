@@ -1,4 +1,4 @@
-import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
+import { writeIsolated } from '../../mongo/batcher.ts';
 
 /** Records when keys were used, in batches, without delaying any request. Each key is recorded at most once a minute. */
 export interface LastUsed {

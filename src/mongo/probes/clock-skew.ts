@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { withTimeout } from '../with-timeout.ts';
+import { withTimeout } from '../periodic.ts';
 
 /** How far this machine's clock may be from the database's: receivers refuse signatures that are five minutes old. Milliseconds. */
 export const longestSkew = 10_000;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { mongo } from 'mongoose';
 import { durable } from '../collection.ts';
-import { withTimeout } from '../with-timeout.ts';
+import { withTimeout } from '../periodic.ts';
 
 /** A write that takes longer than this keeps everybody waiting. Milliseconds. */
 export const slowWrite = 1_000;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { mongo, Schema } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
-import { isDuplicateKey } from '../writes/duplicate-key.ts';
+import { isDuplicateKey } from '../writes.ts';
 
 type Db = mongo.Db;
 

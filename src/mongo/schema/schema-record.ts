@@ -2,7 +2,7 @@ import type { mongo } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import { readVersion } from '../../version.ts';
 import { durable } from '../collection.ts';
-import { isDuplicateKey } from '../writes/duplicate-key.ts';
+import { isDuplicateKey } from '../writes.ts';
 
 /** What this version of the package writes. It grows with every change of collections, fields or indexes. */
 export const schemaVersion = 1;

@@ -1,5 +1,5 @@
+import { type BodySink, ResponseBody } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { type BodySink, ResponseBody } from '../../outbound/response-body.ts';
 import type { ItemIds } from './item-ids.ts';
 
 type SourceBody = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;

@@ -1,4 +1,4 @@
-import type { ResponseBody } from '../../outbound/response-body.ts';
+import type { ResponseBody } from '../../outbound/exchange.ts';
 import { failure } from '../failure.ts';
 import { type HeaderValues, isEncoded } from '../headers.ts';
 import { type BackgroundUsage, runsOn } from './background-usage.ts';

@@ -1,5 +1,5 @@
+import { type BodySink, ResponseBody } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { type BodySink, ResponseBody } from '../../outbound/response-body.ts';
 import { type StoredKind, storedId } from './stored-objects.ts';
 
 /** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */

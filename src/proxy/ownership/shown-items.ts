@@ -1,4 +1,4 @@
-import type { ResponseBody } from '../../outbound/response-body.ts';
+import type { ResponseBody } from '../../outbound/exchange.ts';
 import { type HeaderValues, isEncoded } from '../headers.ts';
 import { AnsweredIds } from './item-ids.ts';
 import { itemsBody } from './items-body.ts';

@@ -1,9 +1,7 @@
 import type { Transform } from 'node:stream';
-import { classify, outboundError } from '../../outbound/classify.ts';
 import { createDecoder } from '../../outbound/content-decoder.ts';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
-import type { OutboundError } from '../../outbound/outbound-error.ts';
-import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
+import type { BodySink, OutboundResponse, ResponseBody } from '../../outbound/exchange.ts';
+import { classify, type OutboundError, outboundError } from '../../outbound/outbound-error.ts';
 import { isEncoded } from '../headers.ts';
 
 /** The part of a body that the relay uses. */

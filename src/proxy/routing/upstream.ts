@@ -1,7 +1,5 @@
 import type { UpstreamOptions, UpstreamTimeouts } from '../../options/options.ts';
-import { createHttpClient, type HttpClient } from '../../outbound/client.ts';
-import { createDispatcher } from '../../outbound/connection-pool.ts';
-import { splitUrl } from '../../outbound/url.ts';
+import { createDispatcher, createHttpClient, type HttpClient, splitUrl } from '../../outbound/client.ts';
 import { type HeaderPlan, planHeaders } from '../headers.ts';
 import { AwaitedResponses } from './awaited-responses.ts';
 import { type Breaker, createBreaker } from './breaker.ts';

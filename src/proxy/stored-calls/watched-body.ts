@@ -1,4 +1,4 @@
-import type { BodySink } from '../../outbound/response-body.ts';
+import type { BodySink } from '../../outbound/exchange.ts';
 import type { RelayedBody } from '../relay/decoded-body.ts';
 
 /** Sees a body while it passes. Must not throw. */

@@ -2,10 +2,9 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { Logger } from '../../options/options.ts';
 import type { DisabledWebhook, DisableOptions } from '../../options/webhooks/disabling.ts';
-import { forEachDespiteErrors } from './for-each-despite-errors.ts';
 import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';
-import type { RecordedAttempt } from './recorded-attempt.ts';
+import { forEachDespiteErrors, type RecordedAttempt } from './recorder.ts';
 
 type Reason = DisabledWebhook['reason'];
 

@@ -1,9 +1,11 @@
 import { describeThrown } from '../../errors.ts';
+import { createSetAsideLog, itemFailures, writeIsolated } from '../../mongo/batcher.ts';
+import { durableCollection } from '../../mongo/collection.ts';
+import { TimeoutError } from '../../mongo/periodic.ts';
+import { failuresIn } from '../../mongo/writes.ts';
 import type { Logger } from '../../options/options.ts';
-import { type AttemptBatch, addAttempt, newAttemptBatch } from './attempt-batch.ts';
-import type { HealthModel, TallyModel } from './model.ts';
-import type { RecordedAttempt } from './recorded-attempt.ts';
-import { createWriteStatistics } from './write-statistics.ts';
+import { bucketOf, hourOf } from '../../statistics/durations.ts';
+import type { Failure, HealthModel, TallyModel } from './model.ts';
 
 /** Adds this process's attempts to the statistics. */
 export interface Recorder {
@@ -97,4 +99,228 @@ export function createRecorder(deps: RecorderDeps): Recorder {
       if (timer) clearTimeout(timer);
     },
   };
+}
+
+/** One webhook's attempts of one hour. */
+export interface Hour {
+  succeeded: number;
+  failed: number;
+  readonly durations: Map<number, number>;
+}
+
+/** One webhook's attempts since the last flush. */
+export interface AttemptBatch {
+  /** By the hour's start, in milliseconds. */
+  readonly hours: Map<number, Hour>;
+  lastSuccessAt: Date | null;
+  lastFailure: Failure | null;
+  /** The first failure after the last success. */
+  failingSince: Date | null;
+  /** Failures after the last success. */
+  failures: number;
+}
+
+export function newAttemptBatch(): AttemptBatch {
+  return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
+}
+
+function addToHour({ hours }: AttemptBatch, { at, durationMs, code }: RecordedAttempt): void {
+  const start = hourOf(at.getTime());
+  const hour = hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
+  hours.set(start, hour);
+  if (code === undefined) hour.succeeded += 1;
+  else hour.failed += 1;
+  const bucket = bucketOf(durationMs);
+  hour.durations.set(bucket, (hour.durations.get(bucket) ?? 0) + 1);
+}
+
+function addFailure(batch: AttemptBatch, { at, deliveryId, status }: RecordedAttempt, code: string): void {
+  if (!batch.lastFailure || batch.lastFailure.at <= at) {
+    batch.lastFailure = { at, deliveryId, ...(status !== undefined && { status }), code };
+  }
+  if (batch.lastSuccessAt && batch.lastSuccessAt >= at) return;
+  batch.failures += 1;
+  if (!batch.failingSince || batch.failingSince > at) batch.failingSince = at;
+}
+
+/** Adds an attempt. Attempts arrive roughly in the order of their ends. */
+export function addAttempt(batch: AttemptBatch, attempt: RecordedAttempt): void {
+  addToHour(batch, attempt);
+  if (attempt.code === undefined) addSuccess(batch, attempt);
+  else addFailure(batch, attempt, attempt.code);
+}
+
+function addSuccess(batch: AttemptBatch, attempt: RecordedAttempt): void {
+  if (batch.lastSuccessAt && batch.lastSuccessAt >= attempt.at) return;
+  batch.lastSuccessAt = attempt.at;
+  if (batch.failingSince && batch.failingSince > attempt.at) return;
+  batch.failingSince = null;
+  batch.failures = 0;
+}
+
+/** A recorded attempt. */
+export interface RecordedAttempt {
+  readonly webhookId: string;
+  readonly deliveryId: string;
+  /** When it ended, by the database's clock. */
+  readonly at: Date;
+  readonly durationMs: number;
+  /** Absent if the receiver did not answer. */
+  readonly status?: number;
+  /** Why it failed; absent if it succeeded. */
+  readonly code?: string;
+  /** How long after the time when it was due it began, by the database's clock; absent if it was asked for. Milliseconds. */
+  readonly late?: number;
+}
+
+export interface WriteStatisticsDeps {
+  readonly tallies: TallyModel;
+  readonly healths: HealthModel;
+  readonly logger: Pick<Logger, 'error'>;
+}
+
+/** Adds the batches of some webhooks, by their ids, to the statistics in the database. */
+export type WriteStatistics = (batches: ReadonlyMap<string, AttemptBatch>) => Promise<void>;
+
+const epoch = new Date(0);
+
+const options = { ordered: false, writeConcern: { w: 1 } } as const;
+
+function tallyWrites(webhookId: string, { hours }: AttemptBatch) {
+  return [...hours].map(([start, { succeeded, failed, durations }]) => {
+    const hour = new Date(start);
+    const counts = Object.fromEntries([...durations].map(([bucket, count]) => [`durations.${bucket}`, count]));
+    return {
+      updateOne: {
+        filter: { _id: `${webhookId}:${hour.toISOString()}` },
+        update: { $set: { hour }, $inc: { succeeded, failed, ...counts } },
+        upsert: true,
+      },
+    };
+  });
+}
+
+/** Several processes write about one webhook, in any order: the newer value stays. */
+function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: AttemptBatch) {
+  const orEpoch = (field: string) => ({ $ifNull: [field, epoch] });
+  const isLater = (moment: Date | string) => ({ $gt: [moment, orEpoch('$lastSuccessAt')] });
+  const oldRun = { $and: [{ $gt: ['$failingSince', null] }, isLater('$failingSince')] };
+  const newRun = failingSince ? isLater(failingSince) : false;
+  return {
+    updateOne: {
+      filter: { _id: webhookId },
+      update: [
+        {
+          $set: {
+            lastSuccessAt: { $max: ['$lastSuccessAt', lastSuccessAt] },
+            ...(lastFailure && {
+              lastFailure: {
+                $cond: [
+                  { $gte: [lastFailure.at, orEpoch('$lastFailure.at')] },
+                  { $literal: lastFailure },
+                  '$lastFailure',
+                ],
+              },
+            }),
+            updatedAt: '$$NOW',
+          },
+        },
+        {
+          $set: {
+            failures: {
+              $add: [{ $cond: [oldRun, { $ifNull: ['$failures', 0] }, 0] }, { $cond: [newRun, failures, 0] }],
+            },
+            failingSince: {
+              $ifNull: [
+                { $min: [{ $cond: [oldRun, '$failingSince', null] }, { $cond: [newRun, failingSince, null] }] },
+                '$$REMOVE',
+              ],
+            },
+          },
+        },
+      ],
+      upsert: true,
+    },
+  };
+}
+
+type BatchOf = readonly [webhookId: string, batch: AttemptBatch];
+
+/** Makes the function that writes all webhooks together: their tallies in one write, their health in another. */
+function createWriteStatistics({ tallies, healths, logger }: WriteStatisticsDeps): WriteStatistics {
+  const tallyCollection = durableCollection(tallies);
+  const healthCollection = durableCollection(healths);
+  const logSetAside = createSetAsideLog(logger, 'statistics of attempts cannot be written and were left out');
+
+  /** Skips what cannot be written. A batch that fails for another reason is lost, because a second write might count it twice. */
+  async function write(all: readonly BatchOf[], writePart: (part: readonly BatchOf[]) => Promise<unknown>) {
+    const outcomes = await writeIsolated(all, {
+      async write(part) {
+        try {
+          await writePart(part);
+        } catch (error) {
+          // the other items are written
+          for (const failure of failuresIn(error).values()) logSetAside(failure);
+        }
+        return [];
+      },
+    });
+    for (const [, error] of itemFailures(all, outcomes)) logSetAside(error);
+  }
+
+  return async function writeStatistics(batches) {
+    const all = [...batches];
+    await Promise.all([
+      write(all, (part) =>
+        tallyCollection.bulkWrite(
+          part.flatMap(([id, batch]) => tallyWrites(id, batch)),
+          options,
+        ),
+      ),
+      write(all, (part) =>
+        healthCollection.bulkWrite(
+          part.map(([id, batch]) => healthWrite(id, batch)),
+          options,
+        ),
+      ),
+    ]);
+  };
+}
+
+/** A host's function may throw something that throws when it is looked at. */
+function isTimeout(error: unknown): boolean {
+  try {
+    return error instanceof TimeoutError;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Runs the tasks, at most so many at a time, even after one has failed. After a TimeoutError it starts no more: each of the
+ * others would wait as long.
+ * @param concurrency how many run at a time
+ * @throws the first error
+ */
+export async function forEachDespiteErrors<Item>(
+  items: Iterable<Item>,
+  task: (item: Item) => Promise<void>,
+  concurrency = 1,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  let failure: { readonly error: unknown } | undefined;
+
+  async function work(): Promise<void> {
+    for (let next = iterator.next(); !next.done; next = iterator.next()) {
+      try {
+        await task(next.value);
+      } catch (error) {
+        failure ??= { error };
+        if (isTimeout(error)) return;
+      }
+    }
+  }
+
+  await Promise.all(Array.from({ length: concurrency }, work));
+  if (failure) throw failure.error;
 }

@@ -1,10 +1,10 @@
 import { describeThrown } from '../../errors.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
-import { withTimeout } from '../../mongo/with-timeout.ts';
+import { withTimeout } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
-import { forEachDespiteErrors } from './for-each-despite-errors.ts';
 import { isFailing } from './health-state.ts';
 import type { Failure, HealthModel } from './model.ts';
+import { forEachDespiteErrors } from './recorder.ts';
 
 /** A webhook that has begun to fail, or has recovered. */
 interface ChangedWebhook {

@@ -2,8 +2,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
 import type { DisableFailing } from './disable-failing.ts';
 import type { HealthDocument, HealthModel, TallyModel } from './model.ts';
-import type { RecordedAttempt } from './recorded-attempt.ts';
-import { createRecorder } from './recorder.ts';
+import { createRecorder, type RecordedAttempt } from './recorder.ts';
 import type { ReportChanges } from './report-changes.ts';
 import { createReadStats, type WebhookStats } from './stats.ts';
 

@@ -1,6 +1,5 @@
 import { durableCollection } from '../../mongo/collection.ts';
-import { merged, percentile } from '../../statistics/histogram.ts';
-import { hourLength, hourOf } from '../../statistics/hours.ts';
+import { hourLength, hourOf, merged, percentile } from '../../statistics/durations.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
 /** The attempts of one hour, or of all hours. */

@@ -1,9 +1,9 @@
-import { GatewayError } from '../../errors.ts';
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
+import { GatewayError, refuse } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { findOneConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { WebhookDocument, WebhookModel } from '../model.ts';
 import type { SecretRotation } from '../webhook.ts';
-import type { Sealer } from './sealing.ts';
 
 /** The sealed fields of a webhook. */
 export type SecretField = 'secret' | 'previousSecret' | 'headers';
@@ -96,4 +96,120 @@ export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): P
       'add it behind the others, and remove it only after resealing every secret',
     { param: 'secretKeys' },
   );
+}
+
+/** Encrypts secrets for the database. A sealed text opens only in the place that it was sealed for. */
+export interface Sealer {
+  /** The id of the key that seals. */
+  readonly newestKeyId: string;
+  /** The ids of the keys that open, the newest first. */
+  readonly keyIds: readonly string[];
+  /**
+   * Seals with the newest key.
+   * @param place where it will be stored: `collection:id:field`
+   */
+  seal(plain: string, place: string): string;
+  /**
+   * Opens with whichever key sealed it.
+   * @throws GatewayError `secret_unreadable` if that key is missing, or the text was altered or comes from another place
+   */
+  open(sealed: string, place: string): string;
+  /**
+   * The id of the key that sealed a text; does not open it.
+   * @throws GatewayError `secret_unreadable` if it is no sealed text
+   */
+  keyIdOf(sealed: string): string;
+  /**
+   * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id sorts first, with numbers in ids sorted as
+   * numbers: k9 before k10, 2026-01 before 2026-07. The order of the list does not matter.
+   */
+  derive(purpose: string): Buffer;
+}
+
+const cipher = 'aes-256-gcm';
+const ivLength = 12;
+const tagLength = 16;
+
+function refuseKey(index: number, reason: string): never {
+  refuse('invalid_options', `secretKeys[${index}]`, reason);
+}
+
+/** Never repeats an entry in a message: it may be a mistyped key. */
+function parseKeys(secretKeys: readonly string[]): Map<string, KeyObject> {
+  const keys = new Map<string, KeyObject>();
+  secretKeys.forEach((entry, i) => {
+    const [, id, base64] = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(String(entry)) ?? [];
+    if (id === undefined || base64 === undefined) {
+      refuseKey(
+        i,
+        "must be '<id>:<32 bytes in base64>', the id of letters, digits, _ and -, the bytes from `openssl rand -base64 32`",
+      );
+    }
+    if (keys.has(id)) refuseKey(i, `the id '${id}' is used twice; every key needs an id of its own`);
+    keys.set(id, createSecretKey(base64, 'base64'));
+  });
+  return keys;
+}
+
+/** Independent of the machine's language. */
+const byNumber = new Intl.Collator('en', { numeric: true });
+
+function firstById(keys: ReadonlyMap<string, KeyObject>): KeyObject {
+  const ids = [...keys.keys()].sort((a, b) => byNumber.compare(a, b) || (a < b ? -1 : 1));
+  return keys.get(ids[0] as string) as KeyObject;
+}
+
+function unreadable(reason: string, cause?: unknown): GatewayError {
+  return new GatewayError('secret_unreadable', `A stored secret cannot be opened: ${reason}`, { cause });
+}
+
+function parseSealed(sealed: string) {
+  const [version, keyId, ...parts] = sealed.split('.');
+  const [iv, text, tag] = parts.map((part) => Buffer.from(part, 'base64url'));
+  const hasThreeParts = parts.length === 3 && text && iv?.length === ivLength && tag?.length === tagLength;
+  if (version !== 'v1' || !keyId || !hasThreeParts) {
+    throw unreadable('it does not have the form v1.key.iv.text.tag');
+  }
+  return { keyId, iv, text, tag };
+}
+
+/**
+ * Seals with AES-256-GCM, written as `v1.<key id>.<iv>.<text>.<tag>` in base64url, with the place as additional data.
+ * The first key seals, all of them open.
+ * @param secretKeys each `<id>:<32 bytes in base64>`
+ * @throws GatewayError `invalid_options`, naming the entry
+ */
+export function createSealer(secretKeys: readonly string[]): Sealer {
+  const keys = parseKeys(secretKeys);
+  const [newest] = keys;
+  if (!newest) return refuse('invalid_options', 'secretKeys', 'is required, at least one key');
+  const [newestKeyId, newestKey] = newest;
+
+  return {
+    newestKeyId,
+    keyIds: [...keys.keys()],
+    seal(plain, place) {
+      const iv = randomBytes(ivLength);
+      const sealing = createCipheriv(cipher, newestKey, iv, { authTagLength: tagLength }).setAAD(Buffer.from(place));
+      const text = Buffer.concat([sealing.update(plain, 'utf8'), sealing.final()]);
+      return ['v1', newestKeyId, ...[iv, text, sealing.getAuthTag()].map((part) => part.toString('base64url'))].join(
+        '.',
+      );
+    },
+    open(sealed, place) {
+      const { keyId, iv, text, tag } = parseSealed(sealed);
+      const key = keys.get(keyId);
+      if (!key) throw unreadable(`the key '${keyId}' that sealed it is not among secretKeys; add it behind the others`);
+      try {
+        const opening = createDecipheriv(cipher, key, iv, { authTagLength: tagLength })
+          .setAAD(Buffer.from(place))
+          .setAuthTag(tag);
+        return Buffer.concat([opening.update(text), opening.final()]).toString('utf8');
+      } catch (cause) {
+        throw unreadable(`it was altered, or the key '${keyId}' among secretKeys is not the one that sealed it`, cause);
+      }
+    },
+    keyIdOf: (sealed) => parseSealed(sealed).keyId,
+    derive: (purpose) => Buffer.from(hkdfSync('sha256', firstById(keys), '', `express-model-gateway: ${purpose}`, 32)),
+  };
 }

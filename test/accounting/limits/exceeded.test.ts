@@ -7,7 +7,7 @@ import {
   type LimitServiceDeps,
 } from '../../../src/accounting/limits/service.ts';
 import type { GatewayError } from '../../../src/errors.ts';
-import type { EventInput } from '../../../src/events/publication.ts';
+import type { EventInput } from '../../../src/events/service.ts';
 import { whileClockStands } from '../../support/clock.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';

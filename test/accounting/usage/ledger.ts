@@ -10,10 +10,10 @@ import {
   type UsageSums,
 } from '../../../src/accounting/usage/model.ts';
 import { createQuotaOf } from '../../../src/accounting/usage/quotas.ts';
-import { createCatalogue } from '../../../src/events/catalogue/catalogue-from-openapi.ts';
+import { createCatalogue } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
+import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
-import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { newId } from '../../../src/ids.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
-import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
+import { createClaimEvents } from '../../../src/events/outbox.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import type { CrashPoint } from '../../faults/workers/crash-points.ts';

@@ -1,11 +1,6 @@
 import { expect } from 'chai';
-import {
-  createAttemptWait,
-  createResend,
-  createSendTest,
-  type ResendDeps,
-  type SendTestDeps,
-} from '../../../src/deliveries/resend.ts';
+import { createAttemptWait } from '../../../src/deliveries/attempt.ts';
+import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/resend.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';

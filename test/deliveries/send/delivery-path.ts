@@ -1,7 +1,6 @@
 import { failureOf } from '../../../src/deliveries/outcome.ts';
 import { createDeliveryClients, createSend, type SendResult } from '../../../src/deliveries/send.ts';
-import { isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
-import { createResolver } from '../../../src/outbound/resolver.ts';
+import { createResolver, isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 
 /** What a test may choose of the way from a signed body to an outcome. */
 export interface PathChoices {

@@ -7,8 +7,8 @@ import { listenOn } from '../../support/listen.ts';
 import { createAuthority } from '../../support/servers/certificates.ts';
 import { startNameServer } from '../../support/servers/name-server.ts';
 import { type Play, request, startRawReceiver } from '../../support/servers/raw-receiver.ts';
-import { untilRead } from '../../support/until-read.ts';
 import { until } from '../../support/until.ts';
+import { untilRead } from '../../support/until-read.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
 import { startReceiverThread } from './receiver-thread.ts';
 

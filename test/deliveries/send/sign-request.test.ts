@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { signatureHeaders } from '../../../src/deliveries/request.ts';
-import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
+import { createDeliveryClients, createSend, signatureHeaders } from '../../../src/deliveries/send.ts';
 import { signBody } from '../../../src/deliveries/signature.ts';
 import { startReceiver } from '../receiver.ts';
 

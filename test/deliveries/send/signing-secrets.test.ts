@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { secretsInUse, signatureHeaders } from '../../../src/deliveries/request.ts';
+import { secretsInUse, signatureHeaders } from '../../../src/deliveries/send.ts';
 import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 
 const endsAt = new Date('2026-01-01T00:00:00.000Z');

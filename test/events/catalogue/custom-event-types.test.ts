@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { addCustomEventTypes } from '../../../src/events/catalogue/custom-event-types.ts';
+import { addCustomEventTypes } from '../../../src/events/catalogue.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { type EventTypeOptions, resolveOptions } from '../../../src/options/options.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';

@@ -1,7 +1,7 @@
 import vm from 'node:vm';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { jsonProblem } from '../../../src/events/catalogue/json-value.ts';
+import { jsonProblem } from '../../../src/events/catalogue.ts';
 
 function nested(levels: number): unknown {
   let value: unknown = 1;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createEventModel } from '../../../src/events/model.ts';
-import { bareWrites } from '../../../src/mongo/writes/bare-writes.ts';
+import { bareWrites } from '../../../src/mongo/writes.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('A write in a transaction that has been aborted', () => {

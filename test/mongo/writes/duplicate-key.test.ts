@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { duplicatesIn, isDuplicateKey } from '../../../src/mongo/writes/duplicate-key.ts';
+import { duplicatesIn, isDuplicateKey } from '../../../src/mongo/writes.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('a duplicate key', () => {

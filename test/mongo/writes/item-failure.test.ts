@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { TimeoutError } from '../../../src/mongo/with-timeout.ts';
-import { createSetAsideLog, failureName, isItemFailure } from '../../../src/mongo/writes/item-failure.ts';
+import { createSetAsideLog, failureName, isItemFailure } from '../../../src/mongo/batcher.ts';
+import { TimeoutError } from '../../../src/mongo/periodic.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('A write of several items that fails', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { TimeoutError } from '../../../src/mongo/with-timeout.ts';
-import { persist } from '../../../src/mongo/writes/persist.ts';
+import { TimeoutError } from '../../../src/mongo/periodic.ts';
+import { persist } from '../../../src/mongo/writes.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 describe('The outcome of an attempt', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { TimeoutError } from '../../../src/mongo/with-timeout.ts';
-import { writeIsolated } from '../../../src/mongo/writes/write-isolated.ts';
+import { writeIsolated } from '../../../src/mongo/batcher.ts';
+import { TimeoutError } from '../../../src/mongo/periodic.ts';
 
 describe('A write of several items that fails', () => {
   /** Writes numbers; a poisoned one fails whatever it is written with. */

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { outboundError } from '../../../src/outbound/classify.ts';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
+import { outboundError } from '../../../src/outbound/outbound-error.ts';
 import { createBreaker, isBreakerOpen } from '../../../src/proxy/routing/breaker.ts';
 
 describe('The breaker of an upstream', () => {

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import express from 'express';
-import { shownHeaders, signatureHeaders } from '../../../src/deliveries/request.ts';
+import { shownHeaders, signatureHeaders } from '../../../src/deliveries/send.ts';
 import {
   type ReceiverError,
   type WebhookEvent,

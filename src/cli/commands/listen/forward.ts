@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { shownHeaders, signatureHeaders } from '../../../deliveries/request.ts';
+import { shownHeaders, signatureHeaders } from '../../../deliveries/send.ts';
 import { readVersion } from '../../../version.ts';
 import { dataOf, type Schemas } from '../../client/api.ts';
 import type { CommandContext } from '../../client/context.ts';

@@ -1,7 +1,7 @@
+import { withTimeout } from '../../../mongo/periodic.ts';
 import { leastFree, readFreeDisk } from '../../../mongo/probes/disk-space.ts';
 import { confirmWrites, slowWrite } from '../../../mongo/probes/write-time.ts';
 import { schemaCollection } from '../../../mongo/schema/schema-record.ts';
-import { withTimeout } from '../../../mongo/with-timeout.ts';
 import { type DatabaseContext, failed, ok, type Result, skipped, warning } from '../check.ts';
 
 /** From here on there is still time to act. A share of 1. */

@@ -1,5 +1,4 @@
-import { createHttpClient } from '../../../outbound/client.ts';
-import { createDispatcher } from '../../../outbound/connection-pool.ts';
+import { createDispatcher, createHttpClient } from '../../../outbound/client.ts';
 import { OutboundError } from '../../../outbound/outbound-error.ts';
 import { type CheckContext, failed, ok, type Result, skipped, warning } from '../check.ts';
 

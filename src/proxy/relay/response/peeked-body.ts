@@ -1,5 +1,5 @@
+import type { BodySink } from '../../../outbound/exchange.ts';
 import type { OutboundError } from '../../../outbound/outbound-error.ts';
-import type { BodySink } from '../../../outbound/response-body.ts';
 import type { RelayedBody } from '../decoded-body.ts';
 
 /** The most that is read to see whether a body is a stream. Bytes. */

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../../options/options.ts';
-import { classify, outboundError } from '../../../outbound/classify.ts';
-import type { OutboundError } from '../../../outbound/outbound-error.ts';
-import type { BodySink } from '../../../outbound/response-body.ts';
+import type { BodySink } from '../../../outbound/exchange.ts';
+import { classify, type OutboundError, outboundError } from '../../../outbound/outbound-error.ts';
 import type { CallDeadline } from '../../call-deadline.ts';
 import type { RelayedBody } from '../decoded-body.ts';
 

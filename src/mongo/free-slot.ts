@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { isDuplicateKey } from './duplicate-key.ts';
+import { isDuplicateKey } from './writes.ts';
 
 /**
  * A random free slot of `0 … count - 1`, so that simultaneous callers seldom want the same one; `null` if none is free.

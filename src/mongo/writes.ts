@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClientSession, type Model, mongo } from 'mongoose';
-import { durable } from '../collection.ts';
+import type { Logger } from '../options/options.ts';
+import { durable } from './collection.ts';
+import { hasWriteConcernError, isUnavailable } from './unavailable.ts';
 
 /** Statements in one command: with the largest documents that are written this way, it still fits into a protocol message. */
 const maxStatements = 1_000;
@@ -106,4 +109,87 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
       return { matched: n - inserted.size, inserted, ...(electionId && { electionId: electionId.toHexString() }) };
     },
   };
+}
+
+const duplicateKey = 11_000;
+
+interface ServerError {
+  readonly code?: unknown;
+  /** The keys of the unique index. */
+  readonly keyPattern?: Readonly<Record<string, unknown>>;
+}
+
+interface WriteError {
+  readonly code: unknown;
+  readonly index: number;
+}
+
+interface BulkError {
+  readonly writeErrors?: WriteError | readonly WriteError[];
+}
+
+/**
+ * Whether a write met a document with the same unique key (MongoDB's error 11000).
+ * @param key a key that the index must have. @default any index
+ */
+export function isDuplicateKey(error: unknown, key?: string): boolean {
+  const { code, keyPattern } = error as ServerError;
+  return code === duplicateKey && (key === undefined || keyPattern?.[key] !== undefined);
+}
+
+/**
+ * The failures of an unordered bulk write, by index; everything else in it is written.
+ * @throws the error itself if the whole write failed, or is not confirmed
+ */
+export function failuresIn(error: unknown): Map<number, unknown> {
+  const failures = [(error as BulkError).writeErrors ?? []].flat();
+  if (failures.length === 0 || hasWriteConcernError(error)) throw error;
+  return new Map(failures.map((failure) => [failure.index, failure]));
+}
+
+/**
+ * The indexes of the documents in a bulk write that met a duplicate key.
+ * @throws the error itself if anything else failed, or the write is not confirmed
+ */
+export function duplicatesIn(error: unknown): Set<number> {
+  const failures = failuresIn(error);
+  if ([...failures.values()].some((failure) => !isDuplicateKey(failure))) throw error;
+  return new Set(failures.keys());
+}
+
+/** The waits between tries: together longer than any election. The last one repeats. Milliseconds. */
+const usualWaits: readonly number[] = [50, 100, 250, 500, 1_000, 2_000, 2_000, 2_000, 4_000, 4_000, 4_000];
+
+export interface PersistDeps {
+  readonly logger: Logger;
+  /** Aborted when the gateway has closed: then nothing is retried. @default never */
+  readonly closed?: AbortSignal | undefined;
+  /** Milliseconds. @default 20 s in all */
+  readonly waits?: readonly number[];
+}
+
+/**
+ * Repeats a write for as long as the database is unavailable. Only for writes that do nothing the second time.
+ * @throws any other error, if it stays after about 20 s of retries; the last error if the gateway has closed
+ */
+export async function persist<T>(
+  write: () => Promise<T>,
+  { logger, closed, waits = usualWaits }: PersistDeps,
+): Promise<T> {
+  const failures = { unavailable: 0, other: 0 };
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      const kind = isUnavailable(error) ? 'unavailable' : 'other';
+      const wait = waits[failures[kind]];
+      failures[kind] += 1;
+      const isLast = kind === 'other' && wait === undefined;
+      if (isLast || closed?.aborted) throw error;
+      // a long outage must not fill the log
+      if (wait !== undefined) logger.warn('a write is tried again', { reason: String(error) });
+      await sleep(wait ?? waits.at(-1), undefined, closed && { signal: closed }).catch(() => {});
+      if (closed?.aborted) throw error;
+    }
+  }
 }

@@ -1,0 +1,357 @@
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { GatewayError, refuse } from '../errors.ts';
+import type { Spec, SpecOperation, SpecPathItem, SpecSchema } from '../openapi/spec.ts';
+import type { EventTypeOptions } from '../options/options.ts';
+
+/** The event types and the schemas of their `data`, from the `webhooks` section of openapi.yaml. */
+export interface Catalogue {
+  /** In the order of openapi.yaml. */
+  readonly types: ReadonlySet<string>;
+  /**
+   * Checks that `data` fits its type, and that JSON keeps every value in it unchanged.
+   * @throws GatewayError `unknown_event_type` with param `type`
+   * @throws GatewayError `invalid_event_data`; param is the path of the first wrong field, such as `data.amount`
+   */
+  validate(type: string, data: unknown): void;
+  /**
+   * The `data` of the type's example, a fresh copy at every call.
+   * @throws GatewayError `unknown_event_type` with param `type`
+   */
+  example(type: string): Record<string, unknown>;
+  /** All types, in the order of openapi.yaml. */
+  list(): DescribedType[];
+}
+
+/** The public description of an event type. */
+export interface DescribedType {
+  readonly type: string;
+  readonly description: string;
+  /** The JSON schema of `data`, without references to other documents. */
+  readonly schema: SpecSchema;
+  /** An example of `data`. */
+  readonly example: Readonly<Record<string, unknown>>;
+}
+
+interface CatalogueEntry {
+  readonly described: DescribedType;
+  readonly matches: ValidateFunction;
+  readonly example: Record<string, unknown>;
+}
+
+/** Follows `$ref`s (JSON pointers into openapi.yaml) to the schema itself. */
+function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema | undefined {
+  if (typeof schema?.$ref !== 'string') return schema;
+  const keys = schema.$ref.split('/').slice(1);
+  const target = keys.reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], spec);
+  return resolveSchema(spec, target as SpecSchema | undefined);
+}
+
+/** Replaces every `$ref` into openapi.yaml by its target; references within the schema stay. */
+function inlined(spec: Spec, node: unknown): unknown {
+  if (Array.isArray(node)) return node.map((item) => inlined(spec, item));
+  if (typeof node !== 'object' || node === null) return node;
+  const { $ref, ...rest } = node as Record<string, unknown>;
+  if (typeof $ref === 'string' && $ref.startsWith('#/components/')) {
+    return { ...(inlined(spec, resolveSchema(spec, { $ref })) as object), ...(inlined(spec, rest) as object) };
+  }
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, inlined(spec, value)]));
+}
+
+function dataSchema(spec: Spec, operation: SpecOperation): SpecSchema | undefined {
+  const envelope = resolveSchema(spec, operation.requestBody?.content['application/json']?.schema);
+  const properties = envelope?.properties as Record<string, SpecSchema> | undefined;
+  return properties?.data;
+}
+
+function exampleData(operation: SpecOperation): Record<string, unknown> | undefined {
+  const [example] = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
+  return (example?.value as { data?: Record<string, unknown> } | undefined)?.data;
+}
+
+function problemWith(data: unknown, matches: ValidateFunction): { path: string; problem: string } | undefined {
+  const unserialisable = jsonProblem(data, 'data');
+  if (unserialisable || matches(data)) return unserialisable;
+  const [error] = matches.errors ?? [];
+  return error && schemaProblem(error, 'data');
+}
+
+/** A description without Markdown's `**`: pages and terminals show it unformatted. */
+function plainText(description: string): string {
+  return description.replaceAll('**', '').trim();
+}
+
+/**
+ * Reads the catalogue from openapi.yaml.
+ * @throws Error if an event type has no valid schema of `data`, or no example
+ */
+export function createCatalogue(spec: Spec): Catalogue {
+  const ajv = new Ajv2020({ strict: true, verbose: true });
+  addFormats.default(ajv);
+  // the target of the document's own $refs
+  ajv.addKeyword('components');
+
+  function toEntry(type: string, operation: SpecOperation): CatalogueEntry {
+    const schema = dataSchema(spec, operation);
+    const example = exampleData(operation);
+    if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
+    const described = {
+      type,
+      description: plainText(operation.description ?? operation.summary ?? ''),
+      schema: inlined(spec, schema) as SpecSchema,
+      example,
+    };
+    return { matches: ajv.compile({ components: spec.components, ...schema }), example, described };
+  }
+
+  const entries = new Map(
+    Object.entries(spec.webhooks).flatMap(([type, { post }]) => (post ? [[type, toEntry(type, post)] as const] : [])),
+  );
+  const types: ReadonlySet<string> = new Set(entries.keys());
+
+  function entryOf(type: string): CatalogueEntry {
+    const entry = entries.get(type);
+    if (entry) return entry;
+    const shownType = String(type).slice(0, 60);
+    refuse('unknown_event_type', 'type', `'${shownType}' is not one of ${[...types].join(', ')}`);
+  }
+
+  return {
+    types,
+    validate(type, data) {
+      const mismatch = problemWith(data, entryOf(type).matches);
+      if (!mismatch) return;
+      throw new GatewayError('invalid_event_data', `${mismatch.path}: ${mismatch.problem}`, { param: mismatch.path });
+    },
+    example(type) {
+      return structuredClone(entryOf(type).example);
+    },
+    list: () => [...entries.values()].map(({ described }) => described),
+  };
+}
+
+const catalogues = new WeakMap<Spec, Catalogue>();
+
+/** The same, made once for a document: gateways of a process that have the same one share it. */
+export function catalogueOf(spec: Spec): Catalogue {
+  const catalogue = catalogues.get(spec) ?? createCatalogue(spec);
+  catalogues.set(spec, catalogue);
+  return catalogue;
+}
+
+function toWebhook(type: string, { schema, example, description = '' }: EventTypeOptions): SpecPathItem {
+  const envelope = { type: 'object', properties: { data: schema } };
+  const examples = { event: { value: { data: structuredClone(example) } } };
+  const requestBody = { required: true, content: { 'application/json': { schema: envelope, examples } } };
+  return { post: { operationId: `on ${type}`, description, requestBody, responses: {} } };
+}
+
+function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+  const webhooks = Object.entries(types).map(([type, options]) => [type, toWebhook(type, options)] as const);
+  const { KnownEventType, EventTypes } = spec.components.schemas;
+  const names = [...((KnownEventType?.enum as string[] | undefined) ?? []), ...Object.keys(types)];
+  const subscribable = { ...EventTypes, items: { type: 'string', enum: names } };
+  return {
+    ...spec,
+    webhooks: { ...spec.webhooks, ...Object.fromEntries(webhooks) },
+    components: { ...spec.components, schemas: { ...spec.components.schemas, EventTypes: subscribable } },
+  };
+}
+
+const knownTypes = new WeakMap<Spec, Spec>();
+
+/** One document for every gateway that adds no type, so that what is compiled from it is compiled once. */
+function withKnownTypes(spec: Spec): Spec {
+  const document = knownTypes.get(spec) ?? withTypes(spec, {});
+  knownTypes.set(spec, document);
+  return document;
+}
+
+/** Compiles the schema and checks the example, for one type alone, so that an error can name it. */
+function check(spec: Spec, type: string, options: EventTypeOptions): void {
+  const param = `eventTypes['${type}']`;
+  const refuse = (at: string, problem: string, cause?: unknown): never => {
+    throw new GatewayError('invalid_options', `${at}: ${problem}`, { param: at, cause });
+  };
+  if (Object.hasOwn(spec.webhooks, type)) refuse(param, 'is already an event type of the gateway');
+  let catalogue: ReturnType<typeof createCatalogue> | undefined;
+  try {
+    catalogue = createCatalogue({ ...spec, webhooks: { [type]: toWebhook(type, options) } });
+  } catch (error) {
+    refuse(`${param}.schema`, `is not a valid JSON schema: ${(error as Error).message}`, error);
+  }
+  try {
+    catalogue?.validate(type, options.example);
+  } catch (error) {
+    refuse(`${param}.example`, `does not fit the schema: ${(error as Error).message}`, error);
+  }
+}
+
+/**
+ * Adds the host's event types to openapi.yaml, so that every part that reads the types from it knows them. A webhook
+ * subscribes to any text in `EventTypes` as clients see it; here, to one of the types that there are.
+ * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
+ */
+export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+  if (Object.keys(types).length === 0) return withKnownTypes(spec);
+  for (const [type, options] of Object.entries(types)) check(spec, type, options);
+  return withTypes(spec, types);
+}
+
+/** The deepest nesting: MongoDB and many receivers' parsers stop at 100 to 200 levels. */
+const depthLimit = 100;
+
+/** A value that JSON would lose or change. */
+export interface JsonProblem {
+  /** The path of the value: `data.window.start`, `data.items[2]`. */
+  readonly path: string;
+  /** What is wrong and what to pass instead; completes a sentence that begins with the path. */
+  readonly problem: string;
+}
+
+const identifier = /^[A-Za-z_$][\w$]*$/;
+
+/** The path of a property: `data.amount`, or `data["a b"]` if the name is no identifier. */
+function propertyPath(parent: string, key: string): string {
+  return identifier.test(key) ? `${parent}.${key}` : `${parent}[${JSON.stringify(key)}]`;
+}
+
+function primitiveProblem(value: unknown): string | undefined {
+  switch (typeof value) {
+    case 'undefined':
+      return 'is undefined, which JSON drops; leave the field out or pass a value';
+    case 'function':
+      return 'is a function, which JSON drops';
+    case 'symbol':
+      return 'is a symbol, which JSON drops';
+    case 'bigint':
+      return 'is a bigint, which cannot be sent as JSON: send it as a string';
+    case 'number':
+      return Number.isFinite(value) ? undefined : `is ${value}, which JSON turns into null`;
+    case 'string':
+      return value.isWellFormed() ? undefined : 'has half of a surrogate pair, which has no UTF-8 form';
+    default:
+      return undefined;
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Object.prototype of another realm counts, too: it has no prototype either
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function objectProblem(value: object): string | undefined {
+  if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
+  if (!isPlain(value)) return `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object`;
+  if (Object.getOwnPropertySymbols(value).length > 0) return 'has a symbol as a key, which JSON drops';
+  return undefined;
+}
+
+function keyProblem(key: string): string | undefined {
+  if (key.includes('\0')) return 'has a NUL character in its name';
+  if (!key.isWellFormed()) return 'has half of a surrogate pair in its name, which has no UTF-8 form';
+  return undefined;
+}
+
+function firstProblem(value: unknown, path: string, within: Set<object>): JsonProblem | undefined {
+  const asPrimitive = primitiveProblem(value);
+  if (asPrimitive) return { path, problem: asPrimitive };
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (within.has(value)) return { path, problem: 'contains itself, which JSON cannot carry' };
+  if (within.size >= depthLimit) return { path, problem: `is nested more than ${depthLimit} levels deep` };
+
+  within.add(value);
+  const nestedProblem = Array.isArray(value)
+    ? problemInArray(value, path, within)
+    : problemInObject(value, path, within);
+  within.delete(value);
+  return nestedProblem;
+}
+
+function problemInArray(items: readonly unknown[], path: string, within: Set<object>): JsonProblem | undefined {
+  // by index: a hole in the array is seen as undefined
+  for (let i = 0; i < items.length; i += 1) {
+    const nestedProblem = firstProblem(items[i], `${path}[${i}]`, within);
+    if (nestedProblem) return nestedProblem;
+  }
+  return undefined;
+}
+
+function problemInObject(value: object, path: string, within: Set<object>): JsonProblem | undefined {
+  const problem = objectProblem(value);
+  if (problem) return { path, problem };
+  for (const [key, item] of Object.entries(value)) {
+    const at = propertyPath(path, key);
+    const inKey = keyProblem(key);
+    const nestedProblem = inKey ? { path: at, problem: inKey } : firstProblem(item, at, within);
+    if (nestedProblem) return nestedProblem;
+  }
+  return undefined;
+}
+
+/** The first value that JSON would change; `undefined` if there is none. */
+export function jsonProblem(value: unknown, path: string): JsonProblem | undefined {
+  return firstProblem(value, path, new Set());
+}
+
+/** A value that does not fit a schema. */
+export interface SchemaProblem {
+  /** The path of the value: `data.amount`. */
+  readonly path: string;
+  /** The expected and the found value; completes a sentence that begins with the path. */
+  readonly problem: string;
+}
+
+const shownLength = 60;
+
+/** A short text for a value in a message. */
+function describeValue(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  const text = JSON.stringify(value);
+  return text.length > shownLength ? `${text.slice(0, shownLength)}…` : text;
+}
+
+function withArticle(type: string): string {
+  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+}
+
+type Values = Record<string, unknown>;
+
+/** What a keyword requires; completes "must …". Other keywords keep Ajv's message. */
+const expectations: Readonly<Record<string, (params: Values, schema: Values) => string | undefined>> = {
+  type: ({ type }) => `be ${withArticle(String(type))}`,
+  const: ({ allowedValue }) => `be ${describeValue(allowedValue)}`,
+  enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(describeValue).join(', ')}`,
+  minLength: ({ limit }) => (limit === 1 ? 'not be empty' : `have at least ${String(limit)} characters`),
+  minimum: ({ limit }, { maximum }) => `be ${String(limit)}${limit === maximum ? '' : ' or more'}`,
+  maximum: ({ limit }, { minimum }) => (limit === minimum ? `be ${String(limit)}` : undefined),
+  pattern: ({ pattern }) => `match ${String(pattern)}`,
+  format: ({ format }) => `be a ${String(format)}${format === 'date-time' ? ' such as 2026-01-01T00:00:00.000Z' : ''}`,
+};
+
+/** The path of the value an error is about: `/items/0/name` under `data` is `data.items[0].name`. */
+function pathOf(root: string, instancePath: string): string {
+  const keys = instancePath.split('/').slice(1);
+  const names = keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return names.reduce((path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : propertyPath(path, key)), root);
+}
+
+/** Explains an error of Ajv (made with `verbose`). @param root the name of the checked value */
+function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
+  const path = pathOf(root, error.instancePath);
+  const params = error.params as Record<string, unknown>;
+  const fields = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+  if (error.keyword === 'required') {
+    const missing = propertyPath(path, String(params.missingProperty));
+    return { path: missing, problem: `is missing; ${path} needs ${fields}` };
+  }
+  if (error.keyword === 'additionalProperties') {
+    const extra = propertyPath(path, String(params.additionalProperty));
+    return { path: extra, problem: `is not a field; ${path} has ${fields}` };
+  }
+  const expectation = expectations[error.keyword]?.(params, (error.parentSchema ?? {}) as Values);
+  const must = expectation === undefined ? error.message : `must ${expectation}`;
+  return { path, problem: `${must}, not ${describeValue(error.data)}` };
+}

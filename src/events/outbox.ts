@@ -1,0 +1,416 @@
+import { randomUUID } from 'node:crypto';
+import type { ClientSession } from 'mongoose';
+import { firstId } from '../ids.ts';
+import { type Batcher, createBatcher } from '../mongo/batcher.ts';
+import { type DatabaseClock, fromNow, type Moment, provesComplete, readMoment } from '../mongo/clock.ts';
+import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
+import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
+import { Leases } from '../mongo/lease.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
+import { isUnavailable } from '../mongo/unavailable.ts';
+import { type BareWrites, bareWrites, type Inserted, isDuplicateKey } from '../mongo/writes.ts';
+import type { EventDocument, EventModel } from './model.ts';
+
+/** The argument of `$unionWith`. */
+export interface PartOfQuery {
+  readonly coll: string;
+  readonly pipeline: readonly object[];
+}
+
+/** Stores events durably, and knows whose fan-out is still to be done. */
+export interface Outbox {
+  /**
+   * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
+   * idempotency key. Acknowledged by a majority and journaled.
+   * @param until the write must start before this time, by `performance.now()`. @default no limit
+   */
+  store(event: NewEvent, lease: number, until?: number): Promise<LeasedEvent>;
+  /** The same in a caller's transaction; after its commit, any process may fan the event out. */
+  storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
+  /** The bytes to send; `null` if the event is confirmed to be gone. */
+  body(event: EventKey): Promise<Buffer | null>;
+  /**
+   * Marks that each of `targets` webhooks has its delivery. Does nothing if the event has more targets by now.
+   */
+  markFannedOut(event: EventKey, targets: number): Promise<void>;
+  /** A part of a query that finds events which any process may fan out, longest waiting first. */
+  unfinished(limit: number): PartOfQuery;
+  /** Ids of events older than `before` (ms since 1970) that do not expire yet, after the id `after`, oldest first. */
+  unexpired(before: number, after: string, limit: number): Promise<string[]>;
+  expire(ids: readonly string[]): Promise<void>;
+}
+
+/** Matches events that any process may take: not every target has its delivery, and no lease is left. */
+const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
+
+const withoutBody = { body: 0 } as const;
+/** Events read or marked at once. */
+const maxSize = 500;
+/** How long marks wait for others: sweeps ignore the events until their leases have ended. Milliseconds. */
+const markMaxDelay = 100;
+/** The fields of an event that no process holds, by the server's clock. */
+const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
+
+const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
+  JSON.stringify([userId, idempotencyKey]);
+
+type Events = ReturnType<typeof durableCollection<EventDocument>>;
+
+/** Reads bodies, many in one read. */
+function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
+  return createBatcher({
+    maxSize,
+    concurrency: 2,
+    async write(keys) {
+      const { _id, userId } = byKeys(keys);
+      const options = { projection: { body: 1 }, ...hintOfKeys, where: { userId } };
+      const byId = await findAllConfirmed(collection, _id.$in, options);
+      return keys.map((event) => byId.get(event._id)?.body ?? null);
+    },
+  });
+}
+
+/** Marks events as fanned out, many in one write. */
+function createMarks(collection: Events): Batcher<{ readonly event: EventKey; readonly targets: number }, void> {
+  return createBatcher({
+    maxSize,
+    maxDelay: markMaxDelay,
+    async write(fannedOut) {
+      const byTargets = new Map<number, EventKey[]>();
+      for (const { event, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), event]);
+      const update = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
+      const statements = [...byTargets].map(([$size, alike]) => ({
+        updateMany: { filter: { ...byKeys(alike), targets: { $size } }, update, ...hintOfKeys },
+      }));
+      // a lost mark costs another fan-out, which adds nothing, so it waits for no majority
+      await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
+      return [];
+    },
+  });
+}
+
+/** Finds the events with the same idempotency keys, by a confirmed read. */
+function createSameKeys(collection: Events): Batcher<NewEvent, StoredEvent | null> {
+  return createBatcher({
+    maxSize,
+    async write(group) {
+      const keys = group.map(({ userId, idempotencyKey }) => ({ userId, idempotencyKey }));
+      const stored = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
+      const byKey = new Map(stored.map((event): [string, StoredEvent] => [keyOf(event), event]));
+      return group.map((event) => byKey.get(keyOf(event)) ?? null);
+    },
+  });
+}
+
+function unfinishedPipeline(limit: number) {
+  return [
+    { $match: mayBeClaimed },
+    { $sort: { fanOutAt: 1, _id: 1 } },
+    { $limit: limit },
+    // also for a broken event: only its fan-out reports that it is broken
+    {
+      $project: {
+        userId: 1,
+        targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
+        size: { $bsonSize: '$$ROOT' },
+      },
+    },
+  ];
+}
+
+/** The outbox in the collection of events. Calls at the same moment share one operation. */
+export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
+  const collection = durableCollection(events);
+  const insertEvent = createInsertEvent(bareWrites(events), clock);
+  const bodies = createBodies(collection);
+  const marks = createMarks(collection);
+  const sameKeys = createSameKeys(collection);
+
+  return {
+    async store(event, lease, until = Number.POSITIVE_INFINITY) {
+      for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
+        try {
+          return await insertEvent({ event, lease }, until);
+        } catch (error) {
+          if (!isDuplicateKey(error)) throw error;
+        }
+        const stored = await sameKeys.add(event);
+        if (stored) return { event: stored, lease: null };
+        // that event was rolled back meanwhile: the key is free
+      }
+      throw new TimeoutError('the database reported an event with this idempotency key, but did not find it');
+    },
+    // a duplicate key would abort the caller's whole transaction
+    async storeIn(session, event) {
+      const { userId, idempotencyKey } = event;
+      const insert = insertOnly(withFanOut(event), stamped, '_id');
+      const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insert, {
+        upsert: true,
+        returnDocument: 'after',
+        projection: withoutBody,
+        session,
+      });
+      return stored as StoredEvent;
+    },
+    body: bodies.add,
+    markFannedOut: (event, targets) => marks.add({ event, targets }),
+    unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
+    async unexpired(before, after, limit) {
+      const documents = await collection
+        .find(
+          { _id: { $gt: after, $lt: firstId('evt', before) }, fanOut: 'done', expiresAt: { $exists: false } },
+          { projection: { _id: 1 } },
+        )
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray();
+      return documents.map(({ _id }) => _id);
+    },
+    async expire(ids) {
+      await collection.updateMany({ _id: { $in: [...ids] } }, [{ $set: { expiresAt: '$$NOW' } }]);
+    },
+  };
+}
+
+type InsertResult = LeasedEvent | { readonly error: unknown };
+
+/** An event to be inserted. */
+interface Insertion {
+  readonly event: NewEvent;
+  /** How long this process holds its fan-out; 0 leaves it to others. Milliseconds. */
+  readonly lease: number;
+}
+
+/** Events in one write: at 256 KiB each they still fit into a protocol message. */
+const insertMaxSize = 150;
+/** While one write waits for the journal, the next is sent. */
+const concurrency = 2;
+
+/** The event with its fan-out state: `done` if it is certain that there are no subscribers. */
+function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
+  event: Event,
+): Event & Pick<StoredEvent, 'fanOut'> {
+  const isDone = event.targets.length === 0 && event.lookupElection === undefined;
+  return { ...event, fanOut: isDone ? 'done' : 'pending' };
+}
+
+/** Removes `lookupElection` if a write by the primary of that election has proved that the look-up missed no webhook. */
+function proven(event: StoredEvent, writtenIn: string): StoredEvent {
+  const { lookupElection, ...rest } = event;
+  return lookupElection !== undefined && provesComplete(lookupElection, writtenIn) ? rest : event;
+}
+
+/**
+ * Inserts events, each with this process's lease on its fan-out. Events published at the same moment share one write, acknowledged by
+ * a majority and journaled. Rejects with code 11000 if the user has an event with that idempotency key, and with a
+ * TimeoutError if its write has not started by `until`, by `performance.now()`.
+ */
+function createInsertEvent(
+  { insertEach }: Pick<BareWrites, 'insertEach'>,
+  clock: DatabaseClock,
+): (insertion: Insertion, until: number) => Promise<LeasedEvent> {
+  /** The driver does not retry bare commands. If the first try has stored an event, the second meets it under its own id. */
+  async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
+    try {
+      return await insertEach(events);
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      return insertEach(events);
+    }
+  }
+
+  const inserts = createBatcher<Insertion, InsertResult>({
+    maxSize: insertMaxSize,
+    concurrency,
+    async write(group) {
+      // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
+      const askedAt = performance.now();
+      const since = await readMoment(clock);
+      const { time: acceptedAt } = since;
+      const events = group.map(({ event, lease }): StoredEvent => {
+        const fanOutAt = new Date(acceptedAt.getTime() + lease);
+        return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
+      });
+      const { failures, electionId = 'standalone' } = await insertTwice(events);
+      return events.map((event, i): InsertResult => {
+        const error = failures.get(i);
+        if (error && !isDuplicateKey(error, '_id')) return { error };
+        const lease = group[i]?.lease ?? 0;
+        const held = lease > 0 ? { heldUntil: askedAt + lease, since, isFirst: true } : null;
+        return { event: proven(event, electionId), lease: held };
+      });
+    },
+  });
+
+  return async function insertEvent(insertion, until) {
+    const result = await inserts.addUntil(insertion, until);
+    if ('error' in result) throw result.error;
+    return result;
+  };
+}
+
+/** Matches these events. The accounts tell a mongos which shards to ask; on one replica set they change nothing. */
+function byKeys(events: readonly EventKey[]) {
+  return {
+    _id: { $in: events.map(({ _id }) => _id) },
+    userId: { $in: [...new Set(events.map(({ userId }) => userId))] },
+  };
+}
+
+/** The index for it: one look-up for each event, where an index by account would make one for each pair. */
+const hintOfKeys = { hint: { _id: 1 } } as const;
+
+/**
+ * Takes those of these events whose fan-out is not done and that no other process holds. A majority acknowledges the leases, because
+ * first attempts are sent under them alone.
+ * @param lease milliseconds
+ */
+export type ClaimEvents = (events: readonly EventKey[], lease: number) => Promise<HeldEvent[]>;
+
+/**
+ * Extends the leases of events whose fan-out is not done and that no other process has taken since.
+ * @param lease milliseconds from now
+ */
+export type RenewEvents = (
+  held: readonly Pick<StoredEvent, '_id' | 'userId' | 'fanOutLeases'>[],
+  lease: number,
+) => Promise<void>;
+
+/** The lease on the fan-out of an event. Renewals are fenced by the number of leases there have been. */
+const leaseFields = { fence: 'fanOutLeases', until: 'fanOutAt' } as const;
+
+export function createRenewEvents(events: EventModel): RenewEvents {
+  const collection = durableCollection(events);
+
+  return async function renewEvents(held, duration) {
+    const leases = new Leases(collection, { ...leaseFields, duration });
+    const { userId } = byKeys(held);
+    const fenced = held.map(({ _id, fanOutLeases }) => ({ _id, fence: fanOutLeases }));
+    // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
+    const options = { ...hintOfKeys, writeConcern: { w: 1 } };
+    await leases.renew(fenced, { where: { userId, fanOut: 'pending' }, options });
+  };
+}
+
+export function createClaimEvents(events: EventModel, clock: DatabaseClock): ClaimEvents {
+  const collection = durableCollection(events);
+  const { updateEach } = bareWrites(events);
+
+  return async function claimEvents(wanted, lease) {
+    const askedAt = performance.now();
+    const fanOutToken = randomUUID();
+    // an event with a broken number counts as held before
+    const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
+    const set = {
+      fanOutToken: { $literal: fanOutToken },
+      fanOutAt: fromNow(lease),
+      fanOutLeases: { $add: [leases, 1] },
+    };
+    const q = { ...byKeys(wanted), ...mayBeClaimed };
+    const statement = { q, u: [{ $set: set }], multi: true, ...hintOfKeys };
+    const { matched, electionId = 'standalone' } = await updateEach([statement]);
+    if (matched === 0) return [];
+    const [since, taken] = await Promise.all([
+      readMoment(clock),
+      collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
+    ]);
+    return taken.map((event) => ({
+      event: proven(event, electionId),
+      lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },
+    }));
+  };
+}
+
+/**
+ * Completes the subscribers of a stored event if a replaced primary may have looked them up: it may not have known a webhook, or
+ * not as active. Such an event must not be fanned out before. Calling it again does no harm.
+ * @param body an envelope with the event's type and data. @default the event's own
+ * @throws TimeoutError if the database does not confirm the subscribers
+ */
+export type SettleSubscribers = (event: StoredEvent, body?: Buffer) => Promise<StoredEvent>;
+
+/** @param confirmedSubscribers a look-up that no replaced primary answers */
+export function createSettleSubscribers(
+  events: EventModel,
+  confirmedSubscribers: (event: AddressedEvent) => Promise<EventSubscribers>,
+): SettleSubscribers {
+  const collection = durableCollection(events);
+
+  return async function settleSubscribers(event, body = event.body) {
+    const { lookupElection, ...settled } = event;
+    if (lookupElection === undefined) return event;
+    if (!body) throw new TypeError('The subscribers of an event cannot be confirmed without its body');
+    const { userId, type } = event;
+    const { targets, skipped } = await confirmedSubscribers({ userId, type, body });
+    const more = {
+      targets: targets.filter((id) => !event.targets.includes(id)),
+      skipped: skipped.filter((id) => !event.targets.includes(id) && !event.skipped.includes(id)),
+    };
+    // webhooks that the replaced primary still had as inactive
+    const back = event.skipped.filter((id) => targets.includes(id));
+    if (more.targets.length + more.skipped.length + back.length === 0) return settled;
+    const key = { _id: event._id, userId };
+    const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };
+    await collection.updateOne(key, { $addToSet, $set: { fanOut: 'pending', targetsAdded: true } });
+    if (back.length > 0) await collection.updateOne(key, { $pull: { skipped: { $in: back } } });
+    return {
+      ...settled,
+      targetsAdded: true,
+      targets: [...event.targets, ...more.targets],
+      skipped: [...event.skipped, ...more.skipped].filter((id) => !back.includes(id)),
+    };
+  };
+}
+
+/** A stored event. It has its body if it was just written, or taken for its fan-out. */
+export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
+
+/** What finds an event: its id, and its account, by which a sharded cluster knows the shard. */
+export type EventKey = Pick<EventDocument, '_id' | 'userId'>;
+
+/** An event to write; the database adds the time of acceptance. */
+export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' | 'fanOutLeases' | 'expiresAt'>;
+
+/** The right to make the deliveries of an event, until it lapses. */
+export interface FanOutLease {
+  /** When it ends, by `performance.now()`; never later than by the database's clock. */
+  readonly heldUntil: number;
+  /** When it began. */
+  readonly since: Moment;
+  /** Whether it is the event's first lease: then only attempts of stored deliveries can have begun. */
+  readonly isFirst: boolean;
+}
+
+/** An event, with this process's lease on its fan-out if it has one. */
+export interface LeasedEvent {
+  readonly event: StoredEvent;
+  readonly lease: FanOutLease | null;
+}
+
+/** An event on whose fan-out this process has the lease. */
+export interface HeldEvent extends LeasedEvent {
+  readonly lease: FanOutLease;
+}
+
+/** An event that may be fanned out. */
+export interface UnfinishedEvent extends EventKey {
+  readonly targetCount: number;
+  /** The size of the stored document. Bytes. */
+  readonly size: number;
+}
+
+/** What decides which webhooks an event goes to. */
+export interface AddressedEvent {
+  readonly userId: string;
+  readonly type: string;
+  /** The envelope. */
+  readonly body: Buffer;
+}
+
+/** The webhooks that are subscribed to an event. */
+export interface EventSubscribers {
+  readonly targets: readonly string[];
+  readonly skipped: readonly string[];
+  /** The latest election before they were read; absent if the read needs no proof. */
+  readonly lookupElection?: string;
+}

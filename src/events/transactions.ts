@@ -1,0 +1,318 @@
+import type { ClientSession, Connection } from 'mongoose';
+import { GatewayError, refuse } from '../errors.ts';
+import { newId } from '../ids.ts';
+import { fromNow } from '../mongo/clock.ts';
+import { durableTransaction } from '../mongo/collection.ts';
+import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
+import { hasLabel, isUnavailable } from '../mongo/unavailable.ts';
+import type { Logger } from '../options/options.ts';
+import type { OwnerDocument, OwnerModel } from './model.ts';
+import type { StoredEvent } from './outbox.ts';
+
+const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
+
+export interface Transactions {
+  /**
+   * Runs `fn` in a transaction, and starts the deliveries of its events right after the commit.
+   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
+   */
+  run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
+  /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
+  publishedUnder(session: ClientSession, event: StoredEvent): void;
+}
+
+function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): GatewayError {
+  const published = events.map(({ _id, idempotencyKey }) => ({ eventId: _id, idempotencyKey }));
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the transaction with ${events.length} event(s) may or may not have been committed; publishing again with their idempotency keys cannot double them`,
+    { cause, headers: { 'retry-after': '1' }, details: { ...published[0], events: published } },
+  );
+}
+
+/** Runs transactions. A driver's session does not tell when it commits, so only these transactions can wake the workers at once. */
+export function createTransactions(
+  connection: Connection,
+  open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
+  /** Called after the commit of a transaction that has published something. */
+  onPublished: () => void,
+): Transactions {
+  const published = new WeakMap<ClientSession, StoredEvent[]>();
+
+  /** @param undoing returns a promise when the caller has stopped waiting */
+  async function transact<T>(
+    session: ClientSession,
+    fn: (session: ClientSession) => Promise<T>,
+    undoing: () => Promise<void> | undefined,
+  ): Promise<T> {
+    let isFirst = true;
+    try {
+      await open.enter(session);
+      return await session.withTransaction(async () => {
+        // no caller waits for it, and it would block others
+        if (undoing()) throw new TimeoutError('the transaction has taken too long');
+        // the database asks for another run if another process has written; that process may be dead
+        if (!isFirst) await open.endAbandoned();
+        isFirst = false;
+        // the events of the run before were undone with it
+        published.set(session, []);
+        return fn(session);
+      }, options);
+    } finally {
+      open.leave();
+      await undoing();
+      await session.endSession();
+    }
+  }
+
+  return {
+    async run(fn, timeout) {
+      // mongoose's startSession would wait up to 10 s for a lost connection
+      const session = connection.getClient().startSession();
+      let isEnded = false;
+      let undoing: Promise<void> | undefined;
+      const transacted = transact(session, fn, () => undoing).finally(() => {
+        isEnded = true;
+      });
+      try {
+        const result = await (timeout === undefined ? transacted : withTimeout(transacted, timeout));
+        if (published.get(session)?.length) onPublished();
+        return result;
+      } catch (error) {
+        // its documents stay locked until the server ends the transaction
+        if (!isEnded) undoing = open.end(session);
+        const events = published.get(session) ?? [];
+        const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
+        if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
+        throw error;
+      }
+    },
+    publishedUnder(session, event) {
+      published.get(session)?.push(event);
+    },
+  };
+}
+
+export interface OpenTransactionsDeps extends Omit<SessionRecordDeps, 'lease'> {
+  /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. @default 5_000 */
+  readonly lease?: number;
+}
+
+/**
+ * Records the sessions in which this process runs transactions, for other processes to read. The server keeps the open
+ * transactions of a killed process, and locks every document that they have written, for `transactionLifetimeLimitSeconds`
+ * (60 s) and longer. A process that meets such a document ends those sessions, and the server rolls them back at once. Every
+ * user of MongoDB may end sessions of the same user (manual, killSessions); those of another user wait for the server.
+ */
+export interface OpenTransactions {
+  /** Resolves when the session is recorded; most often it is already. */
+  enter(session: ClientSession): Promise<void>;
+  leave(): void;
+  /**
+   * Makes the server roll back the session's transaction, by another connection. Call it before the session ends: otherwise it would
+   * roll back the transaction of the session's next user. Never rejects.
+   */
+  end(session: ClientSession): Promise<void>;
+  /** Ends the sessions of processes whose lease has ended. If such a process lives after all, it runs its transaction again. */
+  endAbandoned(): Promise<void>;
+  /** Removes the record. */
+  close(): Promise<void>;
+}
+
+export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTransactionsDeps): OpenTransactions {
+  const record = new SessionRecord({ owners, logger, lease });
+  const admin = owners.db.getClient().db('admin');
+  let ending: Promise<void> | undefined;
+  let endedAt = Number.NEGATIVE_INFINITY;
+
+  async function endDead(): Promise<void> {
+    const dead = await owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
+    for (const { _id, sessions, until } of dead) {
+      await admin.command({ killSessions: sessions.map((id) => ({ id })) });
+      await owners.deleteOne({ _id, until });
+      logger.warn('the transactions of a dead process were ended', { process: _id });
+    }
+  }
+
+  return {
+    enter: (session) => record.enter(session),
+    leave: () => record.leave(),
+    async end(session) {
+      await admin.command({ killSessions: [session.id] }).catch(() => {});
+    },
+    async endAbandoned() {
+      // conflicts between live processes are common, and no reason to ask each time
+      if (!ending && performance.now() - endedAt < lease / 4) return;
+      ending ??= endDead()
+        .catch((error) => logger.warn('abandoned transactions could not be ended', { reason: String(error) }))
+        .finally(() => {
+          ending = undefined;
+          endedAt = performance.now();
+        });
+      await ending;
+    },
+    close: () => record.close(),
+  };
+}
+
+interface WriteConcern {
+  readonly w?: number | string | undefined;
+  readonly j?: boolean | undefined;
+  readonly journal?: boolean | undefined;
+}
+
+/** Refuses a transaction that could lose acknowledged writes. */
+export type RequireMajority = (session: ClientSession) => Promise<void>;
+
+function isWeak({ w, j, journal }: WriteConcern): boolean {
+  return w !== 'majority' || j === false || journal === false;
+}
+
+/** The write concern with which the session's transaction was started. The driver keeps it, but its types do not show it. */
+function writeConcernOf(session: ClientSession): WriteConcern {
+  const { transaction } = session as unknown as { transaction?: { options?: { writeConcern?: WriteConcern } } };
+  return transaction?.options?.writeConcern ?? {};
+}
+
+function weak(): GatewayError {
+  return new GatewayError(
+    'weak_write_concern',
+    "session: its transaction is acknowledged by less than a majority and could lose the event; start it with { writeConcern: { w: 'majority' } }",
+    { param: 'session' },
+  );
+}
+
+/**
+ * Refuses sessions in a transaction whose write concern is not majority. Without a write concern, the server's default counts:
+ * majority since MongoDB 5.0, unless an administrator changed it.
+ */
+export function createMajorityCheck(connection: Connection): RequireMajority {
+  async function serverDefault(): Promise<WriteConcern> {
+    const admin = connection.getClient().db('admin');
+    try {
+      const { defaultWriteConcern } = await admin.command({ getDefaultRWConcern: 1 });
+      return defaultWriteConcern ?? { w: 'majority' };
+    } catch {
+      // not every user may ask; the default of every supported server is majority
+      return { w: 'majority' };
+    }
+  }
+
+  return async function requireMajority(session) {
+    if (!session.inTransaction()) return;
+    const concern = writeConcernOf(session);
+    if (isWeak(concern.w === undefined ? { ...concern, w: (await serverDefault()).w } : concern)) throw weak();
+  };
+}
+
+/** The client that has started a session. The driver keeps it, but its types do not show it. */
+interface Started {
+  readonly client?: unknown;
+}
+
+/**
+ * Refuses a session of another connection: what is written under it cannot be in one transaction with the event.
+ * @throws GatewayError `invalid_value`
+ */
+export function requireOwnClient(connection: Connection, session: ClientSession): void {
+  const { client } = session as unknown as Started;
+  if (client === connection.getClient()) return;
+  refuse(
+    'invalid_value',
+    'session',
+    'must be of the connection that the option mongo names; start it with connection.startSession()',
+  );
+}
+
+type SessionId = OwnerDocument['sessions'][number];
+
+export interface SessionRecordDeps {
+  readonly owners: OwnerModel;
+  readonly logger: Logger;
+  /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. */
+  readonly lease: number;
+}
+
+/** The stored record of the sessions in which this process runs transactions. Renewed while it runs some, and removed afterwards. */
+class SessionRecord {
+  readonly #deps: SessionRecordDeps;
+  readonly #owner = newId('wrk', Date.now());
+  readonly #sessions = new Map<string, SessionId>();
+  /** The sessions in the stored record. */
+  #written = new Set<string>();
+  /** Transactions under way. */
+  #open = 0;
+  /** Whether no transaction has begun since the last renewal. */
+  #isIdle = false;
+  #timer: NodeJS.Timeout | undefined;
+  #lastWrite: Promise<void> = Promise.resolve();
+  /** A write that waits for its turn. */
+  #nextWrite: Promise<void> | undefined;
+
+  constructor(deps: SessionRecordDeps) {
+    this.#deps = deps;
+  }
+
+  /** Resolves when the session is recorded; most often it is already. */
+  async enter(session: ClientSession): Promise<void> {
+    this.#open += 1;
+    this.#isIdle = false;
+    const { id } = session.id as { id: SessionId };
+    const key = id.toString('hex');
+    this.#sessions.set(key, id);
+    this.#timer ??= setInterval(() => this.#tick(), this.#deps.lease / 4).unref();
+    if (!this.#written.has(key)) await this.#renew();
+  }
+
+  leave(): void {
+    this.#open -= 1;
+  }
+
+  /** Removes the record. */
+  async close(): Promise<void> {
+    if (this.#timer) await this.#stop();
+  }
+
+  #tick(): void {
+    if (this.#open === 0 && this.#isIdle) void this.#stop();
+    else void this.#renew();
+    this.#isIdle = true;
+  }
+
+  #stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#sessions.clear();
+    return this.#renew();
+  }
+
+  /** One write at a time; a write that waits for its turn serves all callers. */
+  #renew(): Promise<void> {
+    this.#nextWrite ??= this.#lastWrite.then(() => {
+      this.#nextWrite = undefined;
+      this.#lastWrite = this.#write();
+      return this.#lastWrite;
+    });
+    return this.#nextWrite;
+  }
+
+  async #write(): Promise<void> {
+    const { owners, lease, logger } = this.#deps;
+    const _id = this.#owner;
+    const ids = new Map(this.#sessions);
+    try {
+      if (ids.size === 0) await owners.deleteOne({ _id });
+      else {
+        const until = fromNow(lease);
+        await owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
+          upsert: true,
+          updatePipeline: true,
+        });
+      }
+      this.#written = new Set(ids.keys());
+    } catch (error) {
+      // without the record, other processes only recover later
+      logger.warn('open transactions could not be recorded', { reason: String(error) });
+    }
+  }
+}
