@@ -251,6 +251,7 @@ describe('The scheduler', () => {
     });
     idle.look(refOf('a1'));
     expect(idle.first(refOf('a1'), () => expect.fail('begun'))).to.equal('no room');
+    // longer than a read that it would begin
     await sleep(5);
 
     expect([idle.isWorking, idle.hasRoom(refOf('a1'))]).to.deep.equal([false, false]);
@@ -522,6 +523,7 @@ describe('Stored attempts that are due', () => {
     await scheduler.close();
     await due('a1');
     scheduler.resume();
+    // longer than a read that it would begin
     await sleep(5);
 
     expect(prepared).to.deep.equal([]);
