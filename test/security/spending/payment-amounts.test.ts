@@ -18,11 +18,22 @@ describe('amounts of money and credits', () => {
       ['amount', { ...payment, amount }],
       ['amount', { ...failure, amount }],
     ]),
-    ...[-1, -0.000001, 1e9 + 1, 1e308, '5', null].map((credits_added): [string, object] => [
+    ...[-1, -0.000001, 1e9 + 1, 1e308, '5'].map((credits_added): [string, object] => [
       'credits_added',
       { ...payment, credits_added },
     ]),
   ];
+  it('are refused where null stands for what a completed payment needs, as if it were absent', async () => {
+    const reported = { ...payment, credits_added: null, payment_id: 'pay_null' };
+    const { status, body: answer } = await live.call('POST', '/v1/payments', reported);
+    expect([status, answer.error.code, answer.error.param]).to.deep.equal([
+      400,
+      'missing_required_parameter',
+      'credits_added',
+    ]);
+    expect(await balance()).to.equal(0);
+  });
+
   for (const [i, [field, body]] of refused.entries()) {
     it(`are refused with 400 and book nothing: ${JSON.stringify(body)}`, async () => {
       const reported = { ...body, payment_id: `pay_refused_${i}` };
