@@ -6,7 +6,7 @@ import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { Claim, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type AttemptKey, type CancelReason, refOf } from './model.ts';
+import { type AttemptKey, type AttemptRef, type CancelReason, refOf } from './model.ts';
 import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
 import {
@@ -57,14 +57,21 @@ export interface PreparedAttempt {
   };
 }
 
+/** An attempt that is being claimed. Neither promise rejects. */
+export interface ClaimedAttempt {
+  /** Whether this process has the claim: the write is done. */
+  readonly isClaimed: Promise<boolean>;
+  readonly prepared: Promise<PreparedAttempt>;
+}
+
 /** Makes scheduled attempts. Nothing here rejects: if something goes wrong, the attempt is left to a later claim. */
 export interface Attempts {
   /** Claims the attempt if it is due and free, and reads and judges what it needs. */
-  prepare(attempt: AttemptKey): Promise<PreparedAttempt>;
+  prepare(attempt: AttemptKey): ClaimedAttempt;
   /** The same for a first attempt, which the lease of its event claims. */
   prepareFirst(first: FirstAttempt): Promise<PreparedAttempt>;
-  /** Makes a prepared attempt at once, outside the scheduler's limits. */
-  make(preparing: Promise<PreparedAttempt>): Promise<void>;
+  /** Makes an attempt at once, outside the scheduler's limits. */
+  make(ref: AttemptRef, preparing: Promise<PreparedAttempt>): Promise<void>;
 }
 
 export interface AttemptDeps extends RetryRules {
@@ -177,6 +184,12 @@ export function createAttempts(deps: AttemptDeps): Attempts {
   const targetOf = ({ delivery }: Claim) =>
     deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
 
+  async function judgeStored(claim: Claim | null): Promise<PreparedAttempt> {
+    if (!claim) return nothing;
+    const { eventId, userId } = claim.delivery;
+    return judge(claim, Promise.all([targetOf(claim), deps.body({ _id: eventId, userId })]));
+  }
+
   /** The webhook of a first attempt. If it was read before the event was stored, it is read again before it ends a delivery. */
   async function firstTarget({ claim, target }: FirstAttempt): Promise<DeliveryTarget | null> {
     const read = await target;
@@ -184,20 +197,18 @@ export function createAttempts(deps: AttemptDeps): Attempts {
   }
 
   return {
-    async prepare(attempt) {
-      try {
-        const claim = await claims.claim(attempt);
-        if (!claim) return nothing;
-        const { eventId, userId } = claim.delivery;
-        return await judge(claim, Promise.all([targetOf(claim), deps.body({ _id: eventId, userId })]));
-      } catch (error) {
+    prepare(attempt) {
+      const claiming = claims.claim(attempt).catch((error) => {
         logger.warn('an attempt was left to the next sweep', { ...attempt, reason: String(error) });
-        return nothing;
-      }
+        return null;
+      });
+      return { isClaimed: claiming.then((claim) => claim !== null), prepared: claiming.then(judgeStored) };
     },
     prepareFirst: (first) => judge(first.claim, Promise.all([firstTarget(first), first.body])),
-    async make(preparing) {
+    async make(ref, preparing) {
       const { ready, limit } = await preparing;
+      // it was given back until then, and no scheduler has noted it
+      if (!ready && limit) pendingWork.add(jobs.schedule(ref, limit.wait));
       if (!ready) return;
       if (limit) await sleep(limit.wait);
       const finish = await ready.send();

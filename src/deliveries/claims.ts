@@ -190,7 +190,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
       set: { ...unclaimed, ...following },
       record,
       isMade: ({ attempts }) =>
-        attempts.some((made) => made.number === number && Number(made.startedAt) === Number(startedAt)),
+        attempts.some((found) => found.number === number && Number(found.startedAt) === Number(startedAt)),
     });
   }
 
@@ -257,7 +257,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
     },
 
     drop(claim) {
-      keeper.drop(claim);
+      void keeper.drop(claim);
       firstWrites.drop(claim);
     },
 
@@ -398,7 +398,7 @@ export function toDelivered(retention: number) {
 }
 
 /** The attempts with this one added; a success replaces the attempt of the same number. */
-function attemptsWith(record: AttemptRecord) {
+function withAttempt(record: AttemptRecord) {
   const { number } = record;
   const added = { $concatArrays: ['$attempts', [{ $literal: record }]] };
   if (number === undefined) return added;
@@ -426,7 +426,7 @@ export async function recordLate(
   const hasSucceeded = { $elemMatch: { number, code: { $exists: false } } };
   const filter = { _id, ...(number !== undefined && { attempts: { $not: hasSucceeded } }) };
   const attempt = { $cond: [{ $eq: ['$state', 'pending'] }, number ?? '$attempt', '$attempt'] };
-  const set = { attempts: attemptsWith(record), attempt, ...toDelivered(retention) };
+  const set = { attempts: withAttempt(record), attempt, ...toDelivered(retention) };
   const { matchedCount } = await collection.updateOne(filter, [{ $set: set }]);
   return matchedCount === 1;
 }

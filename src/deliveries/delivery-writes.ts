@@ -9,8 +9,10 @@ import type { AttemptRecord, DeliveryDocument, DeliveryModel } from './model.ts'
 
 /** Deliveries in one insert. */
 const insertMaxSize = 500;
-/** Retries, or changes, in one write: the server plans and parses a statement for each retry, and searches all changes for each. */
-const updateMaxSize = 200;
+/** Retries in one write: the server plans and parses a statement for each. */
+const retriesMaxSize = 100;
+/** Changes in one write: the server searches all of them for each. */
+const changesMaxSize = 200;
 const concurrency = 2;
 /** How long the outcome of an attempt waits for others; if the process dies meanwhile, the attempt is made again. Milliseconds. */
 const maxDelay = 5;
@@ -103,7 +105,7 @@ export function createDeliveryWrites(
   });
 
   const retries = createBatcher<Retry, boolean>({
-    maxSize: updateMaxSize,
+    maxSize: retriesMaxSize,
     concurrency,
     maxDelay,
     async write(group) {
@@ -114,7 +116,7 @@ export function createDeliveryWrites(
   });
 
   const changes = createBatcher<Change, boolean>({
-    maxSize: updateMaxSize,
+    maxSize: changesMaxSize,
     maxDelay,
     async write(group) {
       const statements = toStatements(group);

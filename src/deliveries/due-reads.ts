@@ -25,7 +25,7 @@ export interface DuePage {
 export interface FoundAttempts {
   /** Attempts that may be claimed, longest due first. */
   readonly refs: readonly AttemptRef[];
-  /** Webhooks with nothing due yet, but soon, and in how many milliseconds: a job came early, because clocks differ a little. */
+  /** Webhooks with more due within a second, and in how many milliseconds: a job may come early, because clocks differ a little. */
   readonly soon: readonly (Readonly<WebhookRef> & { readonly wait: number })[];
 }
 
@@ -131,8 +131,7 @@ export function createDueAttempts(deliveries: DeliveryModel): DueAttempts {
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
       const found = await collection.aggregate<FoundAttempt>([...first, ...unions], inOneBatch).toArray();
       const due = found.filter(({ wait }) => wait <= 0);
-      const withDue = new Set(due.map(({ webhookId }) => webhookId));
-      const early = found.filter(({ webhookId, wait, isClaimed }) => wait > 0 && !isClaimed && !withDue.has(webhookId));
+      const early = found.filter(({ wait, isClaimed }) => wait > 0 && !isClaimed);
       return {
         refs: due.map(refOf),
         soon: early.map(({ webhookId, userId, wait }) => ({ webhookId, userId, wait })),
@@ -142,7 +141,7 @@ export function createDueAttempts(deliveries: DeliveryModel): DueAttempts {
 }
 
 /** What is due and what no process has claimed, of one kind. */
-export interface Due {
+export interface DueCount {
   /** How many, counted up to 10,000: a count takes time with each document. */
   readonly count: number;
   /** How long the oldest has been due. Seconds. */
@@ -153,9 +152,9 @@ export interface Due {
 
 /** What all processes together have to do. */
 export interface BacklogSize {
-  readonly deliveries: Due;
+  readonly deliveries: DueCount;
   /** Events whose deliveries have not been made. */
-  readonly events: Due;
+  readonly events: DueCount;
 }
 
 /** Up to where documents are counted. */
@@ -168,9 +167,9 @@ async function readDue(
   model: Pick<DeliveryModel | EventModel, 'aggregate'>,
   field: string,
   { hint, filter = {}, limit }: { readonly hint: string; readonly filter?: object; readonly limit: number },
-): Promise<Due> {
+): Promise<DueCount> {
   const [found] = await model
-    .aggregate<Due>([
+    .aggregate<DueCount>([
       { $match: { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } } },
       { $sort: { [field]: 1 } },
       { $limit: limit },

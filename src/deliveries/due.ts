@@ -71,7 +71,7 @@ export function createDue(deps: DueDeps): Due {
     scheduler.resume();
     const hasMoreEvents = await unfinished.take(events);
     if (next || hasMoreEvents) sweep.runNow();
-    if (!unfinished.hasRoom) void scheduler.whenWanted().then(onEvent);
+    if (!unfinished.hasRoom) whenRoom();
   }
 
   const sweep = createPeriodic({
@@ -81,6 +81,11 @@ export function createDue(deps: DueDeps): Due {
     ...(deps.onSwept && { onRun: deps.onSwept }),
     logger: deps.logger,
   });
+
+  /** Sweeps as soon as there is room for events again. */
+  function whenRoom(): void {
+    void scheduler.whenWanted().then(() => (unfinished.hasRoom ? onEvent() : whenRoom()));
+  }
 
   function onEvent(): void {
     if (scheduler.isWorking && unfinished.hasRoom) sweep.runNow();

@@ -303,6 +303,6 @@ export class HeldEvents {
     if (!held) return;
     this.#events.delete(eventId);
     this.#weight -= held.weight;
-    this.#keeper.drop(held.event);
+    void this.#keeper.drop(held.event);
   }
 }

@@ -75,7 +75,7 @@ export interface ManualAttempts {
 const isPending = { $eq: ['$state', 'pending'] };
 
 /** The attempts with this one added, and without the oldest manual one if there are too many. */
-function attemptsWith(record: object) {
+function withManualAttempt(record: object) {
   const manual = { $filter: { input: '$attempts', cond: '$$this.manual' } };
   const withoutOldest = {
     $filter: { input: '$attempts', cond: { $ne: ['$$this.startedAt', { $first: '$$manual.startedAt' }] } },
@@ -162,7 +162,7 @@ export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
   async function record(claim: Claim, result: AttemptResult): Promise<boolean> {
     const attempt = { startedAt: claim.startedAt, manual: true as const, ...result };
     const following = result.code === undefined ? toDelivered(retention) : backToItsTime;
-    const set = { manual: '$$REMOVE', attempts: attemptsWith(attempt), ...following };
+    const set = { manual: '$$REMOVE', attempts: withManualAttempt(attempt), ...following };
     if (await leases.write(held(claim), set)) return true;
     return recordLate(collection, claim.delivery._id, attempt, retention);
   }
@@ -198,7 +198,7 @@ export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
         }
         return result;
       } finally {
-        keeper.drop(claim);
+        void keeper.drop(claim);
       }
     },
   };

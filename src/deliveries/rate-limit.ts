@@ -5,7 +5,7 @@ import { isDuplicateKey } from '../mongo/writes.ts';
 import type { SendRateDocument, SendRateModel } from './model.ts';
 
 /** How far ahead of their moment permits are granted: an attempt waits that long in memory. Milliseconds. */
-export const horizon = 500;
+export const permitHorizon = 500;
 
 /** A request that wants to be sent to a webhook with a rate limit. */
 export interface PermitRequest {
@@ -46,7 +46,7 @@ export function createSendRates(rates: SendRateModel): SendRates {
     const interval = 1_000 / rateLimit;
     const askedAt = { $toDouble: '$$NOW' };
     const first = { $max: ['$nextAt', askedAt] };
-    const untilHorizon = { $subtract: [{ $add: ['$askedAt', horizon] }, '$first'] };
+    const untilHorizon = { $subtract: [{ $add: ['$askedAt', permitHorizon] }, '$first'] };
     const near = { $max: [0, { $add: [1, { $floor: { $divide: [untilHorizon, interval] } }] }] };
     const pipeline = [
       { $set: { first, askedAt, usedAt: '$$NOW' } },
@@ -73,7 +73,7 @@ export function createSendRates(rates: SendRateModel): SendRates {
     const [{ webhookId }] = requests as [PermitRequest];
     const { first, granted, askedAt, nextAt, interval } = await reserve(webhookId, rateLimit, count, waiting);
     const near = granted - waiting;
-    const refused = { isGranted: false, wait: Math.max(1, Math.ceil(nextAt - askedAt - horizon / 2)) };
+    const refused = { isGranted: false, wait: Math.max(1, Math.ceil(nextAt - askedAt - permitHorizon / 2)) };
     return new Map(
       inOrder.map((request, i) => {
         if (i >= near && i < count) return [request, refused];

@@ -266,7 +266,8 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
         { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },
       );
       // outside the scheduler's limits: a recovery has its own pace
-      await attempts.make(attempts.prepare({ deliveryId: delivery._id, attempt: 1 }));
+      const ref = { deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 };
+      await attempts.make(ref, attempts.prepare(ref).prepared);
       const [stored = null] = await findConfirmed(deliveries, { _id: delivery._id });
       const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
       return isWaiting ? 'in_flight' : resultOf(stored, recovery);

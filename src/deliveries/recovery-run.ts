@@ -216,7 +216,7 @@ export function createRunRecovery(deps: RunRecoveryDeps): RunRecovery {
       while (goesOn && !stop.aborted) goesOn = await step(recovery, pace, stop);
       if (stop.aborted) await store.release(recovery);
     } finally {
-      keeper.drop(recovery);
+      await keeper.drop(recovery);
     }
   };
 }

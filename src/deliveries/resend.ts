@@ -11,6 +11,7 @@ import type { Claim } from './claims.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, webhookInactive } from './manual-attempt.ts';
+import { refOf } from './model.ts';
 
 /** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 const outcomeWait = 35_000;
@@ -109,12 +110,14 @@ export type MakeTestAttempt = (event: LeasedEvent) => { readonly deliveryId: str
 export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, attempts: Attempts): MakeTestAttempt {
   return function makeTestAttempt({ event, lease }) {
     const [webhookId = ''] = event.targets;
-    const { _id: deliveryId } = firstDelivery(event, webhookId, 1);
+    const delivery = firstDelivery(event, webhookId, 1);
+    const { _id: deliveryId } = delivery;
 
     async function make(): Promise<void> {
       const first = lease && (await fanOut.firstAttempt({ event, lease }));
       // if the lease has lapsed, the delivery was stored for any worker to claim
-      return attempts.make(first ? attempts.prepareFirst(first) : attempts.prepare({ deliveryId, attempt: 1 }));
+      const preparing = first ? attempts.prepareFirst(first) : attempts.prepare({ deliveryId, attempt: 1 }).prepared;
+      return attempts.make(refOf(delivery), preparing);
     }
 
     return { deliveryId, ended: make().catch(noop) };

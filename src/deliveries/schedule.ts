@@ -5,7 +5,7 @@ import { MetLimits } from './rate-limit.ts';
 /** Attempts held in all, in multiples of the requests under way: claimed ahead, or waiting to be recorded. */
 const heldLimit = 5;
 /** Attempts are claimed as far ahead as the places will probably use them within this time. Milliseconds. */
-const horizon = 300;
+const prefetchHorizon = 300;
 /** The most attempts claimed ahead, in multiples of the places. */
 const aheadLimit = 40;
 /** The weight of one request in the mean response time. */
@@ -141,7 +141,7 @@ export class Schedule<Item> {
       account,
       held: 0,
       sending: 0,
-      mean: horizon,
+      mean: prefetchHorizon,
       lastEnd: now,
       waiting: new Set(),
       dueSerial: 0,
@@ -252,8 +252,8 @@ export class Schedule<Item> {
     if (webhook.waiting.size === 0) account.toSend.delete(webhook);
     if (account.toSend.size === 0) this.#toSend.delete(account);
     if (!isStuck) return;
-    webhook.mean = Math.max(webhook.mean, 2 * this.#placesOf(webhook) * horizon);
-    account.mean = Math.max(account.mean, 2 * this.#places(account) * horizon);
+    webhook.mean = Math.max(webhook.mean, 2 * this.#placesOf(webhook) * prefetchHorizon);
+    account.mean = Math.max(account.mean, 2 * this.#places(account) * prefetchHorizon);
   }
 
   /** The attempt that is sent next, if there is a place for one. Its account and its webhook go to the end of the line. */
@@ -486,8 +486,8 @@ export class Schedule<Item> {
 
 /** How many attempts may be claimed beyond the places. */
 function aheadOf({ sending, mean, lastEnd }: Load, places: number, now: number): number {
-  const hangs = sending >= places && now - lastEnd > horizon;
-  return hangs ? 0 : Math.min(Math.floor((places * horizon) / Math.max(mean, 1)), places * aheadLimit);
+  const hangs = sending >= places && now - lastEnd > prefetchHorizon;
+  return hangs ? 0 : Math.min(Math.floor((places * prefetchHorizon) / Math.max(mean, 1)), places * aheadLimit);
 }
 
 /** The first items; asks the iterator for no more. */

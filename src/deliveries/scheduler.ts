@@ -3,7 +3,7 @@ import type { Logger } from '../options/options.ts';
 import type { Attempts, FirstAttempt, PreparedAttempt, ReadyAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
-import { horizon } from './rate-limit.ts';
+import { permitHorizon } from './rate-limit.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
 
 /** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
@@ -54,7 +54,7 @@ export class Scheduler {
   /** By webhook, in the order of arrival. */
   readonly #firsts = new Map<string, Set<WaitingFirst>>();
   /** Ends the pause of a webhook that its rate limit holds back, or comes when an attempt is due whose job came early. */
-  readonly #looks = new Map<string, NodeJS.Timeout>();
+  readonly #looks = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
   #firstsCount = 0;
   #claiming: Promise<void> | null = null;
   #claimAgain = false;
@@ -131,20 +131,26 @@ export class Scheduler {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#isWorking = false;
-    for (const timer of this.#looks.values()) clearTimeout(timer);
+    for (const { timer } of this.#looks.values()) clearTimeout(timer);
     this.#looks.clear();
     for (const { leave } of [...this.#firsts.values()].flatMap((firsts) => [...firsts])) leave(false);
-    await this.#claiming;
     for (const { webhook, item } of this.#schedule.allWaiting()) {
       this.#schedule.leave(webhook, item, false);
       item(false);
     }
-    await Promise.race([Promise.all(this.#held.values()), sleep(closeDeadline, undefined, { ref: false })]);
+    await Promise.race([this.#drained(), sleep(closeDeadline, undefined, { ref: false })]);
+  }
+
+  /** Resolves when nothing is being claimed, and every held attempt has been recorded or given back. */
+  async #drained(): Promise<void> {
+    await this.#claiming;
+    await Promise.all(this.#held.values());
   }
 
   // First attempts.
 
   #beginFirst(ref: AttemptRef, begin: BeginFirst): boolean {
+    if (this.#held.has(ref.deliveryId)) return false;
     const now = performance.now();
     const webhook = this.#schedule.of(ref, now);
     const first = this.#schedule.mayStartNew(webhook, now) && begin();
@@ -217,24 +223,26 @@ export class Scheduler {
       this.#schedule.noteDue(ref.webhookId, ref.userId, now);
       return false;
     }
-    const preparing = this.#deps.attempts.prepare(ref);
-    void this.#run(ref, webhook, preparing);
-    return (await preparing).ready !== null;
+    const { isClaimed, prepared } = this.#deps.attempts.prepare(ref);
+    void this.#run(ref, webhook, prepared);
+    return isClaimed;
   }
 
-  /** Looks at the webhook again in so many milliseconds. */
+  /** Looks at the webhook again in so many milliseconds, or sooner if a look is to come sooner. */
   #lookIn(webhook: WebhookRef, wait: number): void {
     const { webhookId } = webhook;
-    if (this.#isClosed || this.#looks.has(webhookId)) return;
-    const lookAt = performance.now() + wait;
+    const at = performance.now() + wait;
+    const present = this.#looks.get(webhookId);
+    if (this.#isClosed || (present && present.at <= at)) return;
+    clearTimeout(present?.timer);
     const timer = setTimeout(() => {
       this.#looks.delete(webhookId);
-      const left = lookAt - performance.now();
+      const left = at - performance.now();
       // a timer counts from the start of the event loop's turn it was set in, so it can fire early
       if (left > 0) this.#lookIn(webhook, left);
       else this.look(webhook);
     }, wait);
-    this.#looks.set(webhookId, timer.unref());
+    this.#looks.set(webhookId, { at, timer: timer.unref() });
   }
 
   // One attempt, from its claim to its record.
@@ -303,11 +311,13 @@ export class Scheduler {
   /** A rate limit of the webhook was met. @param pause milliseconds before more of its attempts are worth a claim */
   #limit(webhook: Webhook, perSecond: number, pause: number): void {
     if (this.#isClosed) return;
-    const ahead = Math.max(1, Math.ceil((perSecond * horizon) / 1_000));
+    const ahead = Math.max(1, Math.ceil((perSecond * permitHorizon) / 1_000));
     const wait = pause > 0 ? pause + pauseSlack : 0;
     if (!this.#schedule.limit(webhook, ahead, wait, performance.now())) return;
-    clearTimeout(this.#looks.get(webhook.ref.webhookId));
-    this.#looks.delete(webhook.ref.webhookId);
+    const { webhookId } = webhook.ref;
+    // nothing is claimed before the end of the pause
+    clearTimeout(this.#looks.get(webhookId)?.timer);
+    this.#looks.delete(webhookId);
     this.#lookIn(webhook.ref, wait);
   }
 

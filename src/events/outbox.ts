@@ -285,10 +285,18 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   return async function renewEvents(held, duration) {
     const leases = new Leases(collection, { ...leaseFields, duration });
     const { userId } = byKeys(held);
-    const fenced = held.map(({ _id, fanOutLeases }) => ({ _id, fence: fanOutLeases }));
     // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
     const options = { ...hintOfKeys, writeConcern: { w: 1 } };
-    await leases.renew(fenced, { where: { userId, fanOut: 'pending' }, options });
+    const renewal = { where: { userId, fanOut: 'pending' }, options };
+    await Promise.all(
+      [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fence) => {
+        const alike = held.filter(({ fanOutLeases }) => fanOutLeases === fence);
+        return leases.extend(
+          alike.map(({ _id }) => ({ _id, fence })),
+          renewal,
+        );
+      }),
+    );
   };
 }
 

@@ -79,21 +79,34 @@ export class Leases<T extends Leased> {
     return document && { document, heldUntil: askedAt + this.#fields.duration };
   }
 
-  /** Renews those of these leases that no other process has taken, and returns them. */
-  async renew<H extends Held>(leases: readonly H[], { set, where, options }: Renewal = {}): Promise<readonly H[]> {
+  /**
+   * Renews those of these leases that no other process has taken, and returns them. Fences that are counts tell leases apart only where
+   * all are the same: call it once for each. What `set` changes must not be part of `where`.
+   */
+  async renew<H extends Held>(leases: readonly H[], renewal: Renewal = {}): Promise<readonly H[]> {
+    if ((await this.extend(leases, renewal)) === leases.length) return leases;
     const { fence } = this.#fields;
-    const held = {
-      ...where,
-      _id: { $in: leases.map(({ _id }) => _id) },
-      [fence]: { $in: [...new Set(leases.map((lease) => lease.fence))] },
-    } as unknown as mongo.Filter<T>;
-    const { matchedCount } = await this.#collection.updateMany(held, [{ $set: { ...this.extended, ...set } }], options);
-    if (matchedCount === leases.length) return leases;
+    const held = this.#heldOf(leases, renewal);
     const fenced = await this.#collection
       .aggregate<Held>([{ $match: held }, { $project: { fence: `$${fence}` } }], inOneBatch)
       .toArray();
     const fences = new Map(fenced.map((document) => [document._id, document.fence]));
-    return leases.filter(({ _id, fence: own }) => fences.get(_id) === own);
+    return leases.filter((lease) => fences.get(lease._id) === lease.fence);
+  }
+
+  /** The same, without asking which are still held. Resolves to their number. */
+  async extend(leases: readonly Held[], renewal: Renewal = {}): Promise<number> {
+    const update = [{ $set: { ...this.extended, ...renewal.set } }];
+    const { matchedCount } = await this.#collection.updateMany(this.#heldOf(leases, renewal), update, renewal.options);
+    return matchedCount;
+  }
+
+  #heldOf(leases: readonly Held[], { where }: Renewal): mongo.Filter<T> {
+    return {
+      ...where,
+      _id: { $in: leases.map(({ _id }) => _id) },
+      [this.#fields.fence]: { $in: [...new Set(leases.map(({ fence }) => fence))] },
+    } as unknown as mongo.Filter<T>;
   }
 
   /**
@@ -166,10 +179,11 @@ export class LeaseKeeper<Lease> {
     return performance.now() < (this.#ends.get(lease) ?? 0) - margin;
   }
 
-  drop(lease: Lease): void {
+  /** Resolves when no renewal of it is under way any more, if it was the last. */
+  async drop(lease: Lease): Promise<void> {
     this.#ends.delete(lease);
     this.#renewed.delete(lease);
-    if (this.#renewed.size === 0) void this.#renewal.stop();
+    if (this.#renewed.size === 0) await this.#renewal.stop();
   }
 
   async #renew(): Promise<void> {

@@ -47,10 +47,9 @@ export interface UpdateStatement {
 }
 
 /**
- * Many small writes by the bare commands, as durable as `durableSchema`. The driver's bulk writes look at every document
- * twice more and report no election: with them, a delivery takes 1.12 times the CPU of gateway and mongod with one webhook
- * (0.94 to 1.18 in five interleaved rounds), 1.11 times in a fan-out to ten (0.92 to 1.20). Nothing is retried, so a write
- * that fails outside a transaction may have been done.
+ * Many small writes by the bare commands, as durable as `durableSchema`. Their answers name the election in which the primary was chosen,
+ * which proves that a look-up missed nothing; the driver's bulk writes do not. Nothing is retried, so a write that fails outside a
+ * transaction may have been done.
  */
 export interface BareWrites {
   /** @throws MongoServerError of the first document that was refused */

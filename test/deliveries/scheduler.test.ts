@@ -50,7 +50,8 @@ function start(choices: Partial<ConstructorParameters<typeof Scheduler>[0]> = {}
     attempts: {
       prepare(attempt) {
         stored.splice(stored.indexOf(attempt.deliveryId), 1);
-        return prepare(attempt);
+        const preparing = prepare(attempt);
+        return { isClaimed: preparing.then(({ ready: claimed }) => claimed !== null), prepared: preparing };
       },
       prepareFirst: ({ claim: { delivery } }) => prepare({ deliveryId: delivery._id, attempt: 1 }),
     },

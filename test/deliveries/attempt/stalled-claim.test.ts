@@ -54,7 +54,8 @@ describe('An attempt whose claim was answered late', () => {
       retryDelays: [],
       userAgent: 'test',
     });
-    await make(prepare({ deliveryId: 'dlv_1', attempt: 1 }));
+    const ref = { deliveryId: 'dlv_1', webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
+    await make(ref, prepare(ref).prepared);
     const { state, starts, lease, attempts } = await deliveries.findById('dlv_1').orFail().lean();
     return { sent, state, starts, lease, attempts: attempts.length };
   }

@@ -65,7 +65,8 @@ describe('A read that fails while no code waits for it', () => {
       retryDelays: [60_000],
       userAgent: 'test',
     });
-    await make(prepare({ deliveryId: _id, attempt: 1 }));
+    const ref = { deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
+    await make(ref, prepare(ref).prepared);
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
     expect(attempt).to.include({ code: 'worker_crashed' });
   });

@@ -291,7 +291,7 @@ export function createProcesses(
       },
       /** Claims an attempt; resolves with what is to be sent. */
       async claim({ _id: deliveryId, attempt }: Pick<DeliveryDocument, '_id' | 'attempt'>) {
-        return (await attempts.prepare({ deliveryId, attempt })).ready;
+        return (await attempts.prepare({ deliveryId, attempt }).prepared).ready;
       },
       /** Takes an event and stops right after that; resolves with the events that it has taken. */
       takeAndStop: async (id: string) => (await take([keyOf(id)], long)).map(({ event }) => event._id),

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createSendRateModel } from '../../../src/deliveries/model.ts';
-import { createSendRates, horizon, type Permit } from '../../../src/deliveries/rate-limit.ts';
+import { createSendRates, type Permit, permitHorizon } from '../../../src/deliveries/rate-limit.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 
 describe('Permits to send', () => {
@@ -30,8 +30,8 @@ describe('Permits to send', () => {
   it('are granted no further ahead than the horizon; the rest may be requested again later', async () => {
     const permits = await take(20, 'wh_4', 10);
     const granted = permits.filter(({ isGranted }) => isGranted);
-    expect(granted).to.have.length(horizon / 100 + 1);
-    for (const { wait } of permits.slice(granted.length)) expect(wait).to.be.within(1, horizon);
+    expect(granted).to.have.length(permitHorizon / 100 + 1);
+    for (const { wait } of permits.slice(granted.length)) expect(wait).to.be.within(1, permitHorizon);
   });
 
   it('are shared by all processes', async () => {

@@ -20,10 +20,9 @@ describe('The attempt that has been due longest', () => {
       concurrencyPerAccount: 4,
       concurrencyPerWebhook: 2,
       attempts: {
-        async prepare({ deliveryId }) {
+        prepare({ deliveryId }) {
           waiting.splice(waiting.indexOf(deliveryId), 1);
-          await turn();
-          return { ready };
+          return { isClaimed: turn().then(() => true), prepared: turn().then(() => ({ ready })) };
         },
         async prepareFirst({ claim }) {
           held.add(claim.delivery._id);

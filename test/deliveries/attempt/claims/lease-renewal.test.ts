@@ -62,7 +62,10 @@ describe('A lease', () => {
     scheduled: {
       make(parts: Parts) {
         const attempts = createAttempts({ ...parts, claims: createClaims(parts) });
-        return (deliveryId: string) => attempts.make(attempts.prepare({ deliveryId, attempt: 1 }));
+        return (deliveryId: string) => {
+          const ref = { deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
+          return attempts.make(ref, attempts.prepare(ref).prepared);
+        };
       },
       lose: { $set: { lease: null } },
       endOf: ({ claimableAt }: DeliveryDocument) => claimableAt,
