@@ -34,8 +34,8 @@ const changes = ({ schemaVersion, compatibleFrom }: Release) =>
       '{ userId: 1, _id: -1 }, ',
       `{ type: 1, _id: -1 }, { name: '${newIndex}' }).index({ userId: 1, _id: -1 }, `,
     ],
-    ['events/store/insert-events.js', '...event, fanOut:', `...event, ${newField}: true, fanOut:`],
-    ['deliveries/fan-out/first-delivery.js', "state: 'pending',", `state: 'pending', ${newField}: true,`],
+    ['events/outbox.js', '...event, fanOut:', `...event, ${newField}: true, fanOut:`],
+    ['deliveries/fan-out.js', "state: 'pending',", `state: 'pending', ${newField}: true,`],
   ] as const;
 
 /**

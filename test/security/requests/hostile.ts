@@ -42,6 +42,15 @@ export function stringFields(schema: SpecSchema | undefined, value: unknown, pat
   return Object.entries(value).flatMap(([key, child]) => stringFields(properties[key], child, [...path, key]));
 }
 
+/** Whether a body must have the field: in one that it may leave out, null is as if it were absent (absent-nulls.test.ts). */
+export function isRequired(schema: SpecSchema | undefined, [key, ...rest]: Path): boolean {
+  const node = resolved(schema ?? {});
+  if (typeof key === 'number') return rest.length === 0 || isRequired(node.items as SpecSchema, rest);
+  const { properties = {}, required = [] } = node as { properties?: Record<string, SpecSchema>; required?: string[] };
+  if (key === undefined) return true;
+  return rest.length === 0 ? required.includes(key) : isRequired(properties[key], rest);
+}
+
 /** A copy with another value at the path. */
 export function replaced(value: unknown, [key, ...rest]: Path, by: unknown): unknown {
   if (key === undefined) return by;
