@@ -307,7 +307,7 @@ export class Schedule<Item> {
   /** How many attempts of which webhooks to claim next: evenly among webhooks, and an account's part evenly among its own. */
   nextClaims(now: number): Map<string, ClaimShare> {
     const limit = this.wantedInAll;
-    const picked = [...take(inTurn(this.#candidates(now)), Math.min(webhooksAtOnce, limit))];
+    const picked = takeInTurn(this.#candidates(now), Math.min(webhooksAtOnce, limit));
     const parts = new Map<Account<Item>, { left: number; webhooks: number }>();
     for (const { webhook } of picked) {
       const part = parts.get(webhook.account) ?? { left: this.#wantedOf(webhook.account, now), webhooks: 0 };
@@ -490,27 +490,19 @@ function aheadOf({ sending, mean, lastEnd }: Load, places: number, now: number):
   return hangs ? 0 : Math.min(Math.floor((places * prefetchHorizon) / Math.max(mean, 1)), places * aheadLimit);
 }
 
-/** The first items; asks the iterator for no more. */
-function* take<T>(items: Iterator<T>, limit: number): Generator<T> {
-  for (let count = 0; count < limit; count += 1) {
-    const { done, value } = items.next();
-    if (done) return;
-    yield value;
-  }
-}
-
-/** One item of each line in turn, then a second one of each, and so on. */
-function* inTurn<T>(lines: Iterable<Iterator<T>>): Generator<T> {
-  let remaining = lines;
-  for (;;) {
+/** One item of each line in turn, then a second one of each, and so on, up to `limit`; asks the lines for no more. */
+function takeInTurn<T>(lines: Iterable<Iterator<T>>, limit: number): T[] {
+  const taken: T[] = [];
+  for (let remaining = lines; taken.length < limit; ) {
     const rest: Iterator<T>[] = [];
     for (const line of remaining) {
       const { done, value } = line.next();
       if (done) continue;
       rest.push(line);
-      yield value;
+      if (taken.push(value) === limit) return taken;
     }
-    if (rest.length === 0) return;
+    if (rest.length === 0) return taken;
     remaining = rest;
   }
+  return taken;
 }

@@ -38,11 +38,16 @@ function isDecodable(text: string): boolean {
   }
 }
 
+/** A path of openapi.yaml as the source of a regular expression. @param groupOf how the group of a parameter begins */
+function patternOf(template: string, groupOf: (name: string) => string): string {
+  const escaped = template.replaceAll('.', '\\.');
+  return escaped.replace(pathParameter, (text, name) => `(${groupOf(name)}${text === wildcard ? '.+' : '[^/]+'})`);
+}
+
 /** The first parameter in a path that has a `%` which encodes no character. */
 function malformedParameter(templates: Iterable<string>, path: string): string | undefined {
   for (const template of templates) {
-    const named = template.replace(pathParameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
-    const values = new RegExp(`^${named}/?$`).exec(path)?.groups ?? {};
+    const values = new RegExp(`^${patternOf(template, (name) => `?<${name}>`)}/?$`).exec(path)?.groups ?? {};
     const name = Object.keys(values).find((key) => !isDecodable(values[key] as string));
     if (name !== undefined) return name;
   }
@@ -56,9 +61,7 @@ function methodNotAllowed(routes: readonly Route[]): GatewayError {
 
 /** The paths of openapi.yaml with `/v1` in front once more: a client that adds it to a base URL which has it already. */
 function doubledPaths(templates: Iterable<string>): RegExp {
-  const known = [...templates].map((template) =>
-    template.replace(/[.]/g, '\\.').replace(pathParameter, (text) => (text === wildcard ? '.+' : '[^/]+')),
-  );
+  const known = [...templates].map((template) => patternOf(template, () => '?:'));
   return new RegExp(`^/v1(?:${known.join('|')})/?$`);
 }
 
