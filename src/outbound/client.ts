@@ -218,9 +218,11 @@ type Connector = buildConnector.connector;
 /**
  * Adds to a socket's errors what undici's own errors do not say: whether the socket has served a response before, and whether the
  * system has refused to send the end of a request. TLS also writes on its own, so there a failed write says nothing about a request.
+ * An aborted request gets a code after which undici forgets it; with its own, undici 7 opens another connection for it.
  */
 function markErrors(socket: Socket, hasContinued: () => boolean): void {
   socket.on('error', (error: NodeJS.ErrnoException & { reusedSocket?: boolean; isUnsent?: boolean }) => {
+    if (error.code === 'UND_ERR_INFO' && error.message === 'aborted') error.code = 'UND_ERR_SOCKET';
     error.reusedSocket = socket.bytesRead > 0 && !hasContinued();
     error.isUnsent = error.syscall === 'write' && !(socket instanceof TLSSocket);
   });

@@ -152,6 +152,26 @@ describe('the HTTP client', () => {
     expect(await closed).to.be.an('array');
   });
 
+  it('opens no other connection for a call that was dropped in the middle of its body', async () => {
+    let connections = 0;
+    server.on('connection', () => {
+      connections += 1;
+    });
+    let closed: Promise<unknown> | undefined;
+    listener = (_req, res: ServerResponse) => {
+      closed = once(res, 'close');
+      res.write('x');
+    };
+    (await client().request({ url })).data.destroy();
+    await closed;
+    listener = (_req, res) => void res.end();
+    // comes after any connection that was opened when the first one closed
+    const other = createDispatcher();
+    (await createHttpClient(other).request({ url })).data.destroy();
+    await other.destroy();
+    expect(connections).to.equal(2);
+  });
+
   it('ends the call when its signal aborts before a response', async () => {
     let arrived = () => {};
     const arrival = new Promise<void>((resolve) => {
