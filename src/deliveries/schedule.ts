@@ -68,6 +68,9 @@ export interface ScheduledWebhook<Item> extends Load {
   isBehind: boolean;
 }
 
+/** What is held of a webhook, of an account or in all: `places` can be sent at once, and up to `limit` may be held. */
+type Level = Readonly<Record<'held' | 'places' | 'limit', number>>;
+
 /** How many attempts of a webhook are to be claimed; `serial` tells whether something became due meanwhile. */
 export interface ClaimShare {
   readonly count: number;
@@ -93,6 +96,8 @@ export interface ClaimShare {
  * @typeParam Item an attempt that waits for a place
  */
 export class Schedule<Item> {
+  /** The rate limits that were met lately. */
+  readonly limits = new MetLimits();
   readonly #concurrency: number;
   readonly #perWebhook: number;
   readonly #firstAllowance: number;
@@ -103,13 +108,11 @@ export class Schedule<Item> {
   /** Accounts with waiting attempts, and accounts with something due; the one served longest ago first. */
   readonly #toSend = new Set<Account<Item>>();
   readonly #due = new Set<Account<Item>>();
-  readonly #limits = new MetLimits();
   #sending = 0;
   #held = 0;
   /** Attempts that are held or still being recorded. */
   #open = 0;
   #serial = 0;
-  #dueCount = 0;
   #isFull = false;
 
   constructor({ concurrency, concurrencyPerAccount, concurrencyPerWebhook }: ScheduleOptions) {
@@ -127,7 +130,7 @@ export class Schedule<Item> {
 
   /** Whether any webhook has something due that is not claimed. */
   get hasDue(): boolean {
-    return this.#dueCount > 0;
+    return this.#due.size > 0;
   }
 
   /** The webhook; a new one, which is forgotten unless something is held or due of it, if it has nothing here. */
@@ -135,44 +138,39 @@ export class Schedule<Item> {
     const present = this.#webhooks.get(webhookId);
     if (present?.account.userId === userId) return present;
     if (present) return this.#learnAccount(present, userId, now);
-    const account = this.#accountOf(userId, now);
-    return {
-      ref: { webhookId, userId },
-      account,
-      held: 0,
-      sending: 0,
-      mean: prefetchHorizon,
-      lastEnd: now,
-      waiting: new Set(),
-      dueSerial: 0,
-      isBehind: false,
+    const idle = { held: 0, sending: 0, lastEnd: now };
+    const account = this.#accounts.get(userId) ?? {
+      ...idle,
+      userId,
+      mean: expectedOfAccount,
+      allowance: this.#firstAllowance,
+      webhooks: 0,
+      toSend: new Set(),
+      due: new Set(),
     };
+    const ref = { webhookId, userId };
+    return { ...idle, ref, account, mean: prefetchHorizon, waiting: new Set(), dueSerial: 0, isBehind: false };
   }
 
   // What may be held and sent.
 
   /** How many more attempts of the webhook may be held now. */
   room(webhook: ScheduledWebhook<Item>, now: number): number {
-    const { account } = webhook;
-    const places = this.#placesOf(webhook);
-    const ofWebhook = places + aheadOf(webhook, places, now) - webhook.held;
-    const withinLimit = this.#limits.room(webhook.ref.webhookId, webhook.held - webhook.sending, now);
-    return Math.max(0, Math.min(this.roomInAll, this.#roomOf(account, now), ofWebhook, withinLimit));
+    const levels = [this.inAll, this.#ofAccount(webhook.account, now), this.#ofWebhook(webhook, now)];
+    const withinLimit = this.limits.room(webhook.ref.webhookId, webhook.held - webhook.sending, now);
+    return Math.min(...levels.map(roomIn), withinLimit);
   }
 
-  /** The same for all webhooks together. */
-  get roomInAll(): number {
-    return Math.max(0, this.#maxHeld - this.#open);
-  }
-
-  /** How many more attempts of any webhook are worth a query: none while half of those claimed ahead are left. */
+  /** How many more attempts of any webhook are worth a query. */
   get wantedInAll(): number {
-    return this.#open < (this.#concurrency + this.#maxHeld) / 2 ? this.roomInAll : 0;
+    return wantedIn(this.inAll);
   }
 
   /** Whether a request to the webhook may be made now. */
   hasPlace(webhook: ScheduledWebhook<Item>): boolean {
-    return this.#accountHasPlace(webhook.account) && webhook.sending < this.#placesOf(webhook);
+    const { account, sending } = webhook;
+    if (this.#sending >= this.#concurrency || account.sending >= this.#places(account)) return false;
+    return sending < this.#placesOf(webhook);
   }
 
   /**
@@ -181,16 +179,18 @@ export class Schedule<Item> {
    * room again and again, and the delivery that is due longest would never begin.
    */
   mayStartNew(webhook: ScheduledWebhook<Item>, now: number): boolean {
-    if (this.hasDue) {
-      if (webhook.isBehind || this.#wanted(webhook, now) === 0) return false;
-      if (this.#wantedOf(webhook.account, now) === 0 || this.wantedInAll === 0) return false;
-    }
-    return this.room(webhook, now) > 0;
+    if (!this.hasDue) return this.room(webhook, now) > 0;
+    return (
+      !webhook.isBehind &&
+      this.wantedInAll > 0 &&
+      this.#wantedOf(webhook.account, now) > 0 &&
+      this.#wanted(webhook, now) > 0
+    );
   }
 
   /** Whether a new delivery may wait in memory: another attempt of its webhook will end soon, and nothing stored comes first. */
   mayWaitNew(webhook: ScheduledWebhook<Item>, now: number): boolean {
-    return webhook.held > 0 && webhook.dueSerial === 0 && !this.isLimited(webhook, now);
+    return webhook.held > 0 && webhook.dueSerial === 0 && !this.limits.has(webhook.ref.webhookId, now);
   }
 
   // What is under way.
@@ -260,7 +260,7 @@ export class Schedule<Item> {
   next(): { readonly webhook: ScheduledWebhook<Item>; readonly item: Item } | undefined {
     if (this.#sending >= this.#concurrency) return undefined;
     for (const account of this.#toSend) {
-      if (!this.#accountHasPlace(account)) continue;
+      if (account.sending >= this.#places(account)) continue;
       for (const webhook of account.toSend) {
         const [item] = webhook.waiting;
         if (item === undefined || webhook.sending >= this.#placesOf(webhook)) continue;
@@ -285,7 +285,6 @@ export class Schedule<Item> {
   noteDue(webhookId: string, userId: string | undefined, now: number): void {
     const account = userId ?? this.#webhooks.get(webhookId)?.account.userId ?? unknownAccount;
     const webhook = this.of({ webhookId, userId: account }, now);
-    if (webhook.dueSerial === 0) this.#dueCount += 1;
     this.#serial += 1;
     webhook.dueSerial = this.#serial;
     this.#keep(webhook);
@@ -343,28 +342,15 @@ export class Schedule<Item> {
       webhook.account.due.delete(webhook);
       accounts.add(webhook.account);
       if (webhook.isBehind || webhook.dueSerial !== serial) webhook.account.due.add(webhook);
-      else this.#allClaimed(webhook);
+      else {
+        webhook.dueSerial = 0;
+        this.#forgetIdle(webhook);
+      }
     }
     for (const account of accounts) {
       this.#due.delete(account);
       if (account.due.size > 0) this.#due.add(account);
     }
-  }
-
-  // Rate limits.
-
-  /**
-   * A rate limit of the webhook was met.
-   * @param ahead attempts that may wait for their permit at once
-   * @param pause milliseconds before more of them are worth a claim
-   * @returns whether a longer pause than before has begun
-   */
-  limit({ ref: { webhookId } }: ScheduledWebhook<Item>, ahead: number, pause: number, now: number): boolean {
-    return this.#limits.note(webhookId, ahead, pause, now);
-  }
-
-  isLimited({ ref: { webhookId } }: ScheduledWebhook<Item>, now: number): boolean {
-    return this.#limits.has(webhookId, now);
   }
 
   // Shares.
@@ -380,34 +366,33 @@ export class Schedule<Item> {
     return Math.min(this.#perWebhook, dynamicThreshold(left, 2, 3));
   }
 
-  #accountHasPlace(account: Account<Item>): boolean {
-    return this.#sending < this.#concurrency && account.sending < this.#places(account);
+  /** What is held in all, until it is recorded. */
+  get inAll(): Level {
+    return { held: this.#open, places: this.#concurrency, limit: this.#maxHeld };
   }
 
-  #maxHeldOf({ held, allowance }: Account<Item>): number {
-    return dynamicThreshold(this.#maxHeld - this.#held + held, allowance, this.#concurrency);
-  }
-
-  #roomOf(account: Account<Item>, now: number): number {
+  #ofAccount(account: Account<Item>, now: number): Level {
+    const { held, allowance } = account;
     const places = this.#places(account);
-    return Math.max(0, Math.min(places + aheadOf(account, places, now), this.#maxHeldOf(account)) - account.held);
+    const most = dynamicThreshold(this.#maxHeld - this.#held + held, allowance, this.#concurrency);
+    return { held, places, limit: Math.min(places + aheadOf(account, places, now), most) };
   }
 
-  /** How many more attempts of an account are worth a query: claiming a few costs as much as claiming many. */
-  #wantedOf(account: Account<Item>, now: number): number {
-    if (account.userId === unknownAccount) return Number.POSITIVE_INFINITY;
-    const places = this.#places(account);
-    const ahead = Math.min(aheadOf(account, places, now), this.#maxHeldOf(account) - places);
-    return account.held < places + ahead / 2 ? Math.min(this.roomInAll, this.#roomOf(account, now)) : 0;
+  #ofWebhook(webhook: ScheduledWebhook<Item>, now: number): Level {
+    const places = this.#placesOf(webhook);
+    return { held: webhook.held, places, limit: places + aheadOf(webhook, places, now) };
   }
 
-  /** The same for a webhook. */
+  /** How many more attempts of a webhook are worth a query, if any of its account are. */
   #wanted(webhook: ScheduledWebhook<Item>, now: number): number {
     if (webhook.account.userId === unknownAccount) return unknownShare;
-    const places = this.#placesOf(webhook);
-    const isLow = webhook.held < places + aheadOf(webhook, places, now) / 2;
-    const isLimitLow = this.#limits.isLow(webhook.ref.webhookId, webhook.held - webhook.sending, now);
-    return isLow && isLimitLow ? this.room(webhook, now) : 0;
+    const isLimitLow = this.limits.isLow(webhook.ref.webhookId, webhook.held - webhook.sending, now);
+    return isLimitLow && wantedIn(this.#ofWebhook(webhook, now)) > 0 ? this.room(webhook, now) : 0;
+  }
+
+  /** How many more attempts of an account are worth a query. */
+  #wantedOf(account: Account<Item>, now: number): number {
+    return account.userId === unknownAccount ? Number.POSITIVE_INFINITY : wantedIn(this.#ofAccount(account, now));
   }
 
   /** For each account in turn, its webhooks with something due of which something is wanted. */
@@ -428,22 +413,6 @@ export class Schedule<Item> {
 
   // Which webhooks and accounts are known.
 
-  #accountOf(userId: string, now: number): Account<Item> {
-    return (
-      this.#accounts.get(userId) ?? {
-        userId,
-        held: 0,
-        sending: 0,
-        mean: expectedOfAccount,
-        lastEnd: now,
-        allowance: this.#firstAllowance,
-        webhooks: 0,
-        toSend: new Set(),
-        due: new Set(),
-      }
-    );
-  }
-
   #keep(webhook: ScheduledWebhook<Item>): void {
     const { ref, account } = webhook;
     if (this.#webhooks.get(ref.webhookId) === webhook) return;
@@ -462,12 +431,6 @@ export class Schedule<Item> {
     if (account.webhooks === 0) this.#accounts.delete(account.userId);
   }
 
-  #allClaimed(webhook: ScheduledWebhook<Item>): void {
-    webhook.dueSerial = 0;
-    this.#dueCount -= 1;
-    this.#forgetIdle(webhook);
-  }
-
   /** The account of a webhook that has something due has become known. */
   #learnAccount(webhook: ScheduledWebhook<Item>, userId: string, now: number): ScheduledWebhook<Item> {
     const { account, ref, dueSerial, isBehind } = webhook;
@@ -482,6 +445,16 @@ export class Schedule<Item> {
     this.#due.add(known.account);
     return known;
   }
+}
+
+/** How many more attempts may be held. */
+function roomIn({ held, limit }: Level): number {
+  return Math.max(0, limit - held);
+}
+
+/** The same, but none while half of those claimed ahead are left: claiming a few costs as much as claiming many. */
+function wantedIn(level: Level): number {
+  return level.held < (level.places + level.limit) / 2 ? roomIn(level) : 0;
 }
 
 /** How many attempts may be claimed beyond the places. */

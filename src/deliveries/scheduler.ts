@@ -313,8 +313,8 @@ export class Scheduler {
     if (this.#isClosed) return;
     const ahead = Math.max(1, Math.ceil((perSecond * permitHorizon) / 1_000));
     const wait = pause > 0 ? pause + pauseSlack : 0;
-    if (!this.#schedule.limit(webhook, ahead, wait, performance.now())) return;
     const { webhookId } = webhook.ref;
+    if (!this.#schedule.limits.note(webhookId, ahead, wait, performance.now())) return;
     // nothing is claimed before the end of the pause
     clearTimeout(this.#looks.get(webhookId)?.timer);
     this.#looks.delete(webhookId);

@@ -64,7 +64,7 @@ class Model {
   /** Everybody answers, also those that hung, until nothing is left; sweeps come now and then. */
   drain(): void {
     const most = 20 * (this.#stored.reduce((sum, count) => sum + count, 0) + this.#sending.length + this.#waiting.size);
-    for (let turn = 0; this.#schedule.roomInAll < 5 * this.#options.concurrency || this.#left > 0; turn += 1) {
+    for (let turn = 0; this.#schedule.inAll.held > 0 || this.#left > 0; turn += 1) {
       expect(turn, `${this.#left} stored are left`).to.be.at.most(most + 20);
       this.#now += 7;
       if (turn % 5 === 0) this.#claim();
@@ -247,7 +247,11 @@ class Model {
       expect(this.#schedule.hasPlace(idle), 'an account with nothing under way may start').to.equal(isFree);
     }
     expect(this.#schedule.sending).to.equal(this.#sending.length);
-    expect(this.#schedule.roomInAll).to.equal(Math.max(0, 5 * concurrency - this.#sending.length - this.#waiting.size));
+    expect(this.#schedule.inAll).to.deep.equal({
+      held: this.#sending.length + this.#waiting.size,
+      places: concurrency,
+      limit: 5 * concurrency,
+    });
     expect(this.#schedule.allWaiting()).to.have.length(this.#waiting.size);
   }
 }
