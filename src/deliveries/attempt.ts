@@ -4,9 +4,9 @@ import type { PendingWork } from '../mongo/periodic.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
-import type { Claim, Claims } from './claims.ts';
+import type { Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type AttemptKey, type AttemptRef, type CancelReason, refOf } from './model.ts';
+import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
 import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
 import {

@@ -1,13 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import { createBatcher } from '../mongo/batcher.ts';
 import { fromNow } from '../mongo/clock.ts';
-import { durableCollection, insertOnly } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
-import { createPeriodic, type Periodic, TimeoutError } from '../mongo/periodic.ts';
-import { bareWrites, isDuplicateKey, persist, type UpdateStatement } from '../mongo/writes.ts';
-import type { Logger } from '../options/options.ts';
-import type { AttemptRecord, DeliveryDocument, DeliveryModel } from './model.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
+import { bareWrites, isDuplicateKey, type UpdateStatement } from '../mongo/writes.ts';
+import type { AttemptKey, AttemptRecord, Claim, DeliveryDocument, DeliveryModel } from './model.ts';
 
-/** Deliveries in one insert. */
+export type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
+
+/** Attempts in one claim, and deliveries in one insert. */
+const claimMaxSize = 500;
 const insertMaxSize = 500;
 /** Retries in one write: the server plans and parses a statement for each. */
 const retriesMaxSize = 100;
@@ -35,16 +38,6 @@ export interface Change {
   readonly record?: AttemptRecord;
   /** Whether the delivery shows that this change was made before the lease ended. */
   readonly isMade: (delivery: DeliveryDocument) => boolean;
-}
-
-/** Writes deliveries, those of the same moment in one command. A delivery that cannot be written fails alone. */
-export interface DeliveryWrites {
-  /** Stores a delivery that is not stored yet. Resolves with whether it is new; one that is stored stays as it is. */
-  insert(document: DeliveryDocument): Promise<boolean>;
-  /** The same for one whose next attempt is due in `retryIn` ms, by the database's clock. */
-  insertRetry(retry: Retry): Promise<boolean>;
-  /** Changes a claimed delivery. Resolves to `false` if the claim was lost. */
-  change(change: Change): Promise<boolean>;
 }
 
 type InsertResult = { readonly isNew: boolean } | { readonly error: unknown };
@@ -82,11 +75,20 @@ function toStatements(changes: readonly Change[]): UpdateStatement[] {
   return [...byName.values()].map(toStatement);
 }
 
-/** @param onInserted called with the number of deliveries that one command has inserted */
-export function createDeliveryWrites(
-  deliveries: DeliveryModel,
-  onInserted: (deliveries: number) => void = () => {},
-): DeliveryWrites {
+export interface DeliveryWritesDeps {
+  readonly deliveries: DeliveryModel;
+  /** Names the worker in its leases. */
+  readonly owner: string;
+  /** How long a claim lasts unless renewed. Milliseconds. */
+  readonly lease: number;
+  /** Called with the number of deliveries that one command has inserted. @default nobody is */
+  readonly onInserted?: (deliveries: number) => void;
+}
+
+export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
+
+/** Claims and writes deliveries, those of the same moment in one command. One that cannot be written fails alone. */
+export function createDeliveryWrites({ deliveries, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
   const collection = durableCollection(deliveries);
   const { insertEach, update, updateEach } = bareWrites(deliveries);
 
@@ -134,112 +136,105 @@ export function createDeliveryWrites(
     },
   });
 
+  const claims = createBatcher<AttemptKey, Claim | null>({
+    maxSize: claimMaxSize,
+    concurrency,
+    async write(attempts) {
+      const token = randomUUID();
+      const heldUntil = performance.now() + lease;
+      const claimed = await claimAll(collection, attempts, { owner, token, lease, heldUntil }).catch(
+        async (error: unknown) => {
+          await undoClaims(collection, attempts, token);
+          throw error;
+        },
+      );
+      const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
+      return attempts.map(({ deliveryId }) => {
+        const delivery = byId.get(deliveryId);
+        // two callers want it, but only one gets it
+        byId.delete(deliveryId);
+        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt, heldUntil } : null;
+      });
+    },
+  });
+
   return {
-    async insert(document) {
+    /** Claims an attempt that is due and free; otherwise `null`. */
+    claim: claims.add,
+    /** Stores a delivery that is not stored yet. Resolves with whether it is new; one that is stored stays as it is. */
+    async insert(document: DeliveryDocument): Promise<boolean> {
       const result = await inserts.add(document);
       if ('error' in result) throw result.error;
       return result.isNew;
     },
+    /** The same for one whose next attempt is due in `retryIn` ms, by the database's clock. */
     insertRetry: retries.add,
+    /** Changes a claimed delivery. Resolves to `false` if the claim was lost. */
     change: changes.add,
   };
 }
 
-/** How often the first attempts that take long are looked for. Milliseconds. */
-const lookInterval = 50;
-/** After this time, a first attempt that has not ended is stored as claimed. Milliseconds. */
-const usualStoreAfter = 250;
-
-export interface FirstWritesOptions {
-  /** After this time, a first attempt that has not ended is stored as claimed. Milliseconds. @default 250 */
-  readonly storeAfter?: number;
-  readonly logger: Logger;
-  /** Aborted when the gateway has closed. @default never */
-  readonly closed?: AbortSignal;
-}
-
-interface Entry {
-  readonly since: number;
-  /** Whether the outcome of its attempt is being stored. */
-  hasOutcome: boolean;
-  /** Set while it is being stored as claimed; resolves with whether it was. Never rejects. */
-  storing: Promise<boolean> | undefined;
-  readonly settle: (failure?: Error) => void;
+/** One condition for any number of attempts: an id and its number belong together. */
+function filterFor(attempts: readonly AttemptKey[]) {
+  const numbers = [...new Set(attempts.map(({ attempt }) => attempt))];
+  const idsOf = (number: number) =>
+    attempts.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
+  return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
 }
 
 /**
- * The deliveries that are not stored yet, by the claims of their first attempts. Makes sure that one write of each is the first:
- * its outcome, or, if the attempt takes long, the delivery as claimed.
- * @typeParam Claim the claim of a first attempt
+ * Frees the attempts at once, whether they were claimed or not, and takes back their start. Another process may have claimed
+ * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
  */
-export class FirstWrites<Claim> {
-  readonly #storeClaimed: (claim: Claim) => Promise<boolean>;
-  readonly #options: FirstWritesOptions;
-  /** The oldest first. */
-  readonly #entries = new Map<Claim, Entry>();
-  readonly #looking: Periodic;
+async function undoClaims(collection: Deliveries, attempts: readonly AttemptKey[], token: string): Promise<void> {
+  const isClaimed = { $eq: ['$lease.token', token] };
+  const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isClaimed }] };
+  const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
+  const lease = { $cond: [isClaimed, null, '$lease'] };
+  const claimableAt = { $cond: [isClaimed, '$$NOW', '$claimableAt'] };
+  await collection
+    .updateMany(
+      { state: 'pending', starts: { $gt: 0 }, ...filterFor(attempts) },
+      [{ $set: { starts, lease, claimableAt } }],
+      { writeConcern: { w: 1 } },
+    )
+    .catch(() => {});
+}
 
-  /** @param storeClaimed stores a delivery as claimed; resolves with whether it is new. May be called again. */
-  constructor(storeClaimed: (claim: Claim) => Promise<boolean>, options: FirstWritesOptions) {
-    this.#storeClaimed = storeClaimed;
-    this.#options = options;
-    this.#looking = createPeriodic({
-      name: 'storing attempts that take long',
-      task: () => this.#storeSlow(),
-      interval: lookInterval,
-      initialDelay: lookInterval,
-      logger: options.logger,
-    });
-  }
-
-  /** Resolves when the delivery is stored; rejects if this process will not store it. */
-  add(claim: Claim): Promise<void> {
-    const whenStored = new Promise<void>((resolve, reject) => {
-      const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
-      this.#entries.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });
-    });
-    this.#looking.start();
-    return whenStored;
-  }
-
-  /** Resolves with whether this was the delivery's first write. If not, the claim's token decides. */
-  async write(claim: Claim, write: () => Promise<boolean>): Promise<boolean> {
-    const entry = this.#entries.get(claim);
-    if (!entry) return false;
-    entry.hasOutcome = true;
-    const isNew = !(await entry.storing) && (await write());
-    this.#settle(claim, entry);
-    return isNew;
-  }
-
-  /** The delivery is not stored here, if it is not stored by now. */
-  drop(claim: Claim): void {
-    const entry = this.#entries.get(claim);
-    if (entry) this.#settle(claim, entry, new Error('the delivery was not stored'));
-  }
-
-  #settle(claim: Claim, entry: Entry, failure?: Error): void {
-    entry.settle(failure);
-    this.#entries.delete(claim);
-    if (this.#entries.size === 0) void this.#looking.stop();
-  }
-
-  #storeSlow(): void {
-    const before = performance.now() - (this.#options.storeAfter ?? usualStoreAfter);
-    for (const [claim, entry] of this.#entries) {
-      if (entry.since > before) return;
-      entry.storing ??= this.#store(claim, entry);
-    }
-  }
-
-  /** If this fails, the delivery is stored with its outcome. */
-  async #store(claim: Claim, entry: Entry): Promise<boolean> {
-    try {
-      const isNew = await persist(async () => !entry.hasOutcome && (await this.#storeClaimed(claim)), this.#options);
-      if (!entry.hasOutcome) this.#settle(claim, entry);
-      return isNew;
-    } catch {
-      return false;
-    }
-  }
+/**
+ * Claims what is due and free of these attempts, and returns it.
+ * @throws if it is not known in time what was claimed, or the leases have ended meanwhile
+ */
+async function claimAll(
+  collection: Deliveries,
+  attempts: readonly AttemptKey[],
+  { owner, token, lease, heldUntil }: Pick<DeliveryWritesDeps, 'owner' | 'lease'> & Pick<Claim, 'token' | 'heldUntil'>,
+) {
+  const claim = () =>
+    collection.updateMany(
+      // what has this token already is not claimed twice
+      {
+        state: 'pending',
+        ...filterFor(attempts),
+        'lease.token': { $ne: token },
+        $expr: { $lte: ['$claimableAt', '$$NOW'] },
+      },
+      [
+        {
+          $set: {
+            lease: { owner, token, startedAt: '$$NOW' },
+            claimableAt: fromNow(lease),
+            starts: { $add: ['$starts', 1] },
+          },
+        },
+      ],
+    );
+  // the driver does not retry an update of many documents
+  const { matchedCount } = await claim().catch(claim);
+  const isClaimed = { _id: { $in: attempts.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
+  let claimed = await collection.find(isClaimed, inOneBatch).toArray();
+  // a claim that is overlooked would lapse and count as a crashed attempt
+  if (claimed.length < matchedCount) claimed = await findConfirmed(collection, isClaimed);
+  if (performance.now() < heldUntil) return claimed;
+  throw new TimeoutError('the database confirmed claims only after their leases had ended');
 }

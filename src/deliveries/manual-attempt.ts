@@ -10,14 +10,13 @@ import type { ReadEventBody } from './attempt.ts';
 import {
   type AttemptListeners,
   type AttemptResult,
-  type Claim,
   recordLate,
   sendMargin,
   toDelivered,
   toEndedAttempt,
 } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type DeliveryModel, type DeliveryState, refOf } from './model.ts';
+import { type Claim, type DeliveryModel, type DeliveryState, refOf } from './model.ts';
 import { toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
 import { type DeliveryRequest, NotSentError, type Send, type TargetLookUp, toDeliveryRequest } from './send.ts';

@@ -98,6 +98,17 @@ export interface AttemptKey {
   readonly attempt: number;
 }
 
+/** The right to make one attempt, until the lease lapses. */
+export interface Claim {
+  readonly delivery: DeliveryDocument;
+  /** With the delivery's id, the fencing token of every write about the attempt: a worker that lost its lease changes nothing. */
+  readonly token: string;
+  /** By the database's clock. */
+  readonly startedAt: Date;
+  /** When the lease ends unless renewed, by `performance.now()`; never later than by the database's clock. */
+  readonly heldUntil: number;
+}
+
 /** A reference to an attempt that may be due: the claim decides. */
 export type AttemptRef = AttemptKey & Readonly<WebhookRef>;
 

@@ -1,6 +1,6 @@
 import { retryAfterWait } from '../outbound/retry-after.ts';
-import type { AttemptResult, Claim, Next } from './claims.ts';
-import type { FailureCode } from './model.ts';
+import type { AttemptResult, Next } from './claims.ts';
+import type { Claim, FailureCode } from './model.ts';
 import type { SendResult } from './send.ts';
 
 /** The longest that a receiver's `Retry-After` can postpone the next attempt. Milliseconds. */

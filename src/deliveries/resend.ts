@@ -7,11 +7,10 @@ import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts, AttemptWait } from './attempt.ts';
-import type { Claim } from './claims.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, webhookInactive } from './manual-attempt.ts';
-import { refOf } from './model.ts';
+import { type Claim, refOf } from './model.ts';
 
 /** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 const outcomeWait = 35_000;

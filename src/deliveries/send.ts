@@ -14,8 +14,7 @@ import type { Abortable, OutboundResponse, ResponseBody } from '../outbound/exch
 import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import type { SecretRotation } from '../webhooks/webhook.ts';
-import type { Claim } from './claims.ts';
-import type { CancelReason, DeliveryDocument } from './model.ts';
+import type { CancelReason, Claim, DeliveryDocument } from './model.ts';
 import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
 
 /** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */

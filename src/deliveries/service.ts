@@ -11,7 +11,7 @@ import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { type AttemptWait, createAttempts, createAttemptWait } from './attempt.ts';
-import { type AttemptListeners, createClaims } from './claims.ts';
+import { type AttemptListeners, Claims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import {
@@ -157,7 +157,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     take: createClaimEvents(events, clock),
   };
 
-  const claims = createClaims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
+  const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
   const attempts = createAttempts({ ...shared, claims });
   const reads = createDueAttempts(deliveries);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });

@@ -1,4 +1,4 @@
-import { createClaims } from '../../src/deliveries/claims.ts';
+import { Claims } from '../../src/deliveries/claims.ts';
 import type { DeliveryModel } from '../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { createPendingWork } from '../../src/mongo/periodic.ts';
@@ -27,9 +27,9 @@ export function claimsOf(
   deliveries: DeliveryModel,
   owner?: string,
   lease?: number,
-  given: Partial<Parameters<typeof createClaims>[0]> = {},
+  given: Partial<ConstructorParameters<typeof Claims>[0]> = {},
 ) {
-  return createClaims({ ...claimTerms(deliveries, owner, lease), ...given });
+  return new Claims({ ...claimTerms(deliveries, owner, lease), ...given });
 }
 
 /** No jobs: sweeps find what is due. */

@@ -1,4 +1,4 @@
-import { createClaims } from '../../../src/deliveries/claims.ts';
+import { Claims } from '../../../src/deliveries/claims.ts';
 import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
@@ -86,7 +86,7 @@ function sumOf(node: unknown, field: string): number {
 /** Looks and claims as a worker does, and what the database had to read for it. */
 function createClaimant(setup: Setup, deliveries: DeliveryModel) {
   const due = createDueAttempts(deliveries);
-  const claims = createClaims({
+  const claims = new Claims({
     deliveries,
     clock: createDatabaseClock(setup.connection),
     owner: 'wrk_1',

@@ -1,9 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { Connection } from 'mongoose';
 import { createAttempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
-import { type Claim, createClaims } from '../../../src/deliveries/claims.ts';
+import { Claims } from '../../../src/deliveries/claims.ts';
 import { createFanOut } from '../../../src/deliveries/fan-out.ts';
-import { type AttemptKey, createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
+import {
+  type AttemptKey,
+  type Claim,
+  createDeliveryModel,
+  type DeliveryDocument,
+} from '../../../src/deliveries/model.ts';
 import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
 import { createCatalogue } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
@@ -161,7 +166,23 @@ export function createProcesses(
 
   function createProcess(number: number) {
     let onFailedWrite = () => {};
-    const claims = createClaims({
+    class NotedClaims extends Claims {
+      override async claim(attempt: AttemptKey) {
+        const claim = await super.claim(attempt);
+        if (claim) note(claim);
+        return claim;
+      }
+      override async record(...given: Parameters<Claims['record']>) {
+        const [recorded] = await Promise.all([super.record(...given), onOutcome()]);
+        return recorded;
+      }
+      override first(...given: Parameters<Claims['first']>) {
+        const first = super.first(...given);
+        written.add(first.whenStored);
+        return first;
+      }
+    }
+    const claims = new NotedClaims({
       ...noListeners,
       deliveries: deliveryModel,
       clock,
@@ -178,18 +199,7 @@ export function createProcesses(
     claimRenewals.set(number, renewals);
     const attempts = createAttempts({
       sendRates: noRateLimits,
-      claims: {
-        ...claims,
-        async claim(attempt) {
-          const claim = await claims.claim(attempt);
-          if (claim) note(claim);
-          return claim;
-        },
-        async record(...given) {
-          const [recorded] = await Promise.all([claims.record(...given), onOutcome()]);
-          return recorded;
-        },
-      },
+      claims,
       send,
       target: webhooks.forDelivery,
       body: outbox.body,
@@ -220,14 +230,7 @@ export function createProcesses(
     const preparing: Promise<void>[] = [];
     const fanOut = createFanOut({
       outbox,
-      claims: {
-        ...claims,
-        first(...given) {
-          const first = claims.first(...given);
-          written.add(first.whenStored);
-          return first;
-        },
-      },
+      claims,
       scheduler: {
         get isWorking() {
           return present.isWorking;

@@ -1,8 +1,13 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Claim, Next } from '../../../../src/deliveries/claims.ts';
+import type { Next } from '../../../../src/deliveries/claims.ts';
 import { createDueAttempts } from '../../../../src/deliveries/due-reads.ts';
-import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
+import {
+  type Claim,
+  createDeliveryModel,
+  type DeliveryDocument,
+  type DeliveryModel,
+} from '../../../../src/deliveries/model.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { claimsOf as claimsAt } from '../../claims-of.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
