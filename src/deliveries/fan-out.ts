@@ -1,5 +1,5 @@
 import type { HeldEvent, Outbox, RenewEvents, StoredEvent } from '../events/outbox.ts';
-import type { FanOuts } from '../events/service.ts';
+import type { FanOuts, PreparedFanOut } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
@@ -35,21 +35,6 @@ export interface FanOutObserver {
   inserted(deliveries: number): void;
 }
 
-/** Makes one delivery for each target of an event. */
-export interface FanOut extends Pick<FanOuts, 'prepare'> {
-  /**
-   * Starts the fan-out of an event that this process holds. Resolves when every first attempt has begun or waits for
-   * room, and the other deliveries are stored. A second fan-out, or one in another process, adds nothing.
-   */
-  fanOut(held: HeldEvent): Promise<void>;
-  /** The same, but stores every delivery for any worker to claim. */
-  store(held: HeldEvent): Promise<void>;
-  /** The same for an event with one target, whose first attempt the caller makes; `null` if it was stored instead. */
-  firstAttempt(held: HeldEvent): Promise<FirstAttempt | null>;
-  /** How many more bytes of events may be fanned out here; nothing if it is 0 or less. */
-  readonly room: number;
-}
-
 /** Durations are milliseconds. */
 export interface FanOutDeps {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
@@ -67,32 +52,165 @@ export interface FanOutDeps {
   readonly logger: Logger;
 }
 
-/** Webhooks that are being read, by id. */
-type Targets = ReadonlyMap<string, Promise<DeliveryTarget | null>>;
-/** Begins a first attempt, or says that its delivery is to be stored. */
-type Begin = (delivery: DeliveryDocument, begin: BeginFirst) => FirstStart;
+/** How the deliveries of one event begin. */
+interface Start {
+  /** Begins a first attempt, or says that its delivery is to be stored. */
+  readonly begin: (delivery: DeliveryDocument, begin: BeginFirst) => FirstStart;
+  /** Webhooks that are being read, by id. @default none */
+  readonly targets?: ReadonlyMap<string, Promise<DeliveryTarget | null>>;
+}
 
-const noTargets: Targets = new Map();
-const storeOnly: Begin = () => 'no room';
+const storeOnly: Start = { begin: () => 'no room' };
 
 /**
- * If this process has room for a first attempt, it makes the attempt from memory, under the lease of the event, and the
- * outcome is the first write of the delivery. Without room, the attempt waits for a moment if room is expected; otherwise its
- * delivery is stored for any worker to claim. So are all deliveries of an event that another process held before, or to
- * which a webhook was added: some attempts may have been made.
+ * Makes one delivery for each target of an event that this process holds. If it has room for a first attempt, it makes the
+ * attempt from memory, under the lease of the event, and the outcome is the first write of the delivery. Without room, the
+ * attempt waits for a moment if room is expected; otherwise its delivery is stored for any worker to claim. So are all
+ * deliveries of an event that another process held before, or to which a webhook was added: some attempts may have been made.
+ *
+ * A fan-out resolves when every first attempt has begun or waits for room, and the other deliveries are stored. A second one, or
+ * one in another process, adds nothing.
  */
-export function createFanOut(deps: FanOutDeps): FanOut {
-  const { claims, scheduler, outbox, retryDelays, lease, pendingWork, logger } = deps;
-  const heldEvents = new HeldEvents(deps);
+export class FanOut {
+  readonly #deps: FanOutDeps;
+  readonly #held: HeldEvents;
   /** Fan-outs under way here; this process's own sweep may find their events, too. */
-  const running = new Map<string, Promise<void>>();
-  const schedule: Begin = (delivery, begin) => scheduler.first(refOf(delivery), begin);
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #schedule: Start['begin'] = (delivery, begin) => this.#deps.scheduler.first(refOf(delivery), begin);
+
+  constructor(deps: FanOutDeps) {
+    this.#deps = deps;
+    this.#held = new HeldEvents(deps);
+  }
+
+  /** How many more bytes of events may be fanned out here; nothing if it is 0 or less. */
+  get room(): number {
+    return this.#held.room;
+  }
+
+  /** Reads the webhooks of first attempts that will begin at once, before the event is stored; see {@link FanOuts}. */
+  prepare({ userId, targets: webhookIds, test, type }: Parameters<FanOuts['prepare']>[0]): PreparedFanOut | null {
+    const { scheduler, target, lease, logger } = this.#deps;
+    if (!scheduler.isWorking || this.room <= 0) return null;
+    const near = webhookIds.slice(0, maxPrepared).filter((webhookId) => scheduler.hasRoom({ webhookId, userId }));
+    const suffices = (found: DeliveryTarget) => reasonToCancel({ test, type }, found) === null;
+    const targets = new Map(near.map((webhookId) => [webhookId, target(webhookId, suffices)]));
+    // awaited by the attempt if there is one
+    for (const reading of targets.values()) reading.catch(() => {});
+    const readAt = performance.now();
+    return {
+      lease,
+      begin: (held) => {
+        const isRecent = performance.now() - readAt < recent;
+        this.#start(held, { begin: this.#schedule, ...(isRecent && { targets }) }).catch((error) => {
+          const eventId = held.event._id;
+          logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
+        });
+      },
+    };
+  }
+
+  fanOut(held: HeldEvent): Promise<void> {
+    return this.#start(held, { begin: this.#schedule });
+  }
+
+  /** The same, but stores every delivery for any worker to claim. */
+  store(held: HeldEvent): Promise<void> {
+    return this.#start(held, storeOnly);
+  }
+
+  /** The same for an event with one target, whose first attempt the caller makes; `null` if it was stored instead. */
+  async firstAttempt(held: HeldEvent): Promise<FirstAttempt | null> {
+    let first: FirstAttempt | null = null;
+    await this.#start(held, {
+      begin(_, begin) {
+        first = begin();
+        return first ? 'begun' : 'no room';
+      },
+    });
+    return first;
+  }
+
+  /** Starts the fan-out of an event, unless it is under way here. */
+  async #start(held: HeldEvent, start: Start): Promise<void> {
+    const { event } = held;
+    const { _id, userId, targets } = event;
+    if (!Array.isArray(targets) || targets.some((target) => typeof target !== 'string')) {
+      throw new TypeError('The stored event has targets that are not ids of webhooks');
+    }
+    this.#held.hold(held);
+    const present = this.#running.get(_id);
+    if (present) return present;
+    const { outbox, pendingWork, fanOutObserver } = this.#deps;
+    fanOutObserver?.fannedOut(targets.length);
+    const end = () => {
+      this.#running.delete(_id);
+      this.#held.release(_id);
+    };
+    const started = inFanOutSpan(event, () => this.#startAll(held, start)).then(
+      (writes) => {
+        const stored = Promise.all(writes).then(() => outbox.markFannedOut({ _id, userId }, targets.length));
+        // without the mark, another fan-out follows when the event's lease has lapsed, which adds nothing
+        pendingWork.add(stored.then(end, end));
+      },
+      (error) => {
+        end();
+        throw error;
+      },
+    );
+    this.#running.set(_id, started);
+    return started;
+  }
+
+  /** Resolves when every delivery has begun, waits or is stored; with the writes that are still to come. */
+  async #startAll(held: HeldEvent, start: Start): Promise<Promise<void>[]> {
+    const { event, lease } = held;
+    const maxAttempts = attemptsAllowed(this.#deps.retryDelays, event.test);
+    const mayBegin = lease.isFirst && !event.targetsAdded;
+    const writes: Promise<void>[] = [];
+    for (let i = 0; i < event.targets.length; i += batchSize) {
+      const rest: DeliveryDocument[] = [];
+      for (const webhookId of event.targets.slice(i, i + batchSize)) {
+        const delivery = firstDelivery(event, webhookId, maxAttempts);
+        const write = mayBegin ? this.#startOne(held, delivery, start) : null;
+        if (write) writes.push(write);
+        else rest.push(delivery);
+      }
+      if (rest.length > 0) await this.#store(rest, lease.isFirst);
+    }
+    return writes;
+  }
+
+  /** Starts one delivery. Resolves when it is stored; `null` if it is to be stored by the caller. */
+  #startOne({ event, lease }: HeldEvent, delivery: DeliveryDocument, start: Start): Promise<void> | null {
+    const { body } = event;
+    if (!body) return null;
+    let whenStored = Promise.resolve();
+    let isImmediate = true;
+    const started = start.begin(delivery, () => {
+      if (performance.now() > lease.heldUntil - sendMargin) return null;
+      const first = this.#deps.claims.first(delivery, lease);
+      whenStored = first.whenStored;
+      // awaited by the fan-out, unless something else fails first
+      whenStored.catch(() => {});
+      // a webhook may have changed since the event was published
+      return { claim: first.claim, body, target: isImmediate ? start.targets?.get(delivery.webhookId) : undefined };
+    });
+    isImmediate = false;
+    if (started === 'no room') return null;
+    if (started === 'begun') return whenStored;
+    const stored = started.then((hasBegun) => (hasBegun ? whenStored : this.#store([delivery], true)));
+    // as above
+    stored.catch(() => {});
+    return stored;
+  }
 
   /**
    * If another process held the event before, an attempt that is not stored may have begun, and may have crashed that process.
    * Nothing tells whether it has, so it counts as one of the starts that are bounded.
    */
-  async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
+  async #store(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
+    const { claims, scheduler } = this.#deps;
     const areNew = await Promise.all(
       deliveries.map((delivery) => claims.store(isFirst ? delivery : { ...delivery, starts: 1 })),
     );
@@ -100,128 +218,6 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       if (areNew[i]) scheduler.look(delivery);
     });
   }
-
-  /** Starts one delivery. Resolves when it is stored; `null` if it is to be stored by the caller. */
-  function startDelivery(
-    { event: { body }, lease: eventLease }: HeldEvent,
-    delivery: DeliveryDocument,
-    targets: Targets,
-    begin: Begin,
-  ): Promise<void> | null {
-    if (!body || !eventLease.isFirst) return null;
-    let whenStored = Promise.resolve();
-    let isImmediate = true;
-    const started = begin(delivery, () => {
-      if (performance.now() > eventLease.heldUntil - sendMargin) return null;
-      const first = claims.first(delivery, eventLease);
-      whenStored = first.whenStored;
-      // awaited by the fan-out, unless something else fails first
-      whenStored.catch(() => {});
-      // a webhook may have changed since the event was published
-      return { claim: first.claim, body, target: isImmediate ? targets.get(delivery.webhookId) : undefined };
-    });
-    isImmediate = false;
-    if (started === 'no room') return null;
-    if (started === 'begun') return whenStored;
-    const stored = started.then((hasBegun) => (hasBegun ? whenStored : storeAll([delivery], true)));
-    // as above
-    stored.catch(() => {});
-    return stored;
-  }
-
-  /** Resolves when every delivery has begun, waits or is stored; with the writes that are still to come. */
-  async function startDeliveries(held: HeldEvent, targets: Targets, begin: Begin): Promise<Promise<void>[]> {
-    const { event } = held;
-    const maxAttempts = attemptsAllowed(retryDelays, event.test);
-    const writes: Promise<void>[] = [];
-    for (let i = 0; i < event.targets.length; i += batchSize) {
-      const rest: DeliveryDocument[] = [];
-      for (const webhookId of event.targets.slice(i, i + batchSize)) {
-        const delivery = firstDelivery(event, webhookId, maxAttempts);
-        const write = startDelivery(held, delivery, targets, event.targetsAdded ? storeOnly : begin);
-        if (write) writes.push(write);
-        else rest.push(delivery);
-      }
-      await storeAll(rest, held.lease.isFirst);
-    }
-    return writes;
-  }
-
-  /** If the mark fails, another fan-out follows when the event's lease has lapsed, which adds nothing. */
-  async function mark(writes: readonly Promise<void>[], { _id, userId, targets }: StoredEvent): Promise<void> {
-    try {
-      await Promise.all(writes);
-      await outbox.markFannedOut({ _id, userId }, targets.length);
-    } catch {
-      // a sweep finds the event
-    }
-    end(_id);
-  }
-
-  function end(eventId: string): void {
-    running.delete(eventId);
-    heldEvents.release(eventId);
-  }
-
-  /** Starts the fan-out of an event, unless it is under way here. */
-  async function start(held: HeldEvent, targets: Targets, begin: Begin): Promise<void> {
-    const { event } = held;
-    if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
-    heldEvents.hold(held);
-    const present = running.get(event._id);
-    if (present) return present;
-    deps.fanOutObserver?.fannedOut(event.targets.length);
-    const started = inFanOutSpan(event, () => startDeliveries(held, targets, begin)).then(
-      (writes) => pendingWork.add(mark(writes, event)),
-      (error) => {
-        end(event._id);
-        throw error;
-      },
-    );
-    running.set(event._id, started);
-    return started;
-  }
-
-  /** Reads the webhooks of first attempts that will begin at once. */
-  function readTargets({ userId, targets, test, type }: Parameters<FanOuts['prepare']>[0]): Targets {
-    const near = targets.slice(0, maxPrepared).filter((webhookId) => scheduler.hasRoom({ webhookId, userId }));
-    const suffices = (target: DeliveryTarget) => reasonToCancel({ test, type }, target) === null;
-    const reading = new Map(near.map((webhookId) => [webhookId, deps.target(webhookId, suffices)]));
-    // awaited by the attempt if there is one
-    for (const target of reading.values()) target.catch(() => {});
-    return reading;
-  }
-
-  return {
-    prepare(event) {
-      if (!scheduler.isWorking || heldEvents.room <= 0) return null;
-      const targets = readTargets(event);
-      const readAt = performance.now();
-      return {
-        lease,
-        begin(held) {
-          const isRecent = performance.now() - readAt < recent;
-          start(held, isRecent ? targets : noTargets, schedule).catch((error) => {
-            const eventId = held.event._id;
-            logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
-          });
-        },
-      };
-    },
-    fanOut: (held) => start(held, noTargets, schedule),
-    store: (held) => start(held, noTargets, storeOnly),
-    async firstAttempt(held) {
-      let first: FirstAttempt | null = null;
-      await start(held, noTargets, (_, begin) => {
-        first = begin();
-        return first ? 'begun' : 'no room';
-      });
-      return first;
-    },
-    get room() {
-      return heldEvents.room;
-    },
-  };
 }
 
 /** The delivery of an event to one of its webhooks, due at once. Making it again gives the same delivery. */
@@ -245,15 +241,6 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
     attempts: [],
     createdAt: acceptedAt,
   };
-}
-
-/** Whether every stored target can be the webhook of a delivery. */
-function hasValidTargets({ targets }: StoredEvent): boolean {
-  return Array.isArray(targets) && targets.every((target) => typeof target === 'string');
-}
-
-function weightOf({ body, targets }: StoredEvent): number {
-  return eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
 }
 
 /** Durations are milliseconds. */
@@ -291,7 +278,8 @@ export class HeldEvents {
   /** Keeps the event's lease alive from now on. If it is held already, it continues under this lease. */
   hold({ event, lease: { heldUntil } }: HeldEvent): void {
     this.release(event._id);
-    const weight = weightOf(event);
+    const { body, targets } = event;
+    const weight = eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
     this.#events.set(event._id, { event, weight });
     this.#weight += weight;
     this.#keeper.hold(event, heldUntil);

@@ -22,7 +22,7 @@ import {
   readOldestDue,
   readScheduled,
 } from './due-reads.ts';
-import { createFanOut, type FanOutObserver } from './fan-out.ts';
+import { FanOut, type FanOutObserver } from './fan-out.ts';
 import { createDeliveryHistory, type DeliveryContext, type DeliveryHistory, type ShownDelivery } from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
@@ -161,7 +161,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const attempts = createAttempts({ ...shared, claims });
   const reads = createDueAttempts(deliveries);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });
-  const fanOut = createFanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
+  const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
   const due = createDue({ ...shared, reads, scheduler, unfinished });
   const expiry = createEventExpiry(shared);
@@ -189,7 +189,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
 
   return {
     init: jobs.init,
-    fanOut: { prepare: fanOut.prepare, wake: due.onEvent },
+    fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent },
     lease,
     eventStatuses: createEventStatuses(deliveries, events),
     history,

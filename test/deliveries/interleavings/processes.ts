@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Connection } from 'mongoose';
 import { createAttempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
 import { Claims } from '../../../src/deliveries/claims.ts';
-import { createFanOut } from '../../../src/deliveries/fan-out.ts';
+import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import {
   type AttemptKey,
   type Claim,
@@ -228,7 +228,7 @@ export function createProcesses(
     const renewEvents = createRenewEvents(eventModel);
     const eventRenewals = onDemand((held: readonly StoredEvent[]) => renewEvents(held, long));
     const preparing: Promise<void>[] = [];
-    const fanOut = createFanOut({
+    const fanOut = new FanOut({
       outbox,
       claims,
       scheduler: {

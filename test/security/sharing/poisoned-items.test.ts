@@ -15,7 +15,7 @@ import {
   createUsageModel,
 } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
-import { createFanOut } from '../../../src/deliveries/fan-out.ts';
+import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs, createJobsBackend } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
@@ -144,7 +144,7 @@ describe('An item that the database cannot take does not block the others:', fun
 
     it('a delivery that a fan-out stores', async () => {
       const deliveries = createDeliveryModel(connection, 'fans_');
-      const fanOut = createFanOut({
+      const fanOut = new FanOut({
         outbox: { markFannedOut: async () => {} },
         claims: claimsOf(deliveries),
         scheduler: { isWorking: true, hasRoom: () => false, first: () => 'no room', look() {} },
