@@ -4,7 +4,7 @@ import type { PendingWork } from '../mongo/periodic.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
-import type { Claims } from './claims.ts';
+import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
 import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
@@ -64,18 +64,8 @@ export interface ClaimedAttempt {
   readonly prepared: Promise<PreparedAttempt>;
 }
 
-/** Makes scheduled attempts. Nothing here rejects: if something goes wrong, the attempt is left to a later claim. */
-export interface Attempts {
-  /** Claims the attempt if it is due and free, and reads and judges what it needs. */
-  prepare(attempt: AttemptKey): ClaimedAttempt;
-  /** The same for a first attempt, which the lease of its event claims. */
-  prepareFirst(first: FirstAttempt): Promise<PreparedAttempt>;
-  /** Makes an attempt at once, outside the scheduler's limits. */
-  make(ref: AttemptRef, preparing: Promise<PreparedAttempt>): Promise<void>;
-}
-
 export interface AttemptDeps extends RetryRules {
-  readonly claims: Claims;
+  readonly claims: Pick<Claims, 'claim' | 'maySend' | 'record' | 'cancel' | 'giveBack' | 'drop'>;
   readonly jobs: Pick<Jobs, 'schedule' | 'remove'>;
   readonly send: Send;
   /** Reads a webhook with its opened secrets. */
@@ -92,12 +82,135 @@ export interface AttemptDeps extends RetryRules {
 
 const nothing: PreparedAttempt = { ready: null };
 
-/** The road of one attempt: claim, judge, send, record. */
-export function createAttempts(deps: AttemptDeps): Attempts {
-  const { claims, jobs, pendingWork, logger } = deps;
+/**
+ * Makes scheduled attempts. The road of one: claim, judge, send, record. Nothing here rejects: if something goes wrong, the attempt is
+ * left to a later claim.
+ */
+export class Attempts {
+  readonly #deps: AttemptDeps;
+
+  constructor(deps: AttemptDeps) {
+    this.#deps = deps;
+  }
+
+  /** Claims the attempt if it is due and free, and reads and judges what it needs. */
+  prepare(attempt: AttemptKey): ClaimedAttempt {
+    const claiming = this.#deps.claims.claim(attempt).catch((error) => {
+      this.#deps.logger.warn('an attempt was left to the next sweep', { ...attempt, reason: String(error) });
+      return null;
+    });
+    const prepared = claiming.then((claim) => {
+      if (!claim) return nothing;
+      const { eventId, userId } = claim.delivery;
+      return this.#judge(claim, this.#target(claim), this.#deps.body({ _id: eventId, userId }));
+    });
+    return { isClaimed: claiming.then((claim) => claim !== null), prepared };
+  }
+
+  /** The same for a first attempt, which the lease of its event claims. */
+  prepareFirst({ claim, body, target }: FirstAttempt): Promise<PreparedAttempt> {
+    return this.#judge(claim, this.#target(claim, target), body);
+  }
+
+  /** Makes an attempt at once, outside the scheduler's limits. */
+  async make(ref: AttemptRef, preparing: Promise<PreparedAttempt>): Promise<void> {
+    const { ready, limit } = await preparing;
+    // it was given back until then, and no scheduler has noted it
+    if (!ready && limit) this.#deps.pendingWork.add(this.#deps.jobs.schedule(ref, limit.wait));
+    if (!ready) return;
+    if (limit) await sleep(limit.wait);
+    const finish = await ready.send();
+    await finish();
+  }
+
+  /** The webhook. One that was read before the event was stored is read again before it ends a delivery. */
+  async #target({ delivery }: Claim, earlier?: FirstAttempt['target']): Promise<DeliveryTarget | null> {
+    const suffices = (target: DeliveryTarget) => reasonToCancel(delivery, target) === null;
+    const read = earlier && (await earlier);
+    return read && suffices(read) ? read : this.#deps.target(delivery.webhookId, suffices);
+  }
+
+  /** Judges a claimed attempt by the webhook and the event as they are now. */
+  async #judge(
+    claim: Claim,
+    readingTarget: Promise<DeliveryTarget | null>,
+    readingBody: Promise<Buffer | null> | Buffer,
+  ): Promise<PreparedAttempt> {
+    const { claims, sendRates } = this.#deps;
+    const { delivery } = claim;
+    const reading = Promise.all([readingTarget, readingBody]);
+    // awaited below, unless the attempt ends before
+    reading.catch(() => {});
+    try {
+      if (delivery.starts > startLimit) {
+        await this.#end(claim, () => this.#record(claim, { code: 'worker_crashed', durationMs: 0, response: '' }));
+        return nothing;
+      }
+      const [target, body] = await reading;
+      if (!target) return await this.#cancel(claim, 'webhook_deleted');
+      if (!body) return await this.#cancel(claim, 'event_deleted');
+      const reason = reasonToCancel(delivery, target);
+      if (reason) return await this.#cancel(claim, reason);
+      const ready = this.#ready(claim, target, body);
+      const { rateLimit: perSecond } = target;
+      if (perSecond === undefined) return { ready };
+      const { isGranted, wait } = await sendRates.take({ ...refOf(delivery), rateLimit: perSecond, waits: false });
+      const limit = { perSecond, wait };
+      if (isGranted) return { ready, limit };
+      await this.#end(claim, () => claims.giveBack(claim, wait));
+      return { ready: null, limit };
+    } catch (error) {
+      await this.#end(claim, () => this.#postpone(claim, error));
+      return nothing;
+    }
+  }
+
+  async #cancel(claim: Claim, reason: CancelReason): Promise<PreparedAttempt> {
+    await this.#end(claim, () => this.#deps.claims.cancel(claim, reason));
+    return nothing;
+  }
+
+  #ready(claim: Claim, target: DeliveryTarget, body: Buffer): ReadyAttempt {
+    const { claims, send, userAgent } = this.#deps;
+    return {
+      send: async () => {
+        try {
+          const sent = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
+          return () => this.#end(claim, () => this.#record(claim, toAttemptResult(sent)));
+        } catch (error) {
+          return () => this.#end(claim, () => this.#postpone(claim, error));
+        }
+      },
+      giveBack: () => this.#end(claim, () => claims.giveBack(claim, 0)),
+    };
+  }
+
+  /** Records what came of the attempt, for as long as the database is unavailable: an attempt that is not recorded is made again. */
+  async #record(claim: Claim, result: AttemptResult): Promise<void> {
+    const { claims, jobs, pendingWork } = this.#deps;
+    const { delivery } = claim;
+    const next = nextAfter(claim, result, this.#deps);
+    const recorded = await persist(() => claims.record(claim, result, next), this.#deps);
+    if (recorded !== 'lost' && 'retryIn' in next) {
+      pendingWork.add(jobs.schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn));
+    }
+    // another process has scheduled an attempt that is not needed any more
+    if (recorded === 'late' && result.code === undefined) pendingWork.add(jobs.remove(delivery._id));
+  }
+
+  /** The gateway could not make the attempt: it does not count, and is made later. */
+  async #postpone(claim: Claim, reason: unknown): Promise<void> {
+    const { claims, jobs, pendingWork, logger } = this.#deps;
+    const ref = refOf(claim.delivery);
+    const level = reason instanceof NotSentError ? 'warn' : 'error';
+    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
+    await claims.giveBack(claim, retryOwnFailureIn);
+    pendingWork.add(jobs.schedule(ref, retryOwnFailureIn));
+  }
 
   /** Ends the claim with a write. If the write fails, the lease lapses and a sweep finds the attempt. */
-  async function end(claim: Claim, write: () => Promise<void>): Promise<void> {
+  async #end(claim: Claim, write: () => Promise<void>): Promise<void> {
+    const { claims, logger } = this.#deps;
     try {
       await write();
     } catch (error) {
@@ -106,115 +219,6 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       claims.drop(claim);
     }
   }
-
-  /** Records what came of the attempt, for as long as the database is unavailable: an attempt that is not recorded is made again. */
-  async function record(claim: Claim, result: ReturnType<typeof toAttemptResult>): Promise<void> {
-    const { delivery } = claim;
-    const next = nextAfter(claim, result, deps);
-    const recorded = await persist(() => claims.record(claim, result, next), deps);
-    const { _id: deliveryId, attempt } = delivery;
-    if (recorded !== 'lost' && 'retryIn' in next) {
-      pendingWork.add(jobs.schedule({ ...refOf(delivery), attempt: attempt + 1 }, next.retryIn));
-    }
-    // another process has scheduled an attempt that is not needed any more
-    if (recorded === 'late' && result.code === undefined) pendingWork.add(jobs.remove(deliveryId));
-  }
-
-  /** The gateway could not make the attempt: it does not count, and is made later. */
-  async function postpone(claim: Claim, reason: unknown): Promise<void> {
-    const ref = refOf(claim.delivery);
-    const level = reason instanceof NotSentError ? 'warn' : 'error';
-    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
-    await claims.giveBack(claim, retryOwnFailureIn);
-    pendingWork.add(jobs.schedule(ref, retryOwnFailureIn));
-  }
-
-  async function cancel(claim: Claim, reason: CancelReason): Promise<PreparedAttempt> {
-    await end(claim, () => claims.cancel(claim, reason));
-    return nothing;
-  }
-
-  function toReady(claim: Claim, target: DeliveryTarget, body: Buffer): ReadyAttempt {
-    const maySend = () => claims.maySend(claim);
-    return {
-      async send() {
-        try {
-          const sent = await deps.send(toDeliveryRequest(claim, target, body, deps.userAgent, maySend));
-          return () => end(claim, () => record(claim, toAttemptResult(sent)));
-        } catch (error) {
-          return () => end(claim, () => postpone(claim, error));
-        }
-      },
-      giveBack: () => end(claim, () => claims.giveBack(claim, 0)),
-    };
-  }
-
-  /** Judges a claimed attempt by the webhook and the event as they are now. */
-  async function judge(
-    claim: Claim,
-    reading: Promise<[DeliveryTarget | null, Buffer | null]>,
-  ): Promise<PreparedAttempt> {
-    const { delivery } = claim;
-    // awaited below, unless the attempt ends before
-    reading.catch(() => {});
-    try {
-      if (delivery.starts > startLimit) {
-        await end(claim, () => record(claim, { code: 'worker_crashed', durationMs: 0, response: '' }));
-        return nothing;
-      }
-      const [target, body] = await reading;
-      if (!target) return cancel(claim, 'webhook_deleted');
-      if (!body) return cancel(claim, 'event_deleted');
-      const reason = reasonToCancel(delivery, target);
-      if (reason) return cancel(claim, reason);
-      const ready = toReady(claim, target, body);
-      if (target.rateLimit === undefined) return { ready };
-      const { rateLimit: perSecond } = target;
-      const { isGranted, wait } = await deps.sendRates.take({ ...refOf(delivery), rateLimit: perSecond, waits: false });
-      const limit = { perSecond, wait };
-      if (isGranted) return { ready, limit };
-      await end(claim, () => claims.giveBack(claim, wait));
-      return { ready: null, limit };
-    } catch (error) {
-      await end(claim, () => postpone(claim, error));
-      return nothing;
-    }
-  }
-
-  const targetOf = ({ delivery }: Claim) =>
-    deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
-
-  async function judgeStored(claim: Claim | null): Promise<PreparedAttempt> {
-    if (!claim) return nothing;
-    const { eventId, userId } = claim.delivery;
-    return judge(claim, Promise.all([targetOf(claim), deps.body({ _id: eventId, userId })]));
-  }
-
-  /** The webhook of a first attempt. If it was read before the event was stored, it is read again before it ends a delivery. */
-  async function firstTarget({ claim, target }: FirstAttempt): Promise<DeliveryTarget | null> {
-    const read = await target;
-    return read && reasonToCancel(claim.delivery, read) === null ? read : targetOf(claim);
-  }
-
-  return {
-    prepare(attempt) {
-      const claiming = claims.claim(attempt).catch((error) => {
-        logger.warn('an attempt was left to the next sweep', { ...attempt, reason: String(error) });
-        return null;
-      });
-      return { isClaimed: claiming.then((claim) => claim !== null), prepared: claiming.then(judgeStored) };
-    },
-    prepareFirst: (first) => judge(first.claim, Promise.all([firstTarget(first), first.body])),
-    async make(ref, preparing) {
-      const { ready, limit } = await preparing;
-      // it was given back until then, and no scheduler has noted it
-      if (!ready && limit) pendingWork.add(jobs.schedule(ref, limit.wait));
-      if (!ready) return;
-      if (limit) await sleep(limit.wait);
-      const finish = await ready.send();
-      await finish();
-    },
-  };
 }
 
 /** How often the wait checks whether the attempt still waits for its receiver. Milliseconds. */

@@ -10,7 +10,7 @@ import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { type AttemptWait, createAttempts, createAttemptWait } from './attempt.ts';
+import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
@@ -158,7 +158,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   };
 
   const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
-  const attempts = createAttempts({ ...shared, claims });
+  const attempts = new Attempts({ ...shared, claims });
   const reads = createDueAttempts(deliveries);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });

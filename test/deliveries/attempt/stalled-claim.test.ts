@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createAttempts } from '../../../src/deliveries/attempt.ts';
+import { Attempts } from '../../../src/deliveries/attempt.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send.ts';
 import { freshUri } from '../../support/mongo.ts';
@@ -39,7 +39,7 @@ describe('An attempt whose claim was answered late', () => {
     await deliveries.create({ ...pendingDelivery('dlv_1'), webhookId });
     if (given.answerAfter > 0) await answerAfter(given.answerAfter);
     const terms = claimTerms(deliveries, 'worker', given.lease);
-    const { make, prepare } = createAttempts({
+    const attempts = new Attempts({
       ...terms,
       claims: claimsOf(deliveries, 'worker', given.lease),
       async send({ maySend = () => true }) {
@@ -55,9 +55,9 @@ describe('An attempt whose claim was answered late', () => {
       userAgent: 'test',
     });
     const ref = { deliveryId: 'dlv_1', webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-    await make(ref, prepare(ref).prepared);
-    const { state, starts, lease, attempts } = await deliveries.findById('dlv_1').orFail().lean();
-    return { sent, state, starts, lease, attempts: attempts.length };
+    await attempts.make(ref, attempts.prepare(ref).prepared);
+    const { state, starts, lease, attempts: made } = await deliveries.findById('dlv_1').orFail().lean();
+    return { sent, state, starts, lease, attempts: made.length };
   }
 
   const givenBack = { sent: 0, state: 'pending', starts: 0, lease: null, attempts: 0 };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createAttempts, startLimit } from '../../../src/deliveries/attempt.ts';
+import { Attempts, startLimit } from '../../../src/deliveries/attempt.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../../src/deliveries/recoveries.ts';
 import { createEventModel } from '../../../src/events/model.ts';
@@ -54,7 +54,7 @@ describe('A read that fails while no code waits for it', () => {
     const deliveries = createDeliveryModel(connection, 'gateway_');
     const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: startLimit });
     const unreadable = () => Promise.reject(new Error('it cannot be read'));
-    const { make, prepare } = createAttempts({
+    const attempts = new Attempts({
       ...claimTerms(deliveries),
       claims: claimsOf(deliveries),
       send: () => expect.fail('it was sent'),
@@ -66,7 +66,7 @@ describe('A read that fails while no code waits for it', () => {
       userAgent: 'test',
     });
     const ref = { deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-    await make(ref, prepare(ref).prepared);
+    await attempts.make(ref, attempts.prepare(ref).prepared);
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
     expect(attempt).to.include({ code: 'worker_crashed' });
   });

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Connection } from 'mongoose';
-import { createAttempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
+import { Attempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
 import { Claims } from '../../../src/deliveries/claims.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import {
@@ -197,7 +197,7 @@ export function createProcesses(
     });
     const renewals = renewalsOnDemand();
     claimRenewals.set(number, renewals);
-    const attempts = createAttempts({
+    const attempts = new Attempts({
       sendRates: noRateLimits,
       claims,
       send,

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createAttempts } from '../../../../src/deliveries/attempt.ts';
+import { Attempts } from '../../../../src/deliveries/attempt.ts';
 import { Claims } from '../../../../src/deliveries/claims.ts';
 import { createManualAttempts } from '../../../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
@@ -61,7 +61,7 @@ describe('A lease', () => {
   const kinds = {
     scheduled: {
       make(parts: Parts) {
-        const attempts = createAttempts({ ...parts, claims: new Claims(parts) });
+        const attempts = new Attempts({ ...parts, claims: new Claims(parts) });
         return (deliveryId: string) => {
           const ref = { deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
           return attempts.make(ref, attempts.prepare(ref).prepared);
