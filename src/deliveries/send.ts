@@ -13,7 +13,7 @@ import { createDecoder } from '../outbound/content-decoder.ts';
 import type { Abortable, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
-import type { SecretRotation } from '../webhooks/webhook.ts';
+import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
 import type { Claim } from './claims.ts';
 import type { CancelReason, DeliveryDocument } from './model.ts';
 import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
@@ -238,26 +238,6 @@ class AttemptDeadline implements Abortable {
   };
 }
 
-/** A webhook with its opened secrets. */
-export interface DeliveryTarget extends SigningSecrets {
-  readonly url: string;
-  readonly events: readonly string[];
-  readonly active: boolean;
-  /** Headers of the owner's own. @default none */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Requests a second, of all processes together. @default no limit */
-  readonly rateLimit?: number;
-}
-
-/**
- * The webhook as it is now; `null` if it is confirmed to be gone. Unless `suffices` is true of the webhook that a usual read finds,
- * a confirmed read follows.
- */
-export type TargetLookUp = (
-  webhookId: string,
-  suffices?: (target: DeliveryTarget) => boolean,
-) => Promise<DeliveryTarget | null>;
-
 /** The fields of a delivery that decide whether it is still sent. */
 type Judged = Pick<DeliveryDocument, 'test' | 'type'>;
 
@@ -340,34 +320,6 @@ export function signatureHeaders(
     standardWebhookSignature(eventId, seconds(startedAt), body, secret),
   );
   return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
-}
-
-/** A webhook's secret, and the one it replaced. */
-export interface SigningSecrets {
-  readonly secret: string;
-  /** The last rotation, whether it has ended or not. */
-  readonly rotation?: SecretRotation | null;
-}
-
-/** The secrets that sign at one moment. */
-export interface SecretsInUse {
-  /** Signs `x-service-signature`, which has room for one signature. */
-  readonly service: string;
-  /** Sign `webhook-signature`, newest first. */
-  readonly standard: readonly string[];
-}
-
-/**
- * The secrets that sign at `now`: both during the overlap of a rotation, afterwards only the new one.
- * @param now by the database's clock, as the end of the overlap is
- */
-export function secretsInUse({ secret, rotation }: SigningSecrets, now: Date): SecretsInUse {
-  if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
-  const { previousSecret, serviceSignature } = rotation;
-  return {
-    service: serviceSignature === 'previous' ? previousSecret : secret,
-    standard: [secret, previousSecret],
-  };
 }
 
 /** How much of a response is read before the rest is dropped. Bytes. */

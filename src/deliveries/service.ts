@@ -10,6 +10,7 @@ import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
+import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { type AttemptWait, createAttempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, createClaims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
@@ -32,7 +33,7 @@ import { createFindRecoverable, createRedeliver } from './recoveries.ts';
 import type { FindRecoverable, Redeliver } from './recovery-run.ts';
 import { createMakeTestAttempt, createResend, type MakeTestAttempt, type Resend } from './resend.ts';
 import { Scheduler } from './scheduler.ts';
-import { type ClientOptions, createDeliveryClients, createSend, type TargetLookUp } from './send.ts';
+import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
