@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
+import { createEventExpiry } from '../events/expiry.ts';
 import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
@@ -18,7 +19,7 @@ import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import {
   type BacklogSize,
   createDueAttempts,
-  createEventExpiry,
+  eventsWithDeliveries,
   readBacklogSize,
   readOldestDue,
   readScheduled,
@@ -165,7 +166,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fanOut = createFanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
   const due = createDue({ ...shared, reads, scheduler, unfinished });
-  const expiry = createEventExpiry(shared);
+  const expiry = createEventExpiry({ ...shared, withDeliveries: (ids) => eventsWithDeliveries(deliveries, ids) });
 
   const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
   const history = createDeliveryHistory(deliveries, derivedDeliveries);
