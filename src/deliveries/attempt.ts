@@ -8,9 +8,9 @@ import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { Claim, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, refOf } from './model.ts';
-import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import { NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
+import { nextAfter, type RetryRules } from './retry.ts';
+import { NotSentError, reasonToCancel, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;

@@ -9,7 +9,7 @@ import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type DeliveryDocument, refOf } from './model.ts';
-import { attemptsAllowed } from './outcome.ts';
+import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
 import { reasonToCancel } from './send.ts';
 

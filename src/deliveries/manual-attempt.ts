@@ -19,9 +19,8 @@ import {
 } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type DeliveryModel, type DeliveryState, refOf } from './model.ts';
-import { toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import { type DeliveryRequest, NotSentError, type Send, toDeliveryRequest } from './send.ts';
+import { type DeliveryRequest, NotSentError, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;

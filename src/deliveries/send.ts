@@ -16,8 +16,8 @@ import {
 import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
-import type { Claim } from './claims.ts';
-import type { CancelReason, DeliveryDocument } from './model.ts';
+import type { AttemptResult, Claim } from './claims.ts';
+import type { CancelReason, DeliveryDocument, FailureCode } from './model.ts';
 import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
 
 /** One POST. */
@@ -252,6 +252,32 @@ function headerText({ headers }: OutboundResponse, name: string, limit: number):
 /** Text that can be stored and shown: no control characters except tab and newline. */
 function withoutControls(text: string): string {
   return text.replace(/[^\P{Cc}\t\n]/gu, '');
+}
+
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/**
+ * Why an attempt failed, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a success, any other
+ * status is the reason itself. Redirects are not followed.
+ */
+export function failureOf({ status, error }: SendResult): FailureCode | null {
+  if (status === undefined) return error ?? 'unknown';
+  if (status >= 200 && status < 300) return null;
+  return redirects.has(status) ? 'redirect' : `http_${status}`;
+}
+
+/** The result in its recorded form. */
+export function toAttemptResult(sent: SendResult): AttemptResult {
+  const { durationMs, status, retryAfter, location, response } = sent;
+  const code = failureOf(sent);
+  return {
+    durationMs,
+    response,
+    ...(status !== undefined && { status }),
+    ...(code !== null && { code }),
+    ...(retryAfter !== undefined && { retryAfter }),
+    ...(code === 'redirect' && location !== undefined && { location }),
+  };
 }
 
 /** Why the event is no longer sent to this webhook; `null` if it is. */
