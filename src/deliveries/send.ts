@@ -233,24 +233,19 @@ const locationLimit = 2_048;
 
 /** The part of a response that is recorded. The body is read for the record alone: if it breaks off, this is what had come. */
 async function readResponse(response: OutboundResponse): Promise<Omit<SendResult, 'durationMs'>> {
-  const retryAfter = headerText(response, 'retry-after', retryAfterLimit);
-  const location = headerText(response, 'location', locationLimit);
+  const { status, headers } = response;
+  const retryAfter = withoutControls(firstHeader(headers, 'retry-after')).slice(0, retryAfterLimit);
+  const location = withoutControls(firstHeader(headers, 'location')).slice(0, locationLimit);
   return {
-    status: response.status,
+    status,
     ...(retryAfter && { retryAfter }),
     ...(location && { location }),
     response: withoutControls(await textOfBeginning(response, beginning)),
   };
 }
 
-/** The beginning of a header's first value. */
-function headerText({ headers }: OutboundResponse, name: string, limit: number): string | undefined {
-  const value = firstHeader(headers, name);
-  return value && withoutControls(value).slice(0, limit);
-}
-
 /** Text that can be stored and shown: no control characters except tab and newline. */
-function withoutControls(text: string): string {
+function withoutControls(text = ''): string {
   return text.replace(/[^\P{Cc}\t\n]/gu, '');
 }
 
@@ -315,8 +310,6 @@ export function toDeliveryRequest(
   };
 }
 
-const seconds = (moment: Date) => Math.floor(moment.getTime() / 1000);
-
 /**
  * The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it.
  * @param attempt its `startedAt` is by the database's clock; receivers compare it with theirs
@@ -331,7 +324,7 @@ export function shownHeaders(attempt: {
     'content-type': 'application/json',
     'user-agent': attempt.userAgent,
     'webhook-id': attempt.eventId,
-    'webhook-timestamp': String(seconds(attempt.startedAt)),
+    'webhook-timestamp': String(Math.floor(attempt.startedAt.getTime() / 1_000)),
     ...(attempt.test && { 'x-service-test': 'true' }),
   };
 }
@@ -348,8 +341,7 @@ export function signatureHeaders(
   }: { readonly eventId: string; readonly startedAt: Date; readonly secrets: SecretsInUse },
   body: RawBody,
 ): Record<string, string> {
-  const signatures = secrets.standard.map((secret) =>
-    standardWebhookSignature(eventId, seconds(startedAt), body, secret),
-  );
+  const timestamp = Math.floor(startedAt.getTime() / 1_000);
+  const signatures = secrets.standard.map((secret) => standardWebhookSignature(eventId, timestamp, body, secret));
   return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
 }
