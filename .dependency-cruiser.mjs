@@ -75,7 +75,7 @@ const arrows = {
 
   deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
-  'stored-objects/background': `${domain} deliveries/jobs.ts stored-objects
+  'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
   'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
@@ -127,9 +127,9 @@ const arrows = {
 
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
-  '@agendajs/mongo-backend': 'deliveries/jobs.ts',
+  '@agendajs/mongo-backend': 'mongo/agenda.ts',
   '@opentelemetry/api': 'tracing',
-  agenda: 'deliveries/jobs.ts stored-objects/background/jobs.ts',
+  agenda: 'mongo/agenda.ts',
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',
   axios: 'outbound deliveries/send.ts',
@@ -234,7 +234,7 @@ export default {
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
       {
         path: '^src/',
-        pathNot: ['/model\\.ts$', '^src/mongo/(writes|connection/connection|in-account-after|object-id)\\.ts$'],
+        pathNot: ['/model\\.ts$', '^src/mongo/(writes|connection/connection|in-account-after|agenda)\\.ts$'],
       },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),

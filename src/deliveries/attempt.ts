@@ -4,19 +4,13 @@ import type { PendingWork } from '../mongo/periodic.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
+import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
-import { nextAfter, type RetryRules, toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import {
-  type DeliveryTarget,
-  NotSentError,
-  reasonToCancel,
-  type Send,
-  type TargetLookUp,
-  toDeliveryRequest,
-} from './send.ts';
+import { nextAfter, type RetryRules } from './retry.ts';
+import { NotSentError, reasonToCancel, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;

@@ -14,7 +14,7 @@ import {
   type ShownDelivery,
 } from './history.ts';
 import { type DeliveryDocument, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
-import { attemptsAllowed } from './outcome.ts';
+import { attemptsAllowed } from './retry.ts';
 
 const toShown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;

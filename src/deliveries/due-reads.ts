@@ -1,10 +1,8 @@
 import type { EventModel } from '../events/model.ts';
-import type { Outbox, PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
+import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { confirm } from '../mongo/confirmed-reads.ts';
-import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import type { Logger } from '../options/options.ts';
 import { type AttemptRef, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
@@ -212,47 +210,8 @@ export async function readScheduled(deliveries: DeliveryModel): Promise<{ count:
   return { count: found?.count ?? 0, isMore: found?.seen === countLimit };
 }
 
-/** Events in one step of the retention. */
-const retentionBatch = 500;
-/** How often events older than the retention are looked for. Milliseconds. */
-const retentionInterval = 3_600_000;
-/** The longest that one such search may take. Milliseconds. */
-const longestRetention = 600_000;
-
-export interface RetentionDeps {
-  readonly deliveries: DeliveryModel;
-  readonly outbox: Pick<Outbox, 'unexpired' | 'expire'>;
-  /** How long events are kept. Milliseconds. */
-  readonly retention: number;
-  readonly logger: Logger;
-}
-
-/**
- * Lets events expire that are older than the retention and have no delivery left. Deliveries expire on their own after their
- * end, so a pending delivery never loses its event.
- */
-export async function expireEvents({ deliveries, outbox, retention }: Omit<RetentionDeps, 'logger'>): Promise<void> {
+/** Those of these events that still have a delivery, by a confirmed read. */
+export async function eventsWithDeliveries(deliveries: DeliveryModel, ids: readonly string[]): Promise<string[]> {
   const collection = durableCollection(deliveries);
-  const before = Date.now() - retention;
-  let after = '';
-  for (;;) {
-    const ids = await outbox.unexpired(before, after, retentionBatch);
-    const last = ids.at(-1);
-    if (last === undefined) return;
-    after = last;
-    const eventId = { $in: ids };
-    const needed = new Set(await confirm((options) => collection.distinct('eventId', { eventId }, options)));
-    await outbox.expire(ids.filter((id) => !needed.has(id)));
-  }
-}
-
-/** Does so once an hour. */
-export function createEventExpiry(deps: RetentionDeps): Periodic {
-  return createPeriodic({
-    name: 'expiring events',
-    task: () => expireEvents(deps),
-    interval: retentionInterval,
-    longestRun: longestRetention,
-    logger: deps.logger,
-  });
+  return confirm((options) => collection.distinct('eventId', { eventId: { $in: ids } }, options));
 }

@@ -2,7 +2,6 @@ import type { EventDocument, EventModel } from '../events/model.ts';
 import type {
   ClaimEvents,
   EventKey,
-  HeldEvent,
   Outbox,
   PartOfQuery,
   SettleSubscribers,
@@ -10,6 +9,7 @@ import type {
 } from '../events/outbox.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
+import { createWatch } from '../mongo/watch.ts';
 import type { Logger } from '../options/options.ts';
 import type { DueAttempts, DuePosition } from './due-reads.ts';
 import type { FanOut } from './fan-out.ts';
@@ -59,11 +59,11 @@ export interface Due {
 }
 
 export function createDue(deps: DueDeps): Due {
-  const { scheduler, unfinished, jobs, sweepInterval } = deps;
+  const { scheduler, unfinished, jobs, sweepInterval, logger } = deps;
   const cursor = createSweepCursor();
   let startedAt = 0;
 
-  /** Reads one page of what is due and unclaimed, and of the events that no process holds, so that a long backlog makes no sweep slower. */
+  /** Reads one page, so that a long backlog makes no sweep slower. */
   async function sweepPage(): Promise<void> {
     const { webhookIds, next, events } = await deps.reads.look(cursor.begin(), pageSize, unfinished.page());
     cursor.reached(next);
@@ -79,7 +79,7 @@ export function createDue(deps: DueDeps): Due {
     task: sweepPage,
     interval: sweepInterval,
     ...(deps.onSwept && { onRun: deps.onSwept }),
-    logger: deps.logger,
+    logger,
   });
 
   /** Sweeps as soon as there is room for events again. */
@@ -91,7 +91,24 @@ export function createDue(deps: DueDeps): Due {
     if (scheduler.isWorking && unfinished.hasRoom) sweep.runNow();
   }
 
-  const watches = deps.changeStreams ? createWatches(deps, onEvent) : [];
+  const watches = deps.changeStreams
+    ? [
+        createWatch<DeliveryDocument>({
+          collection: durableCollection(deps.deliveries),
+          which: { 'fullDocument.state': 'pending', 'fullDocument.attempt': 1, 'fullDocument.lease': null },
+          fields: ['webhookId', 'userId'],
+          onStored: (webhook) => scheduler.look(webhook),
+          logger,
+        }),
+        createWatch<EventDocument>({
+          collection: durableCollection(deps.events),
+          which: { 'fullDocument.fanOut': 'pending', 'fullDocument.fanOutLeases': 0 },
+          fields: ['_id'],
+          onStored: onEvent,
+          logger,
+        }),
+      ]
+    : [];
 
   return {
     onEvent,
@@ -114,28 +131,21 @@ export function createDue(deps: DueDeps): Due {
   };
 }
 
-/** Where each page of a sweep begins. */
-export interface SweepCursor {
-  /** The position after which the next page begins; `null` is the beginning. */
-  begin(): DuePosition | null;
-  /** Notes the position after which there is more, or with `null` that the end was reached. */
-  reached(next: DuePosition | null): void;
-}
-
 /**
- * Goes through everything that is due, page by page, and then begins again. A webhook that hangs has more and more old
+ * Where each page of a sweep begins. It goes through everything that is due, page by page, and then begins again. A webhook that hangs has more and more old
  * deliveries that are known to wait. If they do not fit into one page, a sweep goes through those that became due lately, and
  * only now and then through all. If a webhook hangs and has 100,000 due, a worker and mongod take 1.90 times the CPU (1.39 to
  * 3.35 in five interleaved rounds) when each sweep goes through everything; with 20,000 due, it is 2.16 times (1.10 to 2.83) when
  * it goes through all pages again and again.
  */
-export function createSweepCursor(now: () => number = performance.now.bind(performance)): SweepCursor {
+export function createSweepCursor(now = () => performance.now()) {
   let next: DuePosition | null = null;
   let lastPosition: DuePosition | null = null;
   let fullSweepAt = Number.NEGATIVE_INFINITY;
 
   return {
-    begin() {
+    /** The position after which the next page begins; `null` is the beginning. */
+    begin(): DuePosition | null {
       if (next) return next;
       if (now() - fullSweepAt >= fullSweepInterval) {
         lastPosition = null;
@@ -143,96 +153,12 @@ export function createSweepCursor(now: () => number = performance.now.bind(perfo
       }
       return lastPosition && { claimableAt: new Date(lastPosition.claimableAt.getTime() - overlap), webhookId: '' };
     },
-    reached(place) {
+    /** Notes the position after which there is more, or with `null` that the end was reached. */
+    reached(place: DuePosition | null): void {
       next = place;
       lastPosition = place ?? lastPosition;
     },
   };
-}
-
-/** Reports, by a change stream, the documents that any process stores for workers. */
-export interface Watch {
-  start(): void;
-  close(): Promise<void>;
-}
-
-type Collection = ReturnType<typeof durableCollection>;
-
-export interface WatchDeps<T> {
-  readonly collection: Pick<Collection, 'watch'>;
-  /** Conditions on `fullDocument.…` that new documents must meet. */
-  readonly which: Readonly<Record<string, unknown>>;
-  /** The fields that are reported. */
-  readonly fields: readonly (keyof T & string)[];
-  readonly onStored: (document: T) => void;
-  readonly logger: Logger;
-}
-
-/** The wait after an error from which the driver did not recover. Milliseconds. */
-const retryIn = 1_000;
-/** How long the server waits before it answers that there is nothing new: less than a connection may be silent. Milliseconds. */
-const quietAnswer = 2_000;
-/** The server's error codes if change streams are impossible: on a standalone mongod, or for lack of permission. */
-const permanentErrors: ReadonlySet<unknown> = new Set([40_573, 13]);
-
-/** Sweeps find the same documents; this finds them sooner. */
-export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
-  const { collection, which, fields, onStored, logger } = deps;
-  const pipeline = [
-    { $match: { operationType: 'insert', ...which } },
-    { $project: Object.fromEntries(fields.map((field) => [`fullDocument.${field}`, 1])) },
-  ];
-  let closed = false;
-  let close = async () => {};
-  let timer: NodeJS.Timeout | undefined;
-
-  function open(): void {
-    const stream = collection.watch<never, { readonly fullDocument?: T }>(pipeline, { maxAwaitTimeMS: quietAnswer });
-    close = () => stream.close();
-    stream.on('change', ({ fullDocument }: { readonly fullDocument?: T }) => {
-      if (fullDocument) onStored(fullDocument);
-    });
-    stream.on('error', (error: Error & { code?: unknown }) => {
-      stream.close().catch(() => {});
-      if (closed) return;
-      if (permanentErrors.has(error.code)) {
-        const reason = 'changeStreams: this database offers none; sweeps find what other processes publish';
-        logger.warn(reason, { reason: String(error) });
-        return;
-      }
-      logger.warn('the change stream ended with an error and is opened again', { reason: String(error) });
-      timer = setTimeout(open, retryIn).unref();
-    });
-  }
-
-  return {
-    start: open,
-    async close() {
-      closed = true;
-      clearTimeout(timer);
-      await close().catch(() => {});
-    },
-  };
-}
-
-/** Watches for unclaimed deliveries, and for events that no process holds. */
-function createWatches({ deliveries, events, scheduler, logger }: DueDeps, onEvent: () => void): Watch[] {
-  return [
-    createWatch<DeliveryDocument>({
-      collection: durableCollection(deliveries),
-      which: { 'fullDocument.state': 'pending', 'fullDocument.attempt': 1, 'fullDocument.lease': null },
-      fields: ['webhookId', 'userId'],
-      onStored: (webhook) => scheduler.look(webhook),
-      logger,
-    }),
-    createWatch<EventDocument>({
-      collection: durableCollection(events),
-      which: { 'fullDocument.fanOut': 'pending', 'fullDocument.fanOutLeases': 0 },
-      fields: ['_id'],
-      onStored: onEvent,
-      logger,
-    }),
-  ];
 }
 
 /** After this time without room, some events are taken anyway: otherwise publications here might keep all room. Milliseconds. */
@@ -275,8 +201,8 @@ export interface UnfinishedEvents {
 export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEvents {
   const { outbox, settleSubscribers, fanOut, logger } = deps;
   const failed = new Set<string>();
-  /** First attempts and bytes of the page. */
-  let budget = { attempts: 0, bytes: 0 };
+  /** First attempts, bytes and events of the page. */
+  let budget = { attempts: 0, bytes: 0, events: 0 };
   /** When enough of the next events, or all of them, were last taken, by `performance.now()`. */
   let tookAt = Number.NEGATIVE_INFINITY;
 
@@ -287,13 +213,6 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEv
     if (attempts >= enough && bytes > 0) return { attempts, bytes };
     if (performance.now() - tookAt > longestWithoutRoom) return { attempts: maxWithoutRoom, bytes };
     return { attempts: bytes > 0 ? attempts : 0, bytes };
-  }
-
-  const limitOf = (attempts: number) => Math.min(eventsPageSize, attempts);
-
-  async function begin({ event, lease }: HeldEvent): Promise<void> {
-    await fanOut.fanOut({ event: await settleSubscribers(event), lease });
-    failed.delete(event._id);
   }
 
   /** The first events that there is room for. */
@@ -321,18 +240,24 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEv
 
   return {
     page() {
-      budget = room();
-      return budget.attempts > 0 ? outbox.unfinished(limitOf(budget.attempts)) : null;
+      const { attempts, bytes } = room();
+      budget = { attempts, bytes, events: Math.min(eventsPageSize, attempts) };
+      return attempts > 0 ? outbox.unfinished(budget.events) : null;
     },
     async take(unfinished) {
       if (budget.attempts === 0) return false;
       const events = fitting(unfinished);
-      const isMore = unfinished.length === limitOf(budget.attempts) || events.length < unfinished.length;
+      const isMore = unfinished.length === budget.events || events.length < unfinished.length;
       // a few places that become free again and again must not postpone the rest again and again
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (events.length === 0) return false;
       const held = await deps.take(events, deps.lease);
-      const results = await Promise.allSettled(held.map(begin));
+      const results = await Promise.allSettled(
+        held.map(async ({ event, lease }) => {
+          await fanOut.fanOut({ event: await settleSubscribers(event), lease });
+          failed.delete(event._id);
+        }),
+      );
       logFailures(
         results.flatMap((result, i) =>
           result.status === 'rejected' ? [{ id: String(held[i]?.event._id), reason: String(result.reason) }] : [],

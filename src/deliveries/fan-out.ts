@@ -5,12 +5,13 @@ import { LeaseKeeper } from '../mongo/lease.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import { inFanOutSpan } from '../tracing/spans.ts';
+import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type DeliveryDocument, refOf } from './model.ts';
-import { attemptsAllowed } from './outcome.ts';
+import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
-import { type DeliveryTarget, reasonToCancel, type TargetLookUp } from './send.ts';
+import { reasonToCancel } from './send.ts';
 
 /** How old a webhook may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
 const recent = 250;

@@ -5,6 +5,7 @@ import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
+import { adviceFor } from './failures.ts';
 import {
   type AttemptRecord,
   type DeliveryDocument,
@@ -12,7 +13,7 @@ import {
   type DeliveryState,
   deliveryStates,
 } from './model.ts';
-import { adviceFor, delayAfter } from './outcome.ts';
+import { delayAfter } from './retry.ts';
 import { shownHeaders } from './send.ts';
 
 /** A page of deliveries. */

@@ -6,6 +6,7 @@ import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
+import type { TargetLookUp } from '../webhooks/webhook.ts';
 import type { ReadEventBody } from './attempt.ts';
 import {
   type AttemptListeners,
@@ -17,9 +18,8 @@ import {
 } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, type DeliveryModel, type DeliveryState, refOf } from './model.ts';
-import { toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
-import { type DeliveryRequest, NotSentError, type Send, type TargetLookUp, toDeliveryRequest } from './send.ts';
+import { type DeliveryRequest, NotSentError, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;

@@ -9,7 +9,6 @@ import type { Attempts } from './attempt.ts';
 import { firstDelivery } from './fan-out.ts';
 import { type ManualAttempts, webhookInactive } from './manual-attempt.ts';
 import type { DeliveryDocument, DeliveryModel, RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
-import { attemptsAllowed } from './outcome.ts';
 import {
   createRecoveryRunner,
   createRecoveryStore,
@@ -22,6 +21,7 @@ import {
   type Redeliver,
   type RedeliveryResult,
 } from './recovery-run.ts';
+import { attemptsAllowed } from './retry.ts';
 
 /** What to recover. */
 export interface RecoveryRequest {

@@ -1,6 +1,3 @@
-import type { Transform } from 'node:stream';
-import { createInflateRaw } from 'node:zlib';
-import type { InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
 import {
   createDispatcher,
@@ -9,40 +6,19 @@ import {
   type HttpClient,
   type RequestConfig,
 } from '../outbound/client.ts';
-import { createDecoder } from '../outbound/content-decoder.ts';
-import type { Abortable, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import {
+  type Abortable,
+  type BeginningLimits,
+  firstHeader,
+  type OutboundResponse,
+  textOfBeginning,
+} from '../outbound/exchange.ts';
 import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
-import type { SecretRotation } from '../webhooks/webhook.ts';
-import type { CancelReason, Claim, DeliveryDocument } from './model.ts';
+import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
+import type { AttemptResult } from './claims.ts';
+import type { CancelReason, Claim, DeliveryDocument, FailureCode } from './model.ts';
 import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
-
-/** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */
-export type SignRequest = (body: Buffer) => Record<string, string>;
-
-/** A delivery's request. */
-interface SignedRequest extends RequestConfig {
-  readonly data: Buffer;
-  readonly sign: SignRequest;
-}
-
-/**
- * Signs a request right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body
- * after it is signed.
- */
-function signRequest(config: InternalAxiosRequestConfig): InternalAxiosRequestConfig {
-  const { data, sign } = config as InternalAxiosRequestConfig & SignedRequest;
-  config.headers.set(sign(data));
-  return config;
-}
-
-/** The HTTP clients of deliveries. Both check the address before they connect. */
-export interface DeliveryClients {
-  /** Reuses connections. */
-  readonly pooled: HttpClient;
-  /** Opens a new connection for each request. */
-  readonly fresh: HttpClient;
-}
 
 /** One POST. */
 export interface DeliveryRequest {
@@ -52,17 +28,25 @@ export interface DeliveryRequest {
   /** Without the signatures. */
   readonly headers: Record<string, string>;
   readonly body: Buffer;
-  readonly sign: SignRequest;
+  /** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */
+  readonly sign: (body: Buffer) => Record<string, string>;
   /** Asked after connecting, right before the first byte. @default always true */
   readonly maySend?: () => boolean;
 }
 
-/** The result of one POST. It has no status if none was received. */
-export interface SendResult extends Partial<RecordedResponse> {
-  /** From before the connection to the last byte that was read. Milliseconds. */
-  readonly durationMs: number;
+/** The result of one POST. */
+export interface SendResult {
+  /** `undefined` if none was received. */
+  readonly status?: number;
   /** Why no status was received. */
   readonly error?: OutboundCode;
+  /** From before the connection to the last byte that was read. Milliseconds. */
+  readonly durationMs: number;
+  /** `Retry-After`, as it came. */
+  readonly retryAfter?: string;
+  /** `Location`, as it came. */
+  readonly location?: string;
+  /** The beginning of the body, as far as it came, as text; may be empty. */
   readonly response: string;
 }
 
@@ -81,6 +65,61 @@ export class NotSentError extends Error {
   }
 }
 
+/** The rules for connections of deliveries. */
+export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
+  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
+
+/** The HTTP clients of deliveries. Both check the address before they connect. */
+export interface DeliveryClients {
+  /** Reuses connections. */
+  readonly pooled: HttpClient;
+  /** Opens a new connection for each request. */
+  readonly fresh: HttpClient;
+  close(): Promise<void>;
+}
+
+/**
+ * How long an idle connection is kept: shorter than receivers keep theirs. Otherwise requests would meet connections that are
+ * being closed, and nothing would tell whether the receiver has read such a request. Milliseconds.
+ */
+const keepAlive = 1_500;
+
+/** Makes separate pools: a connection that was opened without the address guard must never carry a delivery. */
+export function createDeliveryClients(options: ClientOptions): DeliveryClients {
+  const pooled = createDispatcher({ ...options, keepAlive });
+  const fresh = createDispatcher({ ...options, keepAlive: 0 });
+  return {
+    pooled: createSigningClient(pooled),
+    fresh: createSigningClient(fresh),
+    async close() {
+      await Promise.all([pooled.destroy(), fresh.destroy()]);
+    },
+  };
+}
+
+/** What a signing client sends. */
+interface SignedRequest extends RequestConfig, Pick<DeliveryRequest, 'sign'> {
+  readonly data: Buffer;
+}
+
+/**
+ * Signs each request right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body
+ * after it is signed.
+ */
+function createSigningClient(dispatcher: Dispatcher): HttpClient {
+  const client = createHttpClient(dispatcher);
+  client.interceptors.request.use(
+    (config) => {
+      const { data, sign } = config as typeof config & SignedRequest;
+      config.headers.set(sign(data));
+      return config;
+    },
+    null,
+    { synchronous: true },
+  );
+  return client;
+}
+
 /**
  * Whether the receiver had closed a reused connection before it could read the request: then this is no attempt yet. If the
  * connection closes later, the receiver may have read the request: that is a failed attempt.
@@ -95,81 +134,38 @@ function wasStale(error: unknown): boolean {
  * @param propagateTrace whether receivers get the trace context of attempts
  */
 export function createSend(clients: DeliveryClients, timeout: number, propagateTrace = false): Send {
-  async function post(request: SignedRequest): Promise<OutboundResponse> {
-    try {
-      return await clients.pooled.request(request);
-    } catch (error) {
-      if (!wasStale(error)) throw error;
-      return clients.fresh.request(request);
-    }
-  }
-
-  async function sendOnce(request: DeliveryRequest, traceparent: string | undefined): Promise<SendResult> {
-    const { url, headers: shown, body: data, sign, maySend = () => true } = request;
-    const headers = traceparent === undefined ? shown : { ...shown, traceparent };
-    const started = performance.now();
+  return async function send({ attempt, url, headers: shown, body: data, sign, maySend = () => true }) {
+    const span = attempt && startAttemptSpan(attempt);
+    const headers = span && propagateTrace ? { ...shown, traceparent: traceparentOf(span) } : shown;
+    const startedAt = performance.now();
+    const signal = new AttemptDeadline(timeout);
     let isWritten = false;
     const onSend = () => {
       if (!maySend()) throw new NotSentError();
       isWritten = true;
     };
-    const elapsed = () => Math.round(performance.now() - started);
-    const deadline = new AttemptDeadline(timeout);
+    const request: SignedRequest = { method: 'POST', url, headers, data, sign, signal, onSend };
+    let received: Omit<SendResult, 'durationMs'>;
     try {
-      const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
-      return { ...(await readResponse(response)), durationMs: elapsed() };
+      const response = await inSpan(span, () =>
+        clients.pooled.request(request).catch((error) => {
+          if (!wasStale(error)) throw error;
+          return clients.fresh.request(request);
+        }),
+      );
+      received = await readResponse(response);
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made
-      if (!isWritten && !maySend()) throw new NotSentError();
-      const code = error instanceof OutboundError ? error.code : 'unknown';
-      return { error: code, response: '', durationMs: elapsed() };
+      if (!isWritten && !maySend()) {
+        if (span) endAttemptSpan(span, { error: 'not_sent' });
+        throw new NotSentError();
+      }
+      received = { error: error instanceof OutboundError ? error.code : 'unknown', response: '' };
     } finally {
-      deadline.clear();
+      signal.clear();
     }
-  }
-
-  return async function send(request) {
-    const span = request.attempt && startAttemptSpan(request.attempt);
-    if (!span) return sendOnce(request, undefined);
-    const traceparent = propagateTrace ? traceparentOf(span) : undefined;
-    try {
-      const result = await inSpan(span, () => sendOnce(request, traceparent));
-      endAttemptSpan(span, result);
-      return result;
-    } catch (error) {
-      endAttemptSpan(span, { error: 'not_sent' });
-      throw error;
-    }
-  };
-}
-
-/** The rules for connections of deliveries. */
-export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
-  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
-
-/**
- * How long an idle connection is kept: shorter than receivers keep theirs. Otherwise requests would meet connections that are
- * being closed, and nothing would tell whether the receiver has read such a request. Milliseconds.
- */
-const keepAlive = 1_500;
-
-/** @param dispatcher guards the addresses */
-function createSigningClient(dispatcher: Dispatcher): HttpClient {
-  const client = createHttpClient(dispatcher);
-  client.interceptors.request.use(signRequest, null, { synchronous: true });
-  return client;
-}
-
-/** Makes separate pools: a connection that was opened without the address guard must never carry a delivery. */
-export function createDeliveryClients(options: ClientOptions): DeliveryClients & { close(): Promise<void> } {
-  const pooled = createDispatcher({ ...options, keepAlive });
-  const fresh = createDispatcher({ ...options, keepAlive: 0 });
-  return {
-    pooled: createSigningClient(pooled),
-    fresh: createSigningClient(fresh),
-    async close() {
-      await Promise.all([pooled.destroy(), fresh.destroy()]);
-    },
+    if (span) endAttemptSpan(span, received);
+    return { ...received, durationMs: Math.round(performance.now() - startedAt) };
   };
 }
 
@@ -183,16 +179,21 @@ const muchTooLate = 100;
 class AttemptDeadline implements Abortable {
   aborted = false;
   reason: unknown = undefined;
+  /** One at a time: that of the request that is under way. */
   #listener: (() => void) | undefined;
-  readonly #time: number;
-  readonly #startedAt = performance.now();
   #timer: NodeJS.Timeout;
   #immediate: NodeJS.Immediate | undefined;
 
   /** @param time milliseconds */
   constructor(time: number) {
-    this.#time = time;
-    this.#timer = setTimeout(this.#onTimer, time);
+    const startedAt = performance.now();
+    this.#timer = setTimeout(() => {
+      const late = performance.now() - startedAt - time;
+      if (late <= muchTooLate) this.#endAfterReading();
+      // A process may have been stopped right before it wrote the request. The receiver gets the time that it lost by that, once
+      // and at most as much as the whole attempt has.
+      else this.#timer = setTimeout(() => this.#endAfterReading(), Math.min(late, time));
+    }, time);
   }
 
   /** Cancels the deadline. */
@@ -201,7 +202,6 @@ class AttemptDeadline implements Abortable {
     clearImmediate(this.#immediate);
   }
 
-  /** Keeps one listener at a time: the request that is under way. */
   addEventListener(_type: 'abort', listener: () => void): void {
     this.#listener = listener;
   }
@@ -211,57 +211,75 @@ class AttemptDeadline implements Abortable {
   }
 
   /**
-   * A process may have been stopped right before it wrote the request. The receiver gets the time that it lost by that, once
-   * and at most as much as the whole attempt has.
-   */
-  #onTimer = (): void => {
-    const late = performance.now() - this.#startedAt - this.#time;
-    if (late <= muchTooLate) this.#afterReading();
-    else this.#timer = setTimeout(this.#afterReading, Math.min(late, this.#time));
-  };
-
-  /**
    * A process that was stopped or busy runs its due timers before it reads what has arrived meanwhile: a response in
    * time, or the end of the connection, which it sees one turn of the event loop later.
    */
-  #afterReading = (): void => {
+  #endAfterReading(): void {
     this.#immediate = setImmediate(() => {
-      this.#immediate = setImmediate(this.#end);
+      this.#immediate = setImmediate(() => {
+        this.aborted = true;
+        this.reason = outboundError('timeout');
+        this.#listener?.();
+      });
     });
-  };
+  }
+}
 
-  #end = (): void => {
-    this.aborted = true;
-    this.reason = outboundError('timeout');
-    this.#listener?.();
+/** How much of a response is recorded, and how long its body is read after its head. Bytes, milliseconds. */
+const beginning: BeginningLimits = { read: 4_096, keep: 1_024, time: 2_000 };
+/** How much of a header is stored. Characters. */
+const retryAfterLimit = 100;
+const locationLimit = 2_048;
+
+/** The part of a response that is recorded. The body is read for the record alone: if it breaks off, this is what had come. */
+async function readResponse(response: OutboundResponse): Promise<Omit<SendResult, 'durationMs'>> {
+  const { status, headers } = response;
+  const retryAfter = withoutControls(firstHeader(headers, 'retry-after')).slice(0, retryAfterLimit);
+  const location = withoutControls(firstHeader(headers, 'location')).slice(0, locationLimit);
+  return {
+    status,
+    ...(retryAfter && { retryAfter }),
+    ...(location && { location }),
+    response: withoutControls(await textOfBeginning(response, beginning)),
   };
 }
 
-/** A webhook with its opened secrets. */
-export interface DeliveryTarget extends SigningSecrets {
-  readonly url: string;
-  readonly events: readonly string[];
-  readonly active: boolean;
-  /** Headers of the owner's own. @default none */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Requests a second, of all processes together. @default no limit */
-  readonly rateLimit?: number;
+/** Text that can be stored and shown: no control characters except tab and newline. */
+function withoutControls(text = ''): string {
+  return text.replace(/[^\P{Cc}\t\n]/gu, '');
 }
+
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
- * The webhook as it is now; `null` if it is confirmed to be gone. Unless `suffices` is true of the webhook that a usual read finds,
- * a confirmed read follows.
+ * Why an attempt failed, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a success, any other
+ * status is the reason itself. Redirects are not followed.
  */
-export type TargetLookUp = (
-  webhookId: string,
-  suffices?: (target: DeliveryTarget) => boolean,
-) => Promise<DeliveryTarget | null>;
+export function failureOf({ status, error }: SendResult): FailureCode | null {
+  if (status === undefined) return error ?? 'unknown';
+  if (status >= 200 && status < 300) return null;
+  return redirects.has(status) ? 'redirect' : `http_${status}`;
+}
 
-/** The fields of a delivery that decide whether it is still sent. */
-type Judged = Pick<DeliveryDocument, 'test' | 'type'>;
+/** The result in its recorded form. */
+export function toAttemptResult(sent: SendResult): AttemptResult {
+  const { durationMs, status, retryAfter, location, response } = sent;
+  const code = failureOf(sent);
+  return {
+    durationMs,
+    response,
+    ...(status !== undefined && { status }),
+    ...(code !== null && { code }),
+    ...(retryAfter !== undefined && { retryAfter }),
+    ...(code === 'redirect' && location !== undefined && { location }),
+  };
+}
 
 /** Why the event is no longer sent to this webhook; `null` if it is. */
-export function reasonToCancel({ test, type }: Judged, target: DeliveryTarget): CancelReason | null {
+export function reasonToCancel(
+  { test, type }: Pick<DeliveryDocument, 'test' | 'type'>,
+  target: DeliveryTarget,
+): CancelReason | null {
   if (!target.active) return 'webhook_inactive';
   return test || target.events.includes(type) ? null : 'unsubscribed';
 }
@@ -282,15 +300,7 @@ export function toDeliveryRequest(
   const isManual = claim.delivery.manual?.token === claim.token;
   const secrets = secretsInUse(target, startedAt);
   return {
-    attempt: {
-      deliveryId,
-      eventId,
-      webhookId,
-      userId,
-      type,
-      number: isManual ? undefined : number,
-      traceparent,
-    },
+    attempt: { deliveryId, eventId, webhookId, userId, type, number: isManual ? undefined : number, traceparent },
     url: target.url,
     headers: shownHeaders({ eventId, startedAt, test, userAgent }),
     body,
@@ -300,30 +310,22 @@ export function toDeliveryRequest(
   };
 }
 
-/** The input of the headers that may be shown. */
-export interface ShownHeaderInput {
+/**
+ * The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it.
+ * @param attempt its `startedAt` is by the database's clock; receivers compare it with theirs
+ */
+export function shownHeaders(attempt: {
   readonly eventId: string;
-  /** By the database's clock; receivers compare it with theirs. */
   readonly startedAt: Date;
   readonly test: boolean;
   readonly userAgent: string;
-}
-
-/** The input of the signatures of one POST, beside its body. */
-export interface SignatureInput extends Pick<ShownHeaderInput, 'eventId' | 'startedAt'> {
-  readonly secrets: SecretsInUse;
-}
-
-const seconds = (moment: Date) => Math.floor(moment.getTime() / 1000);
-
-/** The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it. */
-export function shownHeaders({ eventId, startedAt, test, userAgent }: ShownHeaderInput): Record<string, string> {
+}): Record<string, string> {
   return {
     'content-type': 'application/json',
-    'user-agent': userAgent,
-    'webhook-id': eventId,
-    'webhook-timestamp': String(seconds(startedAt)),
-    ...(test && { 'x-service-test': 'true' }),
+    'user-agent': attempt.userAgent,
+    'webhook-id': attempt.eventId,
+    'webhook-timestamp': String(Math.floor(attempt.startedAt.getTime() / 1_000)),
+    ...(attempt.test && { 'x-service-test': 'true' }),
   };
 }
 
@@ -332,160 +334,14 @@ export function shownHeaders({ eventId, startedAt, test, userAgent }: ShownHeade
  * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
  */
 export function signatureHeaders(
-  { eventId, startedAt, secrets }: SignatureInput,
+  {
+    eventId,
+    startedAt,
+    secrets,
+  }: { readonly eventId: string; readonly startedAt: Date; readonly secrets: SecretsInUse },
   body: RawBody,
 ): Record<string, string> {
-  const signatures = secrets.standard.map((secret) =>
-    standardWebhookSignature(eventId, seconds(startedAt), body, secret),
-  );
+  const timestamp = Math.floor(startedAt.getTime() / 1_000);
+  const signatures = secrets.standard.map((secret) => standardWebhookSignature(eventId, timestamp, body, secret));
   return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
-}
-
-/** A webhook's secret, and the one it replaced. */
-export interface SigningSecrets {
-  readonly secret: string;
-  /** The last rotation, whether it has ended or not. */
-  readonly rotation?: SecretRotation | null;
-}
-
-/** The secrets that sign at one moment. */
-export interface SecretsInUse {
-  /** Signs `x-service-signature`, which has room for one signature. */
-  readonly service: string;
-  /** Sign `webhook-signature`, newest first. */
-  readonly standard: readonly string[];
-}
-
-/**
- * The secrets that sign at `now`: both during the overlap of a rotation, afterwards only the new one.
- * @param now by the database's clock, as the end of the overlap is
- */
-export function secretsInUse({ secret, rotation }: SigningSecrets, now: Date): SecretsInUse {
-  if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
-  const { previousSecret, serviceSignature } = rotation;
-  return {
-    service: serviceSignature === 'previous' ? previousSecret : secret,
-    standard: [secret, previousSecret],
-  };
-}
-
-/** How much of a response is read before the rest is dropped. Bytes. */
-const readLimit = 4_096;
-/** How much of it is stored. Bytes. */
-const keepLimit = 1_024;
-/** How long a body is read after its head. Milliseconds. */
-const readTime = 2_000;
-/** How much of a header is stored. Characters. */
-const retryAfterLimit = 100;
-const locationLimit = 2_048;
-/** The first bytes that are decompressed are as many as are stored. */
-const decoderOptions = { chunkSize: keepLimit };
-
-/** The part of a response that is recorded. */
-export interface RecordedResponse {
-  readonly status: number;
-  /** `Retry-After`, as it came. */
-  readonly retryAfter?: string;
-  /** `Location`, as it came. */
-  readonly location?: string;
-  /** The beginning of the body, as far as it came, as text; may be empty. */
-  readonly response: string;
-}
-
-/** Text that can be stored and shown: no control characters except tab and newline. */
-function withoutControls(text: string): string {
-  return text.replace(/[^\P{Cc}\t\n]/gu, '');
-}
-
-type HeaderValue = string | string[] | undefined;
-
-const firstOf = (value: HeaderValue) => (typeof value === 'object' ? value[0] : value);
-
-/** The beginning of a header's first value. */
-function headerText(value: HeaderValue, limit: number): string | undefined {
-  const first = firstOf(value);
-  return first && withoutControls(first).slice(0, limit);
-}
-
-/** Some servers send deflate without the zlib header that it has to have (RFC 9110, section 8.4.1.2), whose first byte ends in 8. */
-function decoderFor(encoding: string, [first = 0]: Buffer): Transform | undefined {
-  const isRaw = /^\s*deflate\s*$/i.test(encoding) && (first & 0x0f) !== 8;
-  return isRaw ? createInflateRaw(decoderOptions) : createDecoder(encoding, decoderOptions);
-}
-
-/**
- * The beginning of what these bytes are when they are decompressed, as far as they go. It stops at the first bytes that are enough,
- * however many would follow. The bytes themselves, if nothing can be made of them. Never rejects.
- */
-function decompressed(bytes: Buffer, encoding: string | undefined): Promise<Buffer> | Buffer {
-  const decoder = encoding === undefined ? undefined : decoderFor(encoding, bytes);
-  if (!decoder) return bytes;
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    const end = () => resolve(length > 0 ? Buffer.concat(chunks) : bytes);
-    decoder.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      length += chunk.length;
-      if (length >= keepLimit) decoder.destroy();
-    });
-    // what was cut off ends with an error too
-    decoder.on('error', () => {});
-    decoder.on('close', end);
-    decoder.end(bytes);
-  });
-}
-
-/** Text in the charset of a `Content-Type`; UTF-8 if it names none, or one that Node does not know. Whole characters. */
-function decode(bytes: Buffer, contentType = ''): string {
-  const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType) ?? [];
-  try {
-    return new TextDecoder(charset).decode(bytes, { stream: true });
-  } catch {
-    return new TextDecoder().decode(bytes, { stream: true });
-  }
-}
-
-/** The beginning of a body as a person can read it. */
-async function toText(bytes: Buffer, headers: OutboundResponse['headers']): Promise<string> {
-  if (bytes.length === 0) return '';
-  const plain = await decompressed(bytes, firstOf(headers['content-encoding']));
-  return withoutControls(decode(plain.subarray(0, keepLimit), firstOf(headers['content-type'])));
-}
-
-/**
- * Reads the first 4 KiB of a response, for 2 s at most, and drops the rest. The body is read for the record alone: if it breaks off,
- * this is what had come. Never rejects.
- */
-async function readResponse({ status, headers, data }: OutboundResponse): Promise<RecordedResponse> {
-  const retryAfter = headerText(headers['retry-after'], retryAfterLimit);
-  const location = headerText(headers.location, locationLimit);
-  const response = await toText(data.takeWhole() ?? (await readBeginning(data)), headers);
-  return { status, ...(retryAfter && { retryAfter }), ...(location && { location }), response };
-}
-
-function readBeginning(body: ResponseBody): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const bytes = Buffer.alloc(readLimit);
-    let length = 0;
-    const end = () => {
-      clearTimeout(timer);
-      resolve(bytes.subarray(0, length));
-    };
-    const drop = () => {
-      body.destroy();
-      end();
-    };
-    const timer = setTimeout(drop, readTime);
-    body.flowTo({
-      onChunk(chunk) {
-        length += chunk.copy(bytes, length);
-        if (length < readLimit) return true;
-        drop();
-        return false;
-      },
-      onEnd: end,
-      onError: end,
-    });
-  });
 }

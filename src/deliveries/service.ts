@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
+import { createEventExpiry } from '../events/expiry.ts';
 import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
@@ -10,6 +11,7 @@ import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
+import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
@@ -17,7 +19,7 @@ import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import {
   type BacklogSize,
   createDueAttempts,
-  createEventExpiry,
+  eventsWithDeliveries,
   readBacklogSize,
   readOldestDue,
   readScheduled,
@@ -32,7 +34,7 @@ import { createFindRecoverable, createRedeliver } from './recoveries.ts';
 import type { FindRecoverable, Redeliver } from './recovery-run.ts';
 import { createMakeTestAttempt, createResend, type MakeTestAttempt, type Resend } from './resend.ts';
 import { Scheduler } from './scheduler.ts';
-import { type ClientOptions, createDeliveryClients, createSend, type TargetLookUp } from './send.ts';
+import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
@@ -164,7 +166,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
   const due = createDue({ ...shared, reads, scheduler, unfinished });
-  const expiry = createEventExpiry(shared);
+  const expiry = createEventExpiry({ ...shared, withDeliveries: (ids) => eventsWithDeliveries(deliveries, ids) });
 
   const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
   const history = createDeliveryHistory(deliveries, derivedDeliveries);

@@ -14,11 +14,6 @@ export function signBody(body: RawBody, secret: string): string {
 /** `whsec_` and then base64 in the standard alphabet; the padding may be left out. */
 const encodedKey = /^whsec_((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?)$/;
 
-function standardWebhookKey(secret: string): Buffer {
-  const base64 = encodedKey.exec(secret)?.[1];
-  return base64 ? Buffer.from(base64, 'base64') : Buffer.from(secret, 'utf8');
-}
-
 /**
  * One signature for the `webhook-signature` header: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`,
  * keyed with the bytes that a `whsec_` secret encodes, or otherwise with the secret's UTF-8 bytes.
@@ -31,6 +26,8 @@ export function standardWebhookSignature(
   body: RawBody,
   secret: string,
 ): string {
-  const mac = createHmac('sha256', standardWebhookKey(secret)).update(`${id}.${timestamp}.`).update(body);
+  const base64 = encodedKey.exec(secret)?.[1];
+  const key = base64 ? Buffer.from(base64, 'base64') : Buffer.from(secret, 'utf8');
+  const mac = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
-import { firstId } from '../ids.ts';
 import { type Batcher, createBatcher } from '../mongo/batcher.ts';
 import { type DatabaseClock, fromNow, type Moment, provesComplete, readMoment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
@@ -35,9 +34,6 @@ export interface Outbox {
   markFannedOut(event: EventKey, targets: number): Promise<void>;
   /** A part of a query that finds events which any process may fan out, longest waiting first. */
   unfinished(limit: number): PartOfQuery;
-  /** Ids of events older than `before` (ms since 1970) that do not expire yet, after the id `after`, oldest first. */
-  unexpired(before: number, after: string, limit: number): Promise<string[]>;
-  expire(ids: readonly string[]): Promise<void>;
 }
 
 /** Matches events that any process may take: not every target has its delivery, and no lease is left. */
@@ -155,20 +151,6 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
     body: bodies.add,
     markFannedOut: (event, targets) => marks.add({ event, targets }),
     unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
-    async unexpired(before, after, limit) {
-      const documents = await collection
-        .find(
-          { _id: { $gt: after, $lt: firstId('evt', before) }, fanOut: 'done', expiresAt: { $exists: false } },
-          { projection: { _id: 1 } },
-        )
-        .sort({ _id: 1 })
-        .limit(limit)
-        .toArray();
-      return documents.map(({ _id }) => _id);
-    },
-    async expire(ids) {
-      await collection.updateMany({ _id: { $in: [...ids] } }, [{ $set: { expiresAt: '$$NOW' } }]);
-    },
   };
 }
 

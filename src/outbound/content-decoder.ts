@@ -33,3 +33,31 @@ export function createDecoder(encoding: unknown, options: DecoderOptions): Decod
   const name = String(encoding).trim().toLowerCase();
   return Object.hasOwn(decoders, name) ? decoders[name]?.(options) : undefined;
 }
+
+/** Some servers send deflate without the zlib header that it has to have (RFC 9110, section 8.4.1.2), whose first byte ends in 8. */
+function decoderFor(encoding: string, [first = 0]: Buffer, options: DecoderOptions): Transform | undefined {
+  const isRaw = /^\s*deflate\s*$/i.test(encoding) && (first & 0x0f) !== 8;
+  return isRaw ? zlib.createInflateRaw(options) : createDecoder(encoding, options);
+}
+
+/**
+ * At least the first `enough` bytes of what these are when they are decompressed, as far as they go, however many would follow.
+ * The bytes themselves, if nothing can be made of them. Never rejects.
+ */
+export function decompressBeginning(bytes: Buffer, encoding: string, enough: number): Promise<Buffer> | Buffer {
+  const decoder = decoderFor(encoding, bytes, { chunkSize: enough });
+  if (!decoder) return bytes;
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    decoder.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length >= enough) decoder.destroy();
+    });
+    // what was cut off ends with an error too
+    decoder.on('error', () => {});
+    decoder.on('close', () => resolve(length > 0 ? Buffer.concat(chunks) : bytes));
+    decoder.end(bytes);
+  });
+}

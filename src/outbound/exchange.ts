@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { decompressBeginning } from './content-decoder.ts';
 import { classify, isLengthMismatch, OutboundError, outboundError } from './outbound-error.ts';
 
 /** Ends a request early: the part of AbortSignal that is used here. */
@@ -173,6 +174,40 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
+/** The value of a header; the first one, if there are several. */
+export function firstHeader(headers: OutboundResponse['headers'], name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === 'object' ? value[0] : value;
+}
+
+/** How much of a body {@link textOfBeginning} reads. */
+export interface BeginningLimits {
+  /** Bytes that are read before the rest is dropped. */
+  readonly read: number;
+  /** Bytes that become text, after decompression. */
+  readonly keep: number;
+  /** How long the body is read after its head. Milliseconds. */
+  readonly time: number;
+}
+
+/**
+ * The beginning of a body as a person can read it, as far as it came: decompressed, and in the charset of its `Content-Type`; in
+ * UTF-8 if that names none, or one that Node does not know. Whole characters. Never rejects.
+ */
+export async function textOfBeginning({ headers, data }: OutboundResponse, limits: BeginningLimits): Promise<string> {
+  const bytes = data.takeWhole() ?? (await data.readBeginning(limits.read, limits.time));
+  const encoding = firstHeader(headers, 'content-encoding');
+  const plain = encoding && bytes.length > 0 ? await decompressBeginning(bytes, encoding, limits.keep) : bytes;
+  const kept = plain.subarray(0, limits.keep);
+  const [, charset = 'utf-8'] =
+    /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(firstHeader(headers, 'content-type') ?? '') ?? [];
+  try {
+    return new TextDecoder(charset).decode(kept, { stream: true });
+  } catch {
+    return new TextDecoder().decode(kept, { stream: true });
+  }
+}
+
 /** What sends the bytes of a body. */
 type BodyController = Pick<Dispatcher.DispatchController, 'pause' | 'resume' | 'abort'>;
 
@@ -181,7 +216,8 @@ const bufferLimit = 64 * 1024;
 
 /**
  * The body of one response. It goes to a sink directly, without a stream, and pauses when the sink is full.
- * Call one of {@link takeWhole}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do not read.
+ * Call one of {@link takeWhole}, {@link readBeginning}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do
+ * not read.
  */
 export class ResponseBody {
   readonly #controller: BodyController;
@@ -202,6 +238,36 @@ export class ResponseBody {
     const chunks = this.#waiting;
     this.#waiting = [];
     return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+  }
+
+  /**
+   * The first `limit` bytes, or what has come of them when `time` milliseconds are over, or when the body breaks off. Drops the
+   * rest. Never rejects.
+   */
+  readBeginning(limit: number, time: number): Promise<Buffer> {
+    return new Promise((resolve) => {
+      const bytes = Buffer.alloc(limit);
+      let length = 0;
+      const end = () => {
+        clearTimeout(timer);
+        resolve(bytes.subarray(0, length));
+      };
+      const drop = () => {
+        this.destroy();
+        end();
+      };
+      const timer = setTimeout(drop, time);
+      this.flowTo({
+        onChunk(chunk) {
+          length += chunk.copy(bytes, length);
+          if (length < limit) return true;
+          drop();
+          return false;
+        },
+        onEnd: end,
+        onError: end,
+      });
+    });
   }
 
   /** Sends everything that has arrived, and that will arrive, to `sink`. */

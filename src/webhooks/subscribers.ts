@@ -6,7 +6,7 @@ import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { passes } from './filters.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Secrets } from './secrets/secrets.ts';
-import { type DeliverableWebhook, type Subscribers, toWebhook } from './webhook.ts';
+import { type DeliveryTarget, type Subscribers, type TargetLookUp, toWebhook } from './webhook.ts';
 
 /** The account and the event type. */
 interface SubscriberQuery {
@@ -120,12 +120,7 @@ export interface WebhooksForDeliveries {
   subscribers(event: AddressedEvent, session?: ClientSession): Promise<Subscribers>;
   /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
   confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
-  /**
-   * A webhook of any account with its opened secrets; `null` if it is confirmed to be gone. Only for deliveries.
-   * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
-   * @throws GatewayError `secret_unreadable`
-   */
-  forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
+  readonly forDelivery: TargetLookUp;
   /** The URL of a webhook of any account, also where its secret cannot be opened; `null` if it is gone. */
   urlOf(id: string): Promise<string | null>;
 }
@@ -141,7 +136,7 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
   const { secrets, catalogueTypes } = deps;
   const lookup = createSubscriberLookup(deps.webhooks);
 
-  function opened(document: WebhookDocument): DeliverableWebhook {
+  function opened(document: WebhookDocument): DeliveryTarget {
     const { createdAt: _, ...webhook } = toWebhook(document);
     return { ...webhook, ...secrets.open(document) };
   }

@@ -66,10 +66,44 @@ export interface SecretRotation {
 }
 
 /** A webhook with its opened secrets, for deliveries. */
-export interface DeliverableWebhook extends Omit<Webhook, 'createdAt'>, WithHeaders {
+export interface DeliveryTarget extends Pick<Webhook, 'url' | 'events' | 'active' | 'rateLimit'>, WithHeaders {
   readonly secret: string;
   /** The last rotation; the attempt's start decides whether it has ended. */
-  readonly rotation: SecretRotation | null;
+  readonly rotation?: SecretRotation | null;
+}
+
+/**
+ * Reads a webhook of any account; `null` if it is confirmed to be gone. Only for deliveries.
+ * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
+ * @throws GatewayError `secret_unreadable`
+ */
+export type TargetLookUp = (
+  webhookId: string,
+  suffices?: (target: DeliveryTarget) => boolean,
+) => Promise<DeliveryTarget | null>;
+
+/** The secrets that sign at one moment. */
+export interface SecretsInUse {
+  /** Signs `x-service-signature`, which has room for one signature. */
+  readonly service: string;
+  /** Sign `webhook-signature`, newest first. */
+  readonly standard: readonly string[];
+}
+
+/**
+ * The secrets that sign at `now`: both during the overlap of a rotation, afterwards only the new one.
+ * @param now by the database's clock, as the end of the overlap is
+ */
+export function secretsInUse(
+  { secret, rotation }: Pick<DeliveryTarget, 'secret' | 'rotation'>,
+  now: Date,
+): SecretsInUse {
+  if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
+  const { previousSecret, serviceSignature } = rotation;
+  return {
+    service: serviceSignature === 'previous' ? previousSecret : secret,
+    standard: [secret, previousSecret],
+  };
 }
 
 /** The active and the inactive webhooks that are subscribed to an event. */

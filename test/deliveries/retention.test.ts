@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import { expireEvents } from '../../src/deliveries/due-reads.ts';
-import { createOutbox } from '../../src/events/outbox.ts';
-import { createDatabaseClock } from '../../src/mongo/clock.ts';
+import { eventsWithDeliveries } from '../../src/deliveries/due-reads.ts';
+import { expireEvents } from '../../src/events/expiry.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import {
   type DeliveryServices,
@@ -31,10 +30,15 @@ describe('Retention', () => {
     await database.drop();
   });
 
-  const outbox = () => createOutbox(gateway.events, createDatabaseClock(database.connection));
+  const pass = (retention: number) =>
+    expireEvents({
+      events: gateway.events,
+      withDeliveries: (ids) => eventsWithDeliveries(gateway.deliveries, ids),
+      retention,
+    });
 
   /** The pass over events, as if they were all older than the retention. */
-  const passLater = () => expireEvents({ deliveries: gateway.deliveries, outbox: outbox(), retention: -60_000 });
+  const passLater = () => pass(-60_000);
 
   it('lets a delivery expire the configured days after it has ended', async () => {
     webhooks.add(receiver.url);
@@ -72,7 +76,7 @@ describe('Retention', () => {
 
   it('keeps a young event, and with it its idempotency key', async () => {
     const { id } = await gateway.publish(payment);
-    await expireEvents({ deliveries: gateway.deliveries, outbox: outbox(), retention: 60_000 });
+    await pass(60_000);
 
     expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
   });

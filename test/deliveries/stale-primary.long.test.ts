@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { expireEvents } from '../../src/deliveries/due-reads.ts';
+import { eventsWithDeliveries } from '../../src/deliveries/due-reads.ts';
 import { createManualAttempts } from '../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../src/deliveries/recoveries.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
+import { expireEvents } from '../../src/events/expiry.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
@@ -173,15 +174,17 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
     const since = new Date(Date.now() - 600_000);
     const until = new Date(Date.now() + 600_000);
     const wanted = { userId, webhookId, states: ['failed', 'canceled', 'skipped'] as const, since, until };
-    const outbox = createOutbox(createEventModel(connection, 'gateway_'), createDatabaseClock(connection));
+    const events = createEventModel(connection, 'gateway_');
     const deliveries = createDeliveryModel(stale.connection, 'gateway_');
     const errors = await Promise.all([
       rejection(find.deliveries(wanted, null, 50)),
       rejection(find.events(wanted, null, 50)),
-      rejection(expireEvents({ deliveries, outbox, retention: -600_000 })),
+      rejection(
+        expireEvents({ events, withDeliveries: (ids) => eventsWithDeliveries(deliveries, ids), retention: -600_000 }),
+      ),
     ]);
     expect(errors.map(isUnavailable), errors.join()).to.deep.equal([true, true, true]);
-    expect(await createEventModel(connection, 'gateway_').findById(eventId).lean()).not.to.have.property('expiresAt');
+    expect(await events.findById(eventId).lean()).not.to.have.property('expiresAt');
   });
 
   it('are delivered when the replica set has recovered', async () => {

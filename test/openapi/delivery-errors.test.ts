@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/outcome.ts';
+import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/failures.ts';
 import type { SpecSchema } from '../../src/openapi/spec.ts';
 import { documentText } from '../documentation/documents.ts';
 import { misfits, resolved, spec } from '../support/spec.ts';

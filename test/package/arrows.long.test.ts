@@ -58,7 +58,7 @@ const wrong: [file: string, line: string, rule: string][] = [
 const right: [file: string, line: string][] = [
   ['src/deliveries/x.ts', "export type { HttpResponse } from '../outbound/client.ts';"],
   ['src/http/management-rate-limit.ts', "export { RateLimiterMemory } from 'rate-limiter-flexible';"],
-  ['src/deliveries/jobs.ts', "export { Agenda } from 'agenda';"],
+  ['src/mongo/agenda.ts', "export { Agenda } from 'agenda';"],
   ['src/keys/y.ts', "export type { Connection } from 'mongoose';"],
   ['src/keys/model.ts', "export { model } from 'mongoose';"],
   ['src/webhooks/health/model.ts', "export { model } from 'mongoose';"],

@@ -1,4 +1,4 @@
-import { attemptsAllowed, delayAfter } from '../../src/deliveries/outcome.ts';
+import { attemptsAllowed, delayAfter } from '../../src/deliveries/retry.ts';
 import { defaultRetryDelays } from '../../src/options/webhooks/deliveries.ts';
 import { percentile } from '../bench/report.ts';
 import { createRandom } from '../faults/random.ts';

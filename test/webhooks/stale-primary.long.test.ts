@@ -78,7 +78,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     };
     const before = await confirmed();
     const found = await Promise.all(Array.from({ length: 500 }, () => current.forDelivery(resumed, () => false)));
-    expect(found.filter((webhook) => webhook?.id === resumed)).to.have.length(500);
+    expect(found.filter((webhook) => webhook && 'id' in webhook && webhook.id === resumed)).to.have.length(500);
     expect((await confirmed()) - before).to.equal(1);
   });
 

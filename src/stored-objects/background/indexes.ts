@@ -1,4 +1,4 @@
-import { nextJob } from '../../deliveries/jobs.ts';
+import { nextJob } from '../../mongo/agenda.ts';
 import type { CollectionIndexes } from '../../mongo/schema/indexes.ts';
 
 /** The indexes of the jobs that poll responses: collection `<prefix>response_jobs`. */

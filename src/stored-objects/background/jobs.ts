@@ -1,6 +1,5 @@
-import type { Job } from 'agenda';
 import type { Connection } from 'mongoose';
-import { createAgenda, jobsDb } from '../../deliveries/jobs.ts';
+import { createAgenda, jobsDb } from '../../mongo/agenda.ts';
 import type { Logger } from '../../options/options.ts';
 import type { PollRef } from './poll-queue.ts';
 
@@ -40,9 +39,7 @@ export interface ResponseJobs {
 
 export function createResponseJobs({ connection, owner, collection, wake, logger }: ResponseJobsDeps): ResponseJobs {
   const agenda = createAgenda({ db: jobsDb(connection), owner, collection, limit, logger });
-  agenda.define<JobData>(jobName, async ({ attrs: { data } }: Job<JobData>) =>
-    wake({ id: data.responseId, userId: data.userId }),
-  );
+  agenda.define<JobData>(jobName, async ({ attrs: { data } }) => wake({ id: data.responseId, userId: data.userId }));
 
   return {
     async init() {

@@ -1,14 +1,9 @@
 import { expect } from 'chai';
 import { eventState } from '../../../src/deliveries/derived-deliveries.ts';
+import { adviceFor, failures } from '../../../src/deliveries/failures.ts';
 import type { FailureCode } from '../../../src/deliveries/model.ts';
-import {
-  adviceFor,
-  attemptsAllowed,
-  delayAfter,
-  failureOf,
-  failures,
-  honoringRetryAfter,
-} from '../../../src/deliveries/outcome.ts';
+import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../../src/deliveries/retry.ts';
+import { failureOf } from '../../../src/deliveries/send.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 
 describe('The schedule', () => {

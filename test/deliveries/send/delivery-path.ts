@@ -1,5 +1,4 @@
-import { failureOf } from '../../../src/deliveries/outcome.ts';
-import { createDeliveryClients, createSend, type SendResult } from '../../../src/deliveries/send.ts';
+import { createDeliveryClients, createSend, failureOf, type SendResult } from '../../../src/deliveries/send.ts';
 import { createResolver, isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 
 /** What a test may choose of the way from a signed body to an outcome. */

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
-import { secretsInUse, signatureHeaders } from '../../../src/deliveries/send.ts';
+import { signatureHeaders } from '../../../src/deliveries/send.ts';
 import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
+import { secretsInUse } from '../../../src/webhooks/webhook.ts';
 
 const endsAt = new Date('2026-01-01T00:00:00.000Z');
 const before = new Date(endsAt.getTime() - 1);

@@ -16,13 +16,14 @@ import {
 } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
-import { createJobs, createJobsBackend } from '../../../src/deliveries/jobs.ts';
+import { createJobs } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/events/outbox.ts';
 import { newId } from '../../../src/ids.ts';
 import { createLastUsed } from '../../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
+import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { createPendingWork } from '../../../src/mongo/periodic.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { DueJobs, type JobsDb } from '../../../src/deliveries/jobs.ts';
-import { freshDatabase } from '../../support/mongo.ts';
+import { DueJobs, type JobsDb } from '../../src/mongo/agenda.ts';
+import { freshDatabase } from '../support/mongo.ts';
 
 describe('Jobs that are due', () => {
   let connection: Connection;

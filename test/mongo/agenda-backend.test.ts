@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createJobsBackend } from '../../../src/deliveries/jobs.ts';
-import { freshUri } from '../../support/mongo.ts';
+import { createJobsBackend } from '../../src/mongo/agenda.ts';
+import { freshUri } from '../support/mongo.ts';
 
 describe('the storage of jobs', () => {
   const appName = `jobs-${process.pid}`;

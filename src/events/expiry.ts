@@ -1,0 +1,59 @@
+import { firstId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
+import type { Logger } from '../options/options.ts';
+import type { EventModel } from './model.ts';
+
+/** Events in one step. */
+const batchSize = 500;
+/** How often events older than the retention are looked for. Milliseconds. */
+const interval = 3_600_000;
+/** The longest that one such search may take. Milliseconds. */
+const longestRun = 600_000;
+
+export interface EventExpiryDeps {
+  readonly events: EventModel;
+  /** Those of these events that still have a delivery, by a confirmed read. */
+  readonly withDeliveries: (eventIds: readonly string[]) => Promise<readonly string[]>;
+  /** How long events are kept. Milliseconds. */
+  readonly retention: number;
+  readonly logger: Logger;
+}
+
+/**
+ * Lets events expire that are older than the retention and have no delivery left. Deliveries expire on their own after their
+ * end, so a pending delivery never loses its event.
+ */
+export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promise<void> {
+  const collection = durableCollection(deps.events);
+  const before = firstId('evt', Date.now() - deps.retention);
+  let after = '';
+  for (;;) {
+    const old = await collection
+      .find(
+        { _id: { $gt: after, $lt: before }, fanOut: 'done', expiresAt: { $exists: false } },
+        { projection: { _id: 1 } },
+      )
+      .sort({ _id: 1 })
+      .limit(batchSize)
+      .toArray();
+    const ids = old.map(({ _id }) => _id);
+    const last = ids.at(-1);
+    if (last === undefined) return;
+    after = last;
+    const needed = new Set(await deps.withDeliveries(ids));
+    const expired = ids.filter((id) => !needed.has(id));
+    await collection.updateMany({ _id: { $in: expired } }, [{ $set: { expiresAt: '$$NOW' } }]);
+  }
+}
+
+/** Does so once an hour. */
+export function createEventExpiry(deps: EventExpiryDeps): Periodic {
+  return createPeriodic({
+    name: 'expiring events',
+    task: () => expireEvents(deps),
+    interval,
+    longestRun,
+    logger: deps.logger,
+  });
+}
