@@ -2,7 +2,6 @@ import type { EventModel } from '../events/model.ts';
 import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { confirm } from '../mongo/confirmed-reads.ts';
 import { type AttemptRef, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
@@ -208,10 +207,4 @@ export async function readScheduled(deliveries: DeliveryModel): Promise<{ count:
     ])
     .option({ maxTimeMS, hint: 'due' });
   return { count: found?.count ?? 0, isMore: found?.seen === countLimit };
-}
-
-/** Those of these events that still have a delivery, by a confirmed read. */
-export async function eventsWithDeliveries(deliveries: DeliveryModel, ids: readonly string[]): Promise<string[]> {
-  const collection = durableCollection(deliveries);
-  return confirm((options) => collection.distinct('eventId', { eventId: { $in: ids } }, options));
 }

@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { createEventExpiry } from '../events/expiry.ts';
 import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
@@ -16,14 +15,8 @@ import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
 import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
-import {
-  type BacklogSize,
-  createDueAttempts,
-  eventsWithDeliveries,
-  readBacklogSize,
-  readOldestDue,
-  readScheduled,
-} from './due-reads.ts';
+import { type BacklogSize, createDueAttempts, readBacklogSize, readOldestDue, readScheduled } from './due-reads.ts';
+import { createEventExpiry } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
 import { createDeliveryHistory, type DeliveryContext, type DeliveryHistory, type ShownDelivery } from './history.ts';
 import { createJobs } from './jobs.ts';
@@ -166,7 +159,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
   const due = createDue({ ...shared, reads, scheduler, unfinished });
-  const expiry = createEventExpiry({ ...shared, withDeliveries: (ids) => eventsWithDeliveries(deliveries, ids) });
+  const expiry = createEventExpiry(shared);
 
   const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
   const history = createDeliveryHistory(deliveries, derivedDeliveries);

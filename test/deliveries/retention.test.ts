@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { eventsWithDeliveries } from '../../src/deliveries/due-reads.ts';
-import { expireEvents } from '../../src/events/expiry.ts';
+import { expireEvents } from '../../src/deliveries/expiry.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import {
   type DeliveryServices,
@@ -33,7 +32,7 @@ describe('Retention', () => {
   const pass = (retention: number) =>
     expireEvents({
       events: gateway.events,
-      withDeliveries: (ids) => eventsWithDeliveries(gateway.deliveries, ids),
+      deliveries: gateway.deliveries,
       retention,
     });
 

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { eventsWithDeliveries } from '../../src/deliveries/due-reads.ts';
+import { expireEvents } from '../../src/deliveries/expiry.ts';
 import { createManualAttempts } from '../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../src/deliveries/recoveries.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
-import { expireEvents } from '../../src/events/expiry.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/outbox.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
@@ -179,9 +178,7 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
     const errors = await Promise.all([
       rejection(find.deliveries(wanted, null, 50)),
       rejection(find.events(wanted, null, 50)),
-      rejection(
-        expireEvents({ events, withDeliveries: (ids) => eventsWithDeliveries(deliveries, ids), retention: -600_000 }),
-      ),
+      rejection(expireEvents({ events, deliveries, retention: -600_000 })),
     ]);
     expect(errors.map(isUnavailable), errors.join()).to.deep.equal([true, true, true]);
     expect(await events.findById(eventId).lean()).not.to.have.property('expiresAt');

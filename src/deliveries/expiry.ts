@@ -1,8 +1,10 @@
+import type { EventModel } from '../events/model.ts';
 import { firstId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
+import { confirm } from '../mongo/confirmed-reads.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { EventModel } from './model.ts';
+import type { DeliveryModel } from './model.ts';
 
 /** Events in one step. */
 const batchSize = 500;
@@ -13,8 +15,7 @@ const longestRun = 600_000;
 
 export interface EventExpiryDeps {
   readonly events: EventModel;
-  /** Those of these events that still have a delivery, by a confirmed read. */
-  readonly withDeliveries: (eventIds: readonly string[]) => Promise<readonly string[]>;
+  readonly deliveries: DeliveryModel;
   /** How long events are kept. Milliseconds. */
   readonly retention: number;
   readonly logger: Logger;
@@ -26,6 +27,7 @@ export interface EventExpiryDeps {
  */
 export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promise<void> {
   const collection = durableCollection(deps.events);
+  const deliveries = durableCollection(deps.deliveries);
   const before = firstId('evt', Date.now() - deps.retention);
   let after = '';
   for (;;) {
@@ -41,7 +43,9 @@ export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promi
     const last = ids.at(-1);
     if (last === undefined) return;
     after = last;
-    const needed = new Set(await deps.withDeliveries(ids));
+    const needed = new Set(
+      await confirm((options) => deliveries.distinct('eventId', { eventId: { $in: ids } }, options)),
+    );
     const expired = ids.filter((id) => !needed.has(id));
     await collection.updateMany({ _id: { $in: expired } }, [{ $set: { expiresAt: '$$NOW' } }]);
   }
