@@ -17,7 +17,7 @@ import {
   toEndedAttempt,
 } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type DeliveryModel, type DeliveryState, refOf } from './model.ts';
+import { type DeliveryModel, refOf } from './model.ts';
 import { toAttemptResult } from './outcome.ts';
 import type { SendRates } from './rate-limit.ts';
 import { type DeliveryRequest, NotSentError, type Send, type TargetLookUp, toDeliveryRequest } from './send.ts';
@@ -25,11 +25,8 @@ import { type DeliveryRequest, NotSentError, type Send, type TargetLookUp, toDel
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;
 
-/** A recovery, and the states of the deliveries that it sends again. */
-export interface RecoveryClaim {
-  readonly recoveryId: string;
-  readonly states: readonly DeliveryState[];
-}
+/** The states of the deliveries that a recovery sends again. */
+export const recoverableStates = ['failed', 'canceled'] as const;
 
 /** Durations are milliseconds. */
 export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
@@ -61,7 +58,7 @@ export interface ManualAttempts {
   /** Claims an attempt now, whatever the delivery's state; `null` if one is in flight or there is no such delivery. */
   claim(userId: string, deliveryId: string): Promise<Claim | null>;
   /** The same for a recovery: also `null` if the recovery has sent this delivery before, or there is no need. */
-  claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
+  claimFor(recoveryId: string, deliveryId: string): Promise<Claim | null>;
   /** Gives a claimed attempt back. */
   giveBack(claim: Claim): Promise<void>;
   /**
@@ -170,13 +167,13 @@ export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
   return {
     claim: (userId, deliveryId) => take({ _id: deliveryId, userId, $expr: isFree }, {}),
 
-    claimFor({ recoveryId, states }, deliveryId) {
+    claimFor(recoveryId, deliveryId) {
       const unsent = { $ne: ['$recoveredBy', recoveryId] };
       // a free delivery that still has a lease was claimed by a process that died
       const unfinished = { $ne: [{ $type: '$manual' }, 'missing'] };
       const filter = {
         _id: deliveryId,
-        state: { $in: [...states] },
+        state: { $in: recoverableStates },
         $expr: { $and: [isFree, { $or: [unsent, unfinished] }] },
       };
       return take(filter, { recoveredBy: recoveryId });

@@ -12,7 +12,7 @@ import {
 } from './history.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './recoveries.ts';
-import type { Resend, ResendResult, SendTest } from './resend.ts';
+import type { Resend, ResendResult, SendTest } from './redeliver.ts';
 
 type Schemas = components['schemas'];
 

@@ -28,9 +28,15 @@ import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel, SendRateModel } from './model.ts';
 import { createSendRates } from './rate-limit.ts';
-import { createFindRecoverable, createRedeliver } from './recoveries.ts';
-import type { FindRecoverable, Redeliver } from './recovery-run.ts';
-import { createMakeTestAttempt, createResend, type MakeTestAttempt, type Resend } from './resend.ts';
+import { createFindRecoverable, type FindRecoverable } from './recoveries.ts';
+import {
+  createMakeTestAttempt,
+  createRedeliver,
+  createResend,
+  type MakeTestAttempt,
+  type Redeliver,
+  type Resend,
+} from './redeliver.ts';
 import { Scheduler } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend, type TargetLookUp } from './send.ts';
 

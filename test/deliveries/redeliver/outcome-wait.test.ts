@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createAttemptWait } from '../../../src/deliveries/attempt.ts';
-import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/resend.ts';
+import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
