@@ -12,7 +12,6 @@ import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { type AttemptWait, createAttempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, createClaims } from './claims.ts';
-import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import {
   type BacklogSize,
@@ -22,8 +21,15 @@ import {
   readOldestDue,
   readScheduled,
 } from './due-reads.ts';
+import { createEventStatuses } from './event-statuses.ts';
 import { createFanOut, type FanOutObserver } from './fan-out.ts';
-import { createDeliveryHistory, type DeliveryContext, type DeliveryHistory, type ShownDelivery } from './history.ts';
+import {
+  createDeliveryHistory,
+  createDerivedDeliveries,
+  type DeliveryContext,
+  type DeliveryHistory,
+  type ShownDelivery,
+} from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel, SendRateModel } from './model.ts';

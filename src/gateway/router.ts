@@ -1,7 +1,6 @@
 import { addDashboard } from '../dashboard/dashboard.ts';
-import { explain } from '../deliveries/history.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
-import type { DeliveryRoutesDeps } from '../deliveries/routes.ts';
+import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { createApi } from '../http/api.ts';
 import { type Authenticator, createAuthenticator } from '../http/authentication/authenticator.ts';
