@@ -61,7 +61,7 @@ export function derivedId(prefix: IdPrefix, now: number, key: Uint8Array, ...par
 
 /** Sorts before every id of this prefix made at `now` or later, and after every earlier one. */
 export function firstId(prefix: IdPrefix, now: number): string {
-  return `${prefix}_${encodeTime(Math.max(0, now))}`;
+  return `${prefix}_${encodeTime(now)}`;
 }
 
 /** The part of an id that is its time: sorts as ids do, and is the same of an event and its deliveries. */

@@ -74,7 +74,7 @@ async function readUnfinished(
   const { found, time } = await readPageBelow(
     (_id, options) =>
       collection.find<PendingFanOut>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
-    { $gte: since ? firstId('evt', since.getTime()) : 'evt_', $lt: after ?? 'evt_~' },
+    { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
     maxSeen,
   );
   // with a filter by type, the database would look at all of them to find a few
@@ -104,7 +104,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
         const part = await readPageBelow(
           (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
-          { $gte: since ? firstId('dlv', since.getTime()) : 'dlv_', $lt: below },
+          { $gte: since ? firstId('dlv', Math.max(0, since.getTime())) : 'dlv_', $lt: below },
           Math.min(count, maxSeen - seen),
         );
         time = part.time;

@@ -180,7 +180,7 @@ function checkDeliveryPage(page: DeliveryPage): void {
 
 /** The bounds of the ids on a page: ids sort by the time of their event. */
 function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: string } {
-  const idAt = (moment: Date) => firstId('dlv', moment.getTime());
+  const idAt = (moment: Date) => firstId('dlv', Math.max(0, moment.getTime()));
   const before = [after, until && idAt(until)].filter((bound) => bound !== undefined).sort();
   return { $gte: since ? idAt(since) : 'dlv_', ...(before[0] !== undefined && { $lt: before[0] }) };
 }

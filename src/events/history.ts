@@ -101,7 +101,7 @@ function toPastEvent(event: Stored, status = unsent): PastEvent {
 
 /** Sorts before the ids of events made at this moment or later. */
 function idAt(moment: Date): string {
-  return firstId('evt', moment.getTime());
+  return firstId('evt', Math.max(0, moment.getTime()));
 }
 
 /** The id that those on the page are below. */
