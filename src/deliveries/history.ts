@@ -188,12 +188,6 @@ function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: s
 /** MongoDB merges this many ranges at most; it would sort more of them in memory (internalQueryMaxScansToExplode). */
 const maxRanges = 200;
 
-/** A query that its index answers in the order of ids. */
-interface IndexedQuery {
-  readonly filter: object;
-  readonly hint: string;
-}
-
 type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
 
 /**
@@ -202,7 +196,11 @@ type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
  * them by id, so every filter finds its page in the index. This way one index for accounts and one for webhooks serve every
  * combination; each index costs writes.
  */
-export async function queriesFor(collection: Deliveries, userId: string, page: DeliveryPage): Promise<IndexedQuery[]> {
+export async function queriesFor(
+  collection: Deliveries,
+  userId: string,
+  page: DeliveryPage,
+): Promise<{ filter: object; hint: string }[]> {
   const { webhookId, eventId, type, state } = page;
   const common = { userId, _id: idRange(page), ...(webhookId !== undefined && { webhookId }) };
   const states = state === undefined ? deliveryStates : [state];

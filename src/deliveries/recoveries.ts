@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError, refuse } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
-import { checkUserId, firstId, isId, newId } from '../ids.ts';
+import { firstId, isId, newId } from '../ids.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
@@ -14,16 +14,6 @@ import type { ResolvedOptions } from '../options/options.ts';
 import { webhookInactive } from './manual-attempt.ts';
 import type { DeliveryModel, RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 import type { GetWebhook, Redeliver, RedeliveryResult } from './redeliver.ts';
-
-/** What to recover. */
-export interface RecoveryRequest {
-  /** Events published at this moment or later. */
-  readonly since: Date;
-  /** Events published before this moment. @default the present one */
-  readonly until?: Date;
-  /** @default all three */
-  readonly states?: readonly RecoveryState[];
-}
 
 export interface RecoveryServiceDeps {
   readonly recoveries: RecoveryModel;
@@ -81,11 +71,15 @@ export class RecoveryService {
 
   /**
    * Starts to send again what a webhook has missed.
+   * @param request by default until now, and all three states
    * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
    */
-  async recover(userId: string, webhookId: string, request: RecoveryRequest): Promise<RecoveryDocument> {
+  async recover(
+    userId: string,
+    webhookId: string,
+    request: Pick<Selection, 'since'> & Partial<Pick<Selection, 'until' | 'states'>>,
+  ): Promise<RecoveryDocument> {
     const { webhook, find, options } = this.#deps;
-    checkUserId(userId);
     const { active } = await webhook(userId, webhookId, (found) => found.active);
     const startedAt = new Date();
     const { since, until = startedAt, states = allStates } = request;
@@ -121,7 +115,6 @@ export class RecoveryService {
 
   /** @throws GatewayError `webhook_not_found`, `recovery_not_found` */
   async get(userId: string, webhookId: string, id: string): Promise<RecoveryDocument> {
-    checkUserId(userId);
     await this.#deps.webhook(userId, webhookId, () => true);
     const recovery = isId('rec', id) ? await findOneConfirmed(this.#collection, { _id: id, webhookId, userId }) : null;
     if (recovery) return recovery;
@@ -138,7 +131,6 @@ export class RecoveryService {
    */
   async list(userId: string, webhookId: string, page: Page = {}) {
     const { limit = pageLimit, after } = page;
-    checkUserId(userId);
     checkPage(page, 'rec');
     await this.#deps.webhook(userId, webhookId, () => true);
     const recoveries = await this.#collection
@@ -175,7 +167,7 @@ export class RecoveryService {
   }
 
   /**
-   * Takes the recovery that runs next: the one of each account that has waited longest first. Further places may go to accounts that
+   * Takes the recovery that has waited longest, one of each account first. Further places may go to accounts that
    * already have one, except for the last place, which is kept for the next account. `null` if none waits or there is no room.
    */
   async #next(): Promise<RecoveryDocument | null> {
@@ -192,8 +184,9 @@ export class RecoveryService {
     const active = this.#active();
     if (active.length < maxRunning - 1) return;
     const overdue = active.find(({ startedAt }) => performance.now() - startedAt >= turn);
-    const second = active.find((run, i) => active.some(({ userId }, j) => j < i && userId === run.userId));
-    if (await this.#hasWaiting(accountsOf(active))) {
+    const accounts = accountsOf(active);
+    const second = active.find(({ recovery }, i) => accountsOf(active.slice(0, i)).includes(recovery.userId));
+    if (await this.#hasWaiting(accounts)) {
       if (active.length >= maxRunning) (second ?? overdue)?.leave();
     } else if (overdue && (await this.#hasWaiting([]))) {
       overdue.leave();
@@ -225,7 +218,7 @@ export class RecoveryService {
 }
 
 function accountsOf(runs: readonly RecoveryRun[]): string[] {
-  return [...new Set(runs.map(({ userId }) => userId))];
+  return [...new Set(runs.map(({ recovery }) => recovery.userId))];
 }
 
 /** The most that one recovery sends. */
@@ -244,12 +237,11 @@ const tryAgainIn = 1_000;
  * A process that takes over goes through the stored batch again, and sends what was not sent.
  */
 class RecoveryRun {
-  readonly userId: string;
+  readonly recovery: RecoveryDocument;
   /** By `performance.now()`. */
   readonly startedAt = performance.now();
   /** Resolves when it has ended, or when other processes may continue it. */
   readonly ended: Promise<void>;
-  readonly #recovery: RecoveryDocument;
   readonly #leases: Leases<RecoveryDocument>;
   readonly #held: { readonly _id: string; readonly fence: string };
   readonly #deps: RecoveryServiceDeps;
@@ -266,8 +258,7 @@ class RecoveryRun {
     deps: RecoveryServiceDeps,
     closing: AbortSignal,
   ) {
-    this.userId = recovery.userId;
-    this.#recovery = recovery;
+    this.recovery = recovery;
     this.#leases = leases;
     this.#held = { _id: recovery._id, fence: recovery.lease?.token ?? '' };
     this.#deps = deps;
@@ -300,7 +291,7 @@ class RecoveryRun {
     try {
       let goesOn = true;
       while (goesOn && !this.#stop.aborted) {
-        goesOn = this.#recovery.batch.length === 0 ? await this.#takeBatch() : await this.#sendBatch();
+        goesOn = this.recovery.batch.length === 0 ? await this.#takeBatch() : await this.#sendBatch();
       }
       if (this.#stop.aborted) await this.#leases.write(this.#held, { lease: null, servedAt: '$$NOW' });
     } finally {
@@ -310,9 +301,9 @@ class RecoveryRun {
 
   /** Stores what to send next, and ends the recovery if there is nothing. `false` if it goes no further here. */
   async #takeBatch(): Promise<boolean> {
-    const { phase, after, seen } = this.#recovery;
+    const { phase, after, seen } = this.recovery;
     const limit = Math.min(batchSize, maxRecovered - seen);
-    const batch = limit > 0 ? await this.#deps.find[phase](this.#recovery, after, limit) : [];
+    const batch = limit > 0 ? await this.#deps.find[phase](this.recovery, after, limit) : [];
     if (batch.length > 0) return this.#advance({ batch });
     if (phase === 'deliveries') return this.#advance({ phase: 'events', after: null });
     await this.#finish();
@@ -321,7 +312,7 @@ class RecoveryRun {
 
   /** Sends the batch and counts it. `false` if the recovery goes no further here. */
   async #sendBatch(): Promise<boolean> {
-    const { batch, seen, resent, delivered, failed } = this.#recovery;
+    const { batch, seen, resent, delivered, failed } = this.recovery;
     const waiting = [...batch];
     const results: RedeliveryResult[] = [];
     const work = async () => {
@@ -363,14 +354,14 @@ class RecoveryRun {
     const { redeliver, options } = this.#deps;
     while (!this.#refused && !this.#stop.aborted) {
       try {
-        const result = await redeliver[this.#recovery.phase](this.#recovery, id);
+        const result = await redeliver[this.recovery.phase](this.recovery, id);
         if (result !== 'in_flight') return result;
         await sleep(lookAgainIn);
       } catch (error) {
         const code = error instanceof GatewayError ? error.code : undefined;
         this.#refused ||= code === 'webhook_deleted' || code === 'webhook_inactive';
         if (this.#refused) return null;
-        const { _id: recoveryId } = this.#recovery;
+        const { _id: recoveryId } = this.recovery;
         options.logger.warn('a recovery tries again', { recoveryId, id, reason: String(error) });
         await sleep(tryAgainIn);
       }
@@ -381,7 +372,7 @@ class RecoveryRun {
   /** Writes the progress and extends the lease; `false` if the lease was lost. */
   async #advance(progress: Partial<RecoveryDocument>): Promise<boolean> {
     const isHeld = await this.#leases.write(this.#held, { ...progress, ...this.#leases.extended });
-    if (isHeld) Object.assign(this.#recovery, progress);
+    if (isHeld) Object.assign(this.recovery, progress);
     return isHeld;
   }
 

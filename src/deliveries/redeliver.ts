@@ -52,14 +52,9 @@ export interface ResendDeps extends OutcomeWaitDeps {
   readonly logger: Logger;
 }
 
-/**
- * Makes one more attempt now and waits for its outcome.
- * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`,
- *   `rate_limit_exceeded`
- */
-export type Resend = (userId: string, deliveryId: string, budget: DatabaseBudget) => Promise<ResendResult>;
+export type Resend = ReturnType<typeof createResend>;
 
-export function createResend(deps: ResendDeps): Resend {
+export function createResend(deps: ResendDeps) {
   const { manual, history, pendingWork, limit, logger, wait = outcomeWait } = deps;
 
   /**
@@ -91,7 +86,12 @@ export function createResend(deps: ResendDeps): Resend {
     throw attemptInFlight();
   }
 
-  return async function resend(userId, deliveryId, budget) {
+  /**
+   * Makes one more attempt now and waits for its outcome.
+   * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`,
+   *   `rate_limit_exceeded`
+   */
+  return async function resend(userId: string, deliveryId: string, budget: DatabaseBudget): Promise<ResendResult> {
     checkUserId(userId);
     if (!isId('dlv', deliveryId)) throw deliveryNotFound(deliveryId);
     const leave = limit.enter(userId);
@@ -112,11 +112,11 @@ export function createResend(deps: ResendDeps): Resend {
   };
 }
 
-/** Makes the one attempt of a test event that this process holds, outside the scheduler's limits. `ended` never rejects. */
-export type MakeTestAttempt = (event: LeasedEvent) => { readonly deliveryId: string; readonly ended: Promise<void> };
+export type MakeTestAttempt = ReturnType<typeof createMakeTestAttempt>;
 
-export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, attempts: Attempts): MakeTestAttempt {
-  return function makeTestAttempt({ event, lease }) {
+export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, attempts: Attempts) {
+  /** Makes the one attempt of a test event that this process holds, outside the scheduler's limits. `ended` never rejects. */
+  return function makeTestAttempt({ event, lease }: LeasedEvent) {
     const [webhookId = ''] = event.targets;
     const delivery = firstDelivery(event, webhookId, 1);
     const { _id: deliveryId } = delivery;
@@ -142,7 +142,7 @@ interface TestEvent {
 type Target = Pick<Webhook, 'active' | 'events'>;
 
 /**
- * Finds a webhook. Unless `suffices` is true of the one that a usual read finds, a confirmed read follows.
+ * Checks the account's id and finds a webhook of it. Unless `suffices` is true of the one that a usual read finds, a confirmed read follows.
  * @throws GatewayError `webhook_not_found`, also for a webhook of another account
  */
 export type GetWebhook = (userId: string, id: string, suffices: (webhook: Target) => boolean) => Promise<Target>;
@@ -150,25 +150,23 @@ export type GetWebhook = (userId: string, id: string, suffices: (webhook: Target
 export interface SendTestDeps extends OutcomeWaitDeps {
   readonly webhook: GetWebhook;
   readonly publishTest: (event: TestEvent & { userId: string; webhookId: string }) => Promise<LeasedEvent>;
-  readonly attempt: MakeTestAttempt;
+  readonly makeTestAttempt: MakeTestAttempt;
 }
 
-/**
- * Sends the example of a type, or other data of it, to one webhook, in one attempt, and waits for the outcome.
- * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_event_data`, `invalid_value`,
- *   `rate_limit_exceeded`
- */
-export type SendTest = (
-  userId: string,
-  webhookId: string,
-  event: TestEvent,
-  budget: DatabaseBudget,
-) => Promise<ResendResult>;
+export type SendTest = ReturnType<typeof createSendTest>;
 
-export function createSendTest(deps: SendTestDeps): SendTest {
-  const { history, wait = outcomeWait } = deps;
-
-  return async function sendTest(userId, webhookId, test, budget) {
+export function createSendTest({ wait = outcomeWait, ...deps }: SendTestDeps) {
+  /**
+   * Sends the example of a type, or other data of it, to one webhook, in one attempt, and waits for the outcome.
+   * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_event_data`, `invalid_value`,
+   *   `rate_limit_exceeded`
+   */
+  return async function sendTest(
+    userId: string,
+    webhookId: string,
+    test: TestEvent,
+    budget: DatabaseBudget,
+  ): Promise<ResendResult> {
     const { type } = test;
     const leave = deps.limit.enter(userId);
     try {
@@ -181,10 +179,10 @@ export function createSendTest(deps: SendTestDeps): SendTest {
       }
       if (!active) throw webhookInactive(webhookId);
       const event = await budget.run(() => deps.publishTest({ ...test, userId, webhookId }));
-      const { deliveryId, ended } = deps.attempt(event);
+      const { deliveryId, ended } = deps.makeTestAttempt(event);
       const hasEnded = await deps.hasEnded(ended, deliveryId, until - performance.now(), budget);
       for (;;) {
-        const delivery = await budget.run(() => history.get(userId, deliveryId));
+        const delivery = await budget.run(() => deps.history.get(userId, deliveryId));
         // waiting for the receiver does not count
         budget.renew();
         if (delivery.state !== 'pending') return { delivery, ended: true };

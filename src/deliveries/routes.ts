@@ -2,12 +2,13 @@ import type { components, operations } from '../api.d.ts';
 import { toTime, withTimeRange } from '../http/incoming-time.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import type { Delivery, DeliveryContext, DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
+import type { Delivery, DeliveryContext, DeliveryPage, ShownDelivery } from './history.ts';
 import type { AttemptRecord, RecoveryDocument } from './model.ts';
 import { adviceFor, delayAfter } from './outcome.ts';
 import type { RecoveryService } from './recoveries.ts';
-import type { Resend, ResendResult, SendTest } from './redeliver.ts';
+import type { ResendResult, SendTest } from './redeliver.ts';
 import { shownHeaders } from './send.ts';
+import type { DeliveryService } from './service.ts';
 
 type Schemas = components['schemas'];
 
@@ -91,13 +92,9 @@ function toDetailsBody(
   };
 }
 
-export interface DeliveryRoutesDeps {
-  readonly history: DeliveryHistory;
-  /** What the details of a delivery show beside it. */
-  readonly context: (userId: string, delivery: ShownDelivery) => Promise<DeliveryContext>;
+export interface DeliveryRoutesDeps extends Pick<DeliveryService, 'history' | 'context' | 'resend'> {
   /** A budget for an operation that also waits for a receiver. */
   readonly budget: () => DatabaseBudget;
-  readonly resend: Resend;
   readonly sendTest: SendTest;
 }
 

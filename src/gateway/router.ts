@@ -31,18 +31,13 @@ export interface RouterDeps {
 
 function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRoutesDeps {
   const { deliveries, events, webhooks } = services;
-  const { history, context, resend, makeTestAttempt, hasEnded } = deliveries;
   return {
-    history,
-    context,
+    ...deliveries,
     budget: () => createDatabaseBudget(access),
-    resend,
     sendTest: createSendTest({
+      ...deliveries,
       webhook: webhooks.getConfirmed,
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
-      attempt: makeTestAttempt,
-      history,
-      hasEnded,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
     }),
   };

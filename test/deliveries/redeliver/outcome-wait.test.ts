@@ -46,7 +46,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
   const sendTest = createSendTest({
     webhook: async () => ({ active: true, events: ['credits.low'] }),
     publishTest: async () => ({}),
-    attempt: () => ({ deliveryId: delivery.id, ended: never() }),
+    makeTestAttempt: () => ({ deliveryId: delivery.id, ended: never() }),
     history,
     hasEnded,
     limit: createInFlightLimit(50, 'test events'),
