@@ -156,8 +156,13 @@ export function createDeliveryHistory(
       if (!isId('dlv', id)) throw deliveryNotFound(id);
       const projection = { ...shownFields, attempts: 1 };
       const readStored = () => collection.findOne<ShownDelivery>({ _id: id, userId }, { projection });
-      // the second read finds a delivery that is stored in between
-      const read = async () => (await readStored()) ?? (await derivedDeliveries.find(userId, id)) ?? readStored();
+      const read = async () => {
+        const stored = await readStored();
+        if (stored) return stored;
+        const derived = await derivedDeliveries.find(userId, id);
+        // it may have been stored in between
+        return (await readStored()) ?? derived;
+      };
       const delivery = (await readConfirmed(id, read)) ?? (await derivedDeliveries.findConfirmed(userId, id));
       if (!delivery) throw deliveryNotFound(id);
       return delivery;
@@ -253,6 +258,8 @@ function deliveriesOf(event: StoredEvent, retryDelays: readonly number[], webhoo
   }
 }
 
+const toShown = ({ _id: id, ...delivery }: DeliveryDocument): ShownDelivery => ({ id, ...delivery, inFlight: false });
+
 /** Those of them that are not stored. */
 async function withoutStored(collection: Deliveries, derived: readonly DeliveryDocument[]): Promise<ShownDelivery[]> {
   if (derived.length === 0) return [];
@@ -262,8 +269,7 @@ async function withoutStored(collection: Deliveries, derived: readonly DeliveryD
     .map(({ _id }) => _id)
     .toArray();
   const storedIds = new Set(stored);
-  const unstored = derived.filter(({ _id }) => !storedIds.has(_id));
-  return unstored.map(({ _id: id, ...delivery }) => ({ id, ...delivery, inFlight: false }));
+  return derived.filter(({ _id }) => !storedIds.has(_id)).map(toShown);
 }
 
 /** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
@@ -277,40 +283,34 @@ export function createDerivedDeliveries(
   const collection = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
 
-  const isOf =
-    ({ userId, id }: DeliveryKey) =>
-    (event: StoredEvent) =>
-      event.userId === userId && deliveriesOf(event, retryDelays).some(({ _id }) => _id === id);
-
-  /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
-  async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
-    const key = { userId, id };
-    const candidates = await events.find(sameTimeFilter(key), { ...pendingFanOuts, ...inOneBatch }).toArray();
-    return candidates.find(isOf(key)) ?? null;
+  /** The delivery, if one of these events has it. */
+  function derive(candidates: readonly StoredEvent[], { userId, id }: DeliveryKey): ShownDelivery | null {
+    const derived = candidates
+      .filter((event) => event.userId === userId)
+      .flatMap((event) => deliveriesOf(event, retryDelays))
+      .find(({ _id }) => _id === id);
+    return derived ? toShown(derived) : null;
   }
 
-  const confirmedEvents = createBatcher<DeliveryKey, StoredEvent | null>({
+  const confirmed = createBatcher<DeliveryKey, ShownDelivery | null>({
     maxSize: confirmMaxSize,
     maxDelay: confirmMaxDelay,
     async write(keys) {
-      const filter = { $or: keys.map(sameTimeFilter) };
-      const candidates = await findConfirmed(events, filter, { projection: pendingFanOuts.projection });
-      return keys.map((key) => candidates.find(isOf(key)) ?? null);
+      const { projection } = pendingFanOuts;
+      const candidates = await findConfirmed(events, { $or: keys.map(sameTimeFilter) }, { projection });
+      return keys.map((key) => derive(candidates, key));
     },
   });
 
-  async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
-    const derived = event ? deliveriesOf(event, retryDelays).filter(({ _id }) => _id === id) : [];
-    const [delivery = null] = await withoutStored(collection, derived);
-    return delivery;
-  }
-
   return {
-    eventOf,
-    /** `null` if it is stored or does not exist. */
-    find: async (userId: string, id: string) => show(await eventOf(userId, id), id),
-    /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
-    findConfirmed: async (userId: string, id: string) => show(await confirmedEvents.add({ userId, id }), id),
+    /** `null` if the fan-out of its event is done, or it does not exist. It may be stored. */
+    async find(userId: string, id: string): Promise<ShownDelivery | null> {
+      const key = { userId, id };
+      return derive(await events.find(sameTimeFilter(key), { ...pendingFanOuts, ...inOneBatch }).toArray(), key);
+    },
+
+    /** The same by a confirmed read: `null` is certain. @throws TimeoutError if it cannot be confirmed */
+    findConfirmed: (userId: string, id: string) => confirmed.add({ userId, id }),
 
     /**
      * At least `limit` deliveries of a page if there are as many. Reads a bounded number of events: all deliveries from the

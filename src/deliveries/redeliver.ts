@@ -42,7 +42,7 @@ interface OutcomeWaitDeps {
 
 export interface ResendDeps extends OutcomeWaitDeps {
   readonly manual: ManualAttempts;
-  readonly derivedDeliveries: Pick<DerivedDeliveries, 'eventOf'>;
+  readonly derivedDeliveries: Pick<DerivedDeliveries, 'find'>;
   readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: Pick<FanOut, 'store'>;
@@ -62,8 +62,8 @@ export function createResend(deps: ResendDeps) {
    * holds the event.
    */
   async function store(userId: string, deliveryId: string): Promise<boolean> {
-    const event = await deps.derivedDeliveries.eventOf(userId, deliveryId);
-    const [taken] = event ? await deps.take([event], deps.lease) : [];
+    const delivery = await deps.derivedDeliveries.find(userId, deliveryId);
+    const [taken] = delivery ? await deps.take([{ _id: delivery.eventId, userId }], deps.lease) : [];
     if (!taken) return false;
     await deps.fanOut.store({ event: await deps.settleSubscribers(taken.event), lease: taken.lease });
     return true;
