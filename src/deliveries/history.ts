@@ -260,6 +260,19 @@ function deliveriesOf(event: StoredEvent, retryDelays: readonly number[], webhoo
 
 const toShown = ({ _id: id, ...delivery }: DeliveryDocument): ShownDelivery => ({ id, ...delivery, inFlight: false });
 
+/** The delivery, if one of these events has it. */
+function derive(
+  candidates: readonly StoredEvent[],
+  { userId, id }: DeliveryKey,
+  retryDelays: readonly number[],
+): ShownDelivery | null {
+  const derived = candidates
+    .filter((event) => event.userId === userId)
+    .flatMap((event) => deliveriesOf(event, retryDelays))
+    .find(({ _id }) => _id === id);
+  return derived ? toShown(derived) : null;
+}
+
 /** Those of them that are not stored. */
 async function withoutStored(collection: Deliveries, derived: readonly DeliveryDocument[]): Promise<ShownDelivery[]> {
   if (derived.length === 0) return [];
@@ -283,22 +296,13 @@ export function createDerivedDeliveries(
   const collection = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
 
-  /** The delivery, if one of these events has it. */
-  function derive(candidates: readonly StoredEvent[], { userId, id }: DeliveryKey): ShownDelivery | null {
-    const derived = candidates
-      .filter((event) => event.userId === userId)
-      .flatMap((event) => deliveriesOf(event, retryDelays))
-      .find(({ _id }) => _id === id);
-    return derived ? toShown(derived) : null;
-  }
-
   const confirmed = createBatcher<DeliveryKey, ShownDelivery | null>({
     maxSize: confirmMaxSize,
     maxDelay: confirmMaxDelay,
     async write(keys) {
       const { projection } = pendingFanOuts;
       const candidates = await findConfirmed(events, { $or: keys.map(sameTimeFilter) }, { projection });
-      return keys.map((key) => derive(candidates, key));
+      return keys.map((key) => derive(candidates, key, retryDelays));
     },
   });
 
@@ -306,7 +310,8 @@ export function createDerivedDeliveries(
     /** `null` if the fan-out of its event is done, or it does not exist. It may be stored. */
     async find(userId: string, id: string): Promise<ShownDelivery | null> {
       const key = { userId, id };
-      return derive(await events.find(sameTimeFilter(key), { ...pendingFanOuts, ...inOneBatch }).toArray(), key);
+      const candidates = await events.find(sameTimeFilter(key), { ...pendingFanOuts, ...inOneBatch }).toArray();
+      return derive(candidates, key, retryDelays);
     },
 
     /** The same by a confirmed read: `null` is certain. @throws TimeoutError if it cannot be confirmed */

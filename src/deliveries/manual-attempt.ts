@@ -77,11 +77,8 @@ function createManualClaims({
     keeper: new LeaseKeeper<Claim>({
       name: 'renewing the leases of resends',
       async renew(claims) {
-        const renewed = await leases.renew(
-          claims.map((claim) => ({ ...held(claim), claim })),
-          { set: stillOutOfTheWay },
-        );
-        return renewed.map(({ claim }) => claim);
+        const renewals = claims.map((claim) => ({ ...held(claim), claim }));
+        return (await leases.renew(renewals, { set: stillOutOfTheWay })).map(({ claim }) => claim);
       },
       duration,
       interval: renewInterval,
@@ -112,36 +109,45 @@ function createManualClaims({
   };
 }
 
+/**
+ * Judges a claimed attempt by the webhook and the event as they are now, and waits for the webhook's rate limit.
+ * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`
+ */
+async function requestFor(
+  claim: Claim,
+  deps: Pick<ManualAttemptDeps, 'target' | 'body' | 'sendRates' | 'userAgent'>,
+  maySend: () => boolean,
+): Promise<DeliveryRequest> {
+  const { webhookId, eventId, userId } = claim.delivery;
+  const [target, body] = await Promise.all([
+    deps.target(webhookId, ({ active }) => active),
+    deps.body({ _id: eventId, userId }),
+  ]);
+  if (!target) {
+    const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
+    throw new GatewayError('webhook_deleted', reason);
+  }
+  if (!target.active) throw webhookInactive(webhookId);
+  if (!body) {
+    const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
+    throw new GatewayError('event_deleted', reason);
+  }
+  const { rateLimit } = target;
+  if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
+  return toDeliveryRequest(claim, target, body, deps.userAgent, maySend);
+}
+
 /** Attempts that were asked for, outside the schedule. */
 export type ManualAttempts = ReturnType<typeof createManualAttempts>;
 
 export function createManualAttempts(deps: ManualAttemptDeps) {
   const { isFree, keeper, take, giveBack, record } = createManualClaims(deps);
 
-  async function requestFor(claim: Claim): Promise<DeliveryRequest> {
-    const { webhookId, eventId, userId } = claim.delivery;
-    const [target, body] = await Promise.all([
-      deps.target(webhookId, ({ active }) => active),
-      deps.body({ _id: eventId, userId }),
-    ]);
-    if (!target) {
-      const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
-      throw new GatewayError('webhook_deleted', reason);
-    }
-    if (!target.active) throw webhookInactive(webhookId);
-    if (!body) {
-      const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
-      throw new GatewayError('event_deleted', reason);
-    }
-    const { rateLimit } = target;
-    if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
-    return toDeliveryRequest(claim, target, body, deps.userAgent, () => keeper.lasts(claim, sendMargin));
-  }
-
   /** @throws only if nothing was sent */
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
-      return toAttemptResult(await deps.send(await requestFor(claim)));
+      const request = await requestFor(claim, deps, () => keeper.lasts(claim, sendMargin));
+      return toAttemptResult(await deps.send(request));
     } catch (error) {
       await giveBack(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;

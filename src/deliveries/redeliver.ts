@@ -209,6 +209,13 @@ export interface RedeliverDeps {
 /** The recovery that asks. */
 type Asking = Pick<RecoveryDocument, '_id' | 'webhookId'>;
 
+/** The result of this recovery's attempt, which is the delivery's last one. */
+function resultOf(delivery: DeliveryDocument | undefined, { _id }: Asking): RedeliveryResult {
+  const last = delivery?.recoveredBy === _id ? delivery.attempts.at(-1) : undefined;
+  if (!last) return 'not_needed';
+  return last.code === undefined ? 'delivered' : 'failed';
+}
+
 /** Sends again for a recovery. A second call for the same recovery sends nothing, and returns the first result. */
 export type Redeliver = ReturnType<typeof createRedeliver>;
 
@@ -216,13 +223,6 @@ export function createRedeliver(deps: RedeliverDeps) {
   const { manual, attempts, retryDelays } = deps;
   const deliveries = durableCollection(deps.deliveries);
   const events = durableCollection(deps.events);
-
-  /** The result of this recovery's attempt, which is the delivery's last one. */
-  function resultOf(delivery: DeliveryDocument | undefined, { _id }: Asking): RedeliveryResult {
-    const last = delivery?.recoveredBy === _id ? delivery.attempts.at(-1) : undefined;
-    if (!last) return 'not_needed';
-    return last.code === undefined ? 'delivered' : 'failed';
-  }
 
   return {
     /**
