@@ -1,4 +1,3 @@
-import { deliveriesForHosts } from './deliveries/history.ts';
 import { createClose } from './gateway/close.ts';
 import { everyIndex } from './gateway/collections.ts';
 import { createGaugeReadings } from './gateway/gauge-readings.ts';
@@ -97,7 +96,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     ...(budgets && { budgets: withDatabase(access, { get: budgets.get, set: budgets.set }) }),
     limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
-    deliveries: withDatabase(access, { ...deliveriesForHosts(deliveries.history) }),
+    deliveries: withDatabase(access, { list: deliveries.history.list, get: deliveries.history.get }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
     admin: withDatabase(access, { ...admin, ...processes }),
     async start() {

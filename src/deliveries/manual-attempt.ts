@@ -3,72 +3,25 @@ import { GatewayError } from '../errors.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
-import type { PendingWork } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes.ts';
-import type { Logger } from '../options/options.ts';
-import type { TargetLookUp } from '../webhooks/webhook.ts';
-import type { ReadEventBody } from './attempt.ts';
-import {
-  type AttemptListeners,
-  type AttemptResult,
-  recordLate,
-  sendMargin,
-  toDelivered,
-  toEndedAttempt,
-} from './claims.ts';
+import type { AttemptDeps } from './attempt.ts';
+import { type AttemptResult, type ClaimsDeps, recordLate, sendMargin, toDelivered, toEndedAttempt } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type Claim, type DeliveryModel, type DeliveryState, refOf } from './model.ts';
+import { type Claim, refOf } from './model.ts';
 import type { SendRates } from './rate-limit.ts';
-import { type DeliveryRequest, NotSentError, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
+import { type DeliveryRequest, NotSentError, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;
 
-/** A recovery, and the states of the deliveries that it sends again. */
-export interface RecoveryClaim {
-  readonly recoveryId: string;
-  readonly states: readonly DeliveryState[];
-}
+/** The states of the deliveries that a recovery sends again. */
+export const recoverableStates = ['failed', 'canceled'] as const;
 
-/** Durations are milliseconds. */
-export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
-  readonly deliveries: DeliveryModel;
-  /** Names this process in its leases. */
-  readonly owner: string;
-  readonly lease: number;
-  readonly renewInterval: number;
-  /** How long a delivery is kept after its end. */
-  readonly retention: number;
-  readonly send: Send;
-  /** Reads a webhook with its opened secrets. */
-  readonly target: TargetLookUp;
+export interface ManualAttemptDeps
+  extends Pick<ClaimsDeps, 'deliveries' | 'owner' | 'lease' | 'renewInterval' | 'retention' | 'onAttempt' | 'onEnded'>,
+    Pick<AttemptDeps, 'send' | 'target' | 'body' | 'userAgent' | 'pendingWork' | 'logger' | 'closed'> {
   readonly sendRates: Pick<SendRates, 'wait'>;
-  readonly body: ReadEventBody;
   readonly jobs: Pick<Jobs, 'remove'>;
-  readonly pendingWork: PendingWork;
-  readonly userAgent: string;
-  readonly logger: Logger;
-  /** Aborted when the gateway has closed. @default never */
-  readonly closed?: AbortSignal;
-}
-
-/**
- * Attempts that were asked for, outside the schedule. A manual attempt and a scheduled one of the same delivery exclude each
- * other: neither can be claimed while the other's lease is held.
- */
-export interface ManualAttempts {
-  /** Claims an attempt now, whatever the delivery's state; `null` if one is in flight or there is no such delivery. */
-  claim(userId: string, deliveryId: string): Promise<Claim | null>;
-  /** The same for a recovery: also `null` if the recovery has sent this delivery before, or there is no need. */
-  claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
-  /** Gives a claimed attempt back. */
-  giveBack(claim: Claim): Promise<void>;
-  /**
-   * Judges, signs, sends and records a claimed attempt. A success ends the delivery; a failure changes nothing else.
-   * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` if the claim was lost; nothing
-   *   was sent
-   */
-  make(claim: Claim): Promise<AttemptResult>;
 }
 
 const isPending = { $eq: ['$state', 'pending'] };
@@ -83,9 +36,19 @@ function withManualAttempt(record: object) {
   return { $concatArrays: [{ $let: { vars: { manual }, in: others } }, [{ $literal: record }]] };
 }
 
-export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
-  const { owner, lease: duration, retention, logger } = deps;
-  const collection = durableCollection(deps.deliveries);
+/**
+ * The right to make attempts that were asked for, and every write under it. A manual attempt and a scheduled one of the same
+ * delivery exclude each other: neither can be claimed while the other's lease is held.
+ */
+function createManualClaims({
+  deliveries,
+  owner,
+  lease: duration,
+  renewInterval,
+  retention,
+  logger,
+}: ManualAttemptDeps) {
+  const collection = durableCollection(deliveries);
   const leases = new Leases(collection, { fence: 'manual.token', until: 'manual.until', duration });
   const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, fence: token });
   /** Neither a manual nor a scheduled attempt is in flight; a lapsed lease does not count. */
@@ -100,90 +63,110 @@ export function createManualAttempts(deps: ManualAttemptDeps): ManualAttempts {
   const stillOutOfTheWay = { claimableAt: { $cond: [isWaiting, notBefore, '$claimableAt'] } };
   const backToItsTime = { claimableAt: { $cond: [isWaiting, '$dueAt', '$claimableAt'] } };
 
-  const keeper = new LeaseKeeper<Claim>({
-    name: 'renewing the leases of resends',
-    async renew(claims) {
-      const renewed = await leases.renew(
-        claims.map((claim) => ({ ...held(claim), claim })),
-        { set: stillOutOfTheWay },
-      );
-      return renewed.map(({ claim }) => claim);
+  return {
+    isFree,
+    keeper: new LeaseKeeper<Claim>({
+      name: 'renewing the leases of resends',
+      async renew(claims) {
+        const renewals = claims.map((claim) => ({ ...held(claim), claim }));
+        return (await leases.renew(renewals, { set: stillOutOfTheWay })).map(({ claim }) => claim);
+      },
+      duration,
+      interval: renewInterval,
+      logger,
+    }),
+
+    async take(filter: object, more: object): Promise<Claim | null> {
+      const token = randomUUID();
+      const manual = { 'manual.owner': owner, 'manual.token': token, 'manual.startedAt': '$$NOW' };
+      const taken = await leases.take(filter, { ...manual, ...outOfTheWay, ...more });
+      if (!taken?.document.manual) return null;
+      const { document: delivery, heldUntil } = taken;
+      return { delivery, token, startedAt: taken.document.manual.startedAt, heldUntil };
     },
-    duration,
-    interval: deps.renewInterval,
-    logger,
-  });
 
-  async function take(filter: object, more: object): Promise<Claim | null> {
-    const token = randomUUID();
-    const manual = { 'manual.owner': owner, 'manual.token': token, 'manual.startedAt': '$$NOW' };
-    const taken = await leases.take(filter, { ...manual, ...outOfTheWay, ...more });
-    if (!taken?.document.manual) return null;
-    const { document: delivery, heldUntil } = taken;
-    return { delivery, token, startedAt: taken.document.manual.startedAt, heldUntil };
-  }
+    async giveBack(claim: Claim): Promise<void> {
+      await leases.write(held(claim), { manual: '$$REMOVE', recoveredBy: '$$REMOVE', ...backToItsTime });
+    },
 
-  async function giveBack(claim: Claim): Promise<void> {
-    await leases.write(held(claim), { manual: '$$REMOVE', recoveredBy: '$$REMOVE', ...backToItsTime });
-  }
+    /** Resolves to `false` if the claim of a failed attempt was lost. */
+    async record(claim: Claim, result: AttemptResult): Promise<boolean> {
+      const attempt = { startedAt: claim.startedAt, manual: true as const, ...result };
+      const following = result.code === undefined ? toDelivered(retention) : backToItsTime;
+      const set = { manual: '$$REMOVE', attempts: withManualAttempt(attempt), ...following };
+      if (await leases.write(held(claim), set)) return true;
+      return recordLate(collection, claim.delivery._id, attempt, retention);
+    },
+  };
+}
 
-  async function requestFor(claim: Claim): Promise<DeliveryRequest> {
-    const { webhookId, eventId, userId } = claim.delivery;
-    const [target, body] = await Promise.all([
-      deps.target(webhookId, ({ active }) => active),
-      deps.body({ _id: eventId, userId }),
-    ]);
-    if (!target) {
-      const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
-      throw new GatewayError('webhook_deleted', reason);
-    }
-    if (!target.active) throw webhookInactive(webhookId);
-    if (!body) {
-      const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
-      throw new GatewayError('event_deleted', reason);
-    }
-    const { rateLimit } = target;
-    if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
-    return toDeliveryRequest(claim, target, body, deps.userAgent, () => keeper.lasts(claim, sendMargin));
+/**
+ * Judges a claimed attempt by the webhook and the event as they are now, and waits for the webhook's rate limit.
+ * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`
+ */
+async function requestFor(
+  claim: Claim,
+  deps: Pick<ManualAttemptDeps, 'target' | 'body' | 'sendRates' | 'userAgent'>,
+  maySend: () => boolean,
+): Promise<DeliveryRequest> {
+  const { webhookId, eventId, userId } = claim.delivery;
+  const [target, body] = await Promise.all([
+    deps.target(webhookId, ({ active }) => active),
+    deps.body({ _id: eventId, userId }),
+  ]);
+  if (!target) {
+    const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
+    throw new GatewayError('webhook_deleted', reason);
   }
+  if (!target.active) throw webhookInactive(webhookId);
+  if (!body) {
+    const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
+    throw new GatewayError('event_deleted', reason);
+  }
+  const { rateLimit } = target;
+  if (rateLimit !== undefined) await deps.sendRates.wait({ ...refOf(claim.delivery), rateLimit });
+  return toDeliveryRequest(claim, target, body, deps.userAgent, maySend);
+}
+
+/** Attempts that were asked for, outside the schedule. */
+export type ManualAttempts = ReturnType<typeof createManualAttempts>;
+
+export function createManualAttempts(deps: ManualAttemptDeps) {
+  const { isFree, keeper, take, giveBack, record } = createManualClaims(deps);
 
   /** @throws only if nothing was sent */
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
-      return toAttemptResult(await deps.send(await requestFor(claim)));
+      const request = await requestFor(claim, deps, () => keeper.lasts(claim, sendMargin));
+      return toAttemptResult(await deps.send(request));
     } catch (error) {
       await giveBack(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;
     }
   }
 
-  /** Resolves to `false` if the claim of a failed attempt was lost. */
-  async function record(claim: Claim, result: AttemptResult): Promise<boolean> {
-    const attempt = { startedAt: claim.startedAt, manual: true as const, ...result };
-    const following = result.code === undefined ? toDelivered(retention) : backToItsTime;
-    const set = { manual: '$$REMOVE', attempts: withManualAttempt(attempt), ...following };
-    if (await leases.write(held(claim), set)) return true;
-    return recordLate(collection, claim.delivery._id, attempt, retention);
-  }
-
   return {
-    claim: (userId, deliveryId) => take({ _id: deliveryId, userId, $expr: isFree }, {}),
+    /** Claims an attempt now, whatever the delivery's state; `null` if one is in flight or there is no such delivery. */
+    claim: (userId: string, deliveryId: string) => take({ _id: deliveryId, userId, $expr: isFree }, {}),
 
-    claimFor({ recoveryId, states }, deliveryId) {
+    /** The same for a recovery: also `null` if the recovery has sent this delivery before, or there is no need. */
+    claimFor(recoveryId: string, deliveryId: string): Promise<Claim | null> {
       const unsent = { $ne: ['$recoveredBy', recoveryId] };
       // a free delivery that still has a lease was claimed by a process that died
       const unfinished = { $ne: [{ $type: '$manual' }, 'missing'] };
-      const filter = {
-        _id: deliveryId,
-        state: { $in: [...states] },
-        $expr: { $and: [isFree, { $or: [unsent, unfinished] }] },
-      };
+      const isToSend = { $and: [isFree, { $or: [unsent, unfinished] }] };
+      const filter = { _id: deliveryId, state: { $in: recoverableStates }, $expr: isToSend };
       return take(filter, { recoveredBy: recoveryId });
     },
 
     giveBack,
 
-    async make(claim) {
+    /**
+     * Judges, signs, sends and records a claimed attempt. A success ends the delivery; a failure changes nothing else.
+     * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` if the claim was lost;
+     *   nothing was sent
+     */
+    async make(claim: Claim): Promise<AttemptResult> {
       const { delivery } = claim;
       keeper.hold(claim, claim.heldUntil);
       try {

@@ -44,12 +44,7 @@ export interface Lease {
 }
 
 /** A process's right to make one attempt that was asked for, outside the schedule. */
-export interface ManualLease {
-  /** The process; only for people who look at the database. */
-  owner: string;
-  /** Random, new with every claim. */
-  token: string;
-  startedAt: Date;
+export interface ManualLease extends Lease {
   /** By the database's clock. In the past, it means that the owner died. */
   until: Date;
 }
@@ -117,61 +112,50 @@ export function refOf({ _id, webhookId, userId, attempt }: WebhookRef & { _id: s
   return { deliveryId: _id, webhookId, userId, attempt };
 }
 
+const requiredText = { type: String, required: true } as const;
+const requiredDate = { type: Date, required: true } as const;
+const requiredNumber = { type: Number, required: true } as const;
+const embedded = { _id: false, strict: 'throw' } as const;
+
 const attempt = new Schema<AttemptRecord>(
   {
     number: Number,
     manual: Boolean,
-    startedAt: { type: Date, required: true },
-    durationMs: { type: Number, required: true },
+    startedAt: requiredDate,
+    durationMs: requiredNumber,
     status: Number,
     code: String,
     retryAfter: String,
     location: String,
     response: String,
   },
-  { _id: false, strict: 'throw' },
+  embedded,
 );
-
-const lease = new Schema<Lease>(
-  {
-    owner: { type: String, required: true },
-    token: { type: String, required: true },
-    startedAt: { type: Date, required: true },
-  },
-  { _id: false, strict: 'throw' },
-);
-
-const manualLease = new Schema<ManualLease>(
-  {
-    owner: { type: String, required: true },
-    token: { type: String, required: true },
-    startedAt: { type: Date, required: true },
-    until: { type: Date, required: true },
-  },
-  { _id: false, strict: 'throw' },
-);
+const leaseFields = { owner: requiredText, token: requiredText, startedAt: requiredDate };
+const lease = new Schema<Lease>(leaseFields, embedded);
+const manualLease = new Schema<ManualLease>({ ...leaseFields, until: requiredDate }, embedded);
 
 const schema = new Schema<DeliveryDocument>(
   {
     _id: String,
-    eventId: { type: String, required: true },
-    webhookId: { type: String, required: true },
-    userId: { type: String, required: true },
-    type: { type: String, required: true },
+    eventId: requiredText,
+    webhookId: requiredText,
+    userId: requiredText,
+    type: requiredText,
     test: { type: Boolean, required: true },
     traceparent: String,
-    state: { type: String, enum: deliveryStates, required: true },
+    state: { ...requiredText, enum: deliveryStates },
     reason: String,
-    attempt: { type: Number, required: true },
-    maxAttempts: { type: Number, required: true },
-    starts: { type: Number, required: true },
-    dueAt: { type: Date, required: true },
+    attempt: requiredNumber,
+    maxAttempts: requiredNumber,
+    starts: requiredNumber,
+    dueAt: requiredDate,
     claimableAt: Date,
     lease: { type: lease, default: null },
     manual: manualLease,
     recoveredBy: String,
     attempts: [attempt],
-    createdAt: { type: Date, required: true },
+    createdAt: requiredDate,
     endedAt: Date,
     expiresAt: Date,
   },
@@ -210,19 +194,17 @@ export interface SendRateDocument {
 
 export type SendRateModel = Model<SendRateDocument>;
 
-const day = 86_400;
-
 const sendRateSchema = new Schema<SendRateDocument>(
   {
     _id: String,
-    nextAt: { type: Number, required: true },
-    first: { type: Number, required: true },
-    granted: { type: Number, required: true },
-    askedAt: { type: Number, required: true },
-    usedAt: { type: Date, required: true },
+    nextAt: requiredNumber,
+    first: requiredNumber,
+    granted: requiredNumber,
+    askedAt: requiredNumber,
+    usedAt: requiredDate,
   },
   durableSchema,
-).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: day });
+).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: 86_400 });
 
 /** The rates of one gateway's webhooks: model `<prefix>SendRate`, collection `<prefix>sendrates`. */
 export function createSendRateModel(connection: Connection, prefix: string): SendRateModel {
@@ -233,12 +215,7 @@ export function createSendRateModel(connection: Connection, prefix: string): Sen
 export type RecoveryState = 'failed' | 'canceled' | 'skipped';
 
 /** A process's right to run a recovery. */
-export interface RecoveryLease {
-  owner: string;
-  token: string;
-  /** By the database's clock. */
-  until: Date;
-}
+type RecoveryLease = Omit<ManualLease, 'startedAt'>;
 
 /** One recovery of a webhook: the request and the progress. */
 export interface RecoveryDocument {
@@ -273,36 +250,30 @@ export interface RecoveryDocument {
 export type RecoveryModel = Model<RecoveryDocument>;
 
 const recoveryLease = new Schema<RecoveryLease>(
-  {
-    owner: { type: String, required: true },
-    token: { type: String, required: true },
-    until: { type: Date, required: true },
-  },
-  { _id: false, strict: 'throw' },
+  { owner: requiredText, token: requiredText, until: requiredDate },
+  embedded,
 );
-
-const count = { type: Number, required: true } as const;
 
 const recoverySchema = new Schema<RecoveryDocument>(
   {
     _id: String,
-    userId: { type: String, required: true },
-    webhookId: { type: String, required: true },
-    state: { type: String, enum: ['running', 'done'], required: true },
-    since: { type: Date, required: true },
-    until: { type: Date, required: true },
+    userId: requiredText,
+    webhookId: requiredText,
+    state: { ...requiredText, enum: ['running', 'done'] },
+    since: requiredDate,
+    until: requiredDate,
     states: [String],
-    found: count,
-    resent: count,
-    delivered: count,
-    failed: count,
-    phase: { type: String, enum: ['deliveries', 'events'], required: true },
+    found: requiredNumber,
+    resent: requiredNumber,
+    delivered: requiredNumber,
+    failed: requiredNumber,
+    phase: { ...requiredText, enum: ['deliveries', 'events'] },
     after: { type: String, default: null },
     batch: [String],
-    seen: count,
+    seen: requiredNumber,
     lease: { type: recoveryLease, default: null },
     servedAt: Date,
-    startedAt: { type: Date, required: true },
+    startedAt: requiredDate,
     endedAt: Date,
     expiresAt: Date,
   },

@@ -1,189 +1,425 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError, refuse } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
-import { checkUserId, firstId, isId, newId } from '../ids.ts';
-import { durableCollection, insertOnly } from '../mongo/collection.ts';
+import { firstId, isId, newId } from '../ids.ts';
+import { fromNow } from '../mongo/clock.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
+import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
-import type { Logger } from '../options/options.ts';
-import type { Attempts } from './attempt.ts';
-import { firstDelivery } from './fan-out.ts';
-import { type ManualAttempts, webhookInactive } from './manual-attempt.ts';
-import type { DeliveryDocument, DeliveryModel, RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
-import {
-  createRecoveryRunner,
-  createRecoveryStore,
-  createRunRecovery,
-  createSendBatch,
-  type FindRecoverable,
-  type ForRecovery,
-  maxRecovered,
-  type Recoverable,
-  type Redeliver,
-  type RedeliveryResult,
-} from './recovery-run.ts';
-import { attemptsAllowed } from './retry.ts';
+import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
+import { isDuplicateKey } from '../mongo/writes.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { webhookInactive } from './manual-attempt.ts';
+import type { DeliveryModel, RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
+import type { GetWebhook, Redeliver, RedeliveryResult } from './redeliver.ts';
 
-/** What to recover. */
-export interface RecoveryRequest {
-  /** Events published at this moment or later. */
-  readonly since: Date;
-  /** Events published before this moment. @default the present one */
-  readonly until?: Date;
-  /** @default all three */
-  readonly states?: readonly RecoveryState[];
-}
-
-/** Recoveries of an account's webhooks. A webhook of another account counts as unknown. */
-export interface RecoveryService {
-  /**
-   * Starts to send again what a webhook has missed. Any started process runs the recovery.
-   * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
-   */
-  recover(userId: string, webhookId: string, request: RecoveryRequest): Promise<RecoveryDocument>;
-  /** @throws GatewayError `webhook_not_found`, `recovery_not_found` */
-  get(userId: string, webhookId: string, id: string): Promise<RecoveryDocument>;
-  /**
-   * Newest first.
-   * @throws GatewayError `webhook_not_found`, `invalid_value`
-   */
-  list(
-    userId: string,
-    webhookId: string,
-    page?: Page,
-  ): Promise<{ readonly recoveries: RecoveryDocument[]; readonly hasMore: boolean }>;
-  /** Runs recoveries in this process from now on. */
-  start(): void;
-  /** Waits for attempts in flight and leaves the rest to other processes. */
-  close(): Promise<void>;
-}
-
-/** Durations are milliseconds. */
 export interface RecoveryServiceDeps {
   readonly recoveries: RecoveryModel;
   readonly find: FindRecoverable;
   readonly redeliver: Redeliver;
-  /**
-   * Unless `suffices` is true of the webhook that a usual read finds, a confirmed read follows.
-   * @throws GatewayError `webhook_not_found`, also for a webhook of another account
-   */
-  readonly webhook: (
-    userId: string,
-    id: string,
-    suffices: (webhook: { readonly active: boolean }) => boolean,
-  ) => Promise<{ readonly active: boolean }>;
-  /** Attempts a second, for each recovery. */
-  readonly rate: number;
-  /** How long events and deliveries are kept, and recoveries after their end. */
-  readonly retention: number;
-  /** How long a lease lasts: after that, another process may run a dead process's recoveries. */
-  readonly lease: number;
-  /** How often waiting recoveries are looked for. */
-  readonly interval: number;
-  readonly logger: Logger;
+  readonly webhook: GetWebhook;
+  readonly options: Pick<ResolvedOptions, 'recoverRate' | 'retentionDays' | 'logger'>;
 }
 
 const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
+/** How long a lease lasts: after that, another process may run a dead process's recoveries. Milliseconds. */
+const lease = 9_000;
+/** How often waiting recoveries are looked for. Milliseconds. */
+const lookInterval = 5_000;
+/** Recoveries that one process runs at once. */
+const maxRunning = 4;
+/** How long a recovery runs while others wait. Milliseconds. */
+const turn = 5_000;
 
-function checkSpan(since: Date, until: Date, now: number, retention: number): void {
+/** @throws GatewayError `invalid_value` */
+function checkSpan({ since, until }: Selection, now: number, retentionDays: number): void {
   checkTimes({ since, until });
   if (since.getTime() > now) refuse('invalid_value', 'since', 'must not be in the future');
-  if (since.getTime() < now - retention) {
-    refuse('invalid_value', 'since', `must be within the last ${retention / 86_400_000} days; nothing older is kept`);
+  if (since.getTime() < now - retentionDays * 86_400_000) {
+    refuse('invalid_value', 'since', `must be within the last ${retentionDays} days; nothing older is kept`);
   }
   if (until <= since) refuse('invalid_value', 'until', 'must be after since');
 }
 
-export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryService {
-  const { recoveries, find, webhook, retention, lease, logger } = deps;
-  const collection = durableCollection(recoveries);
-  const store = createRecoveryStore({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
-  const sendBatch = createSendBatch(deps.redeliver, logger);
-  const runRecovery = createRunRecovery({ store, find, sendBatch, rate: deps.rate, lease, logger });
-  const runner = createRecoveryRunner({ store, runRecovery, interval: deps.interval, logger });
+/**
+ * Recoveries of an account's webhooks. A webhook of another account counts as unknown. A recovery is run by one process at a
+ * time, any that has started.
+ */
+export class RecoveryService {
+  readonly #deps: RecoveryServiceDeps;
+  readonly #collection: ReturnType<typeof durableCollection<RecoveryDocument>>;
+  readonly #leases: Leases<RecoveryDocument>;
+  /** Names this process in its leases. */
+  readonly #owner = newId('wrk', Date.now());
+  readonly #running = new Set<RecoveryRun>();
+  readonly #look: Periodic;
+  readonly #closing = new AbortController();
 
-  return {
-    async recover(userId, webhookId, { since, until, states = allStates }) {
-      checkUserId(userId);
-      const { active } = await webhook(userId, webhookId, (found) => found.active);
-      const startedAt = new Date();
-      const selection = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
-      checkSpan(since, selection.until, startedAt.getTime(), retention);
-      if (!active) throw webhookInactive(webhookId);
-      const recovery = await store.start({
-        _id: newId('rec', startedAt.getTime()),
-        ...selection,
-        state: 'running',
-        found: await find.count(selection, maxRecovered),
-        resent: 0,
-        delivered: 0,
-        failed: 0,
-        phase: 'deliveries',
-        after: null,
-        batch: [],
-        seen: 0,
-        lease: null,
-        startedAt,
+  constructor(deps: RecoveryServiceDeps) {
+    this.#deps = deps;
+    this.#collection = durableCollection(deps.recoveries);
+    this.#leases = new Leases(this.#collection, { fence: 'lease.token', until: 'lease.until', duration: lease });
+    this.#look = createPeriodic({
+      name: 'looking for recoveries',
+      task: () => this.#takeOver(),
+      interval: lookInterval,
+      logger: deps.options.logger,
+    });
+  }
+
+  /**
+   * Starts to send again what a webhook has missed.
+   * @param request by default until now, and all three states
+   * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
+   */
+  async recover(
+    userId: string,
+    webhookId: string,
+    request: Pick<Selection, 'since'> & Partial<Pick<Selection, 'until' | 'states'>>,
+  ): Promise<RecoveryDocument> {
+    const { webhook, find, options } = this.#deps;
+    const { active } = await webhook(userId, webhookId, (found) => found.active);
+    const startedAt = new Date();
+    const { since, until = startedAt, states = allStates } = request;
+    const selection = { userId, webhookId, states: [...states], since, until };
+    checkSpan(selection, startedAt.getTime(), options.retentionDays);
+    if (!active) throw webhookInactive(webhookId);
+    const recovery: RecoveryDocument = {
+      _id: newId('rec', startedAt.getTime()),
+      ...selection,
+      state: 'running',
+      found: await find.count(selection, maxRecovered),
+      resent: 0,
+      delivered: 0,
+      failed: 0,
+      phase: 'deliveries',
+      after: null,
+      batch: [],
+      seen: 0,
+      lease: null,
+      startedAt,
+    };
+    try {
+      await this.#collection.insertOne(recovery);
+    } catch (error) {
+      if (!isDuplicateKey(error)) throw error;
+      const running = await this.#collection.findOne({ webhookId, state: 'running' }, { projection: { _id: 1 } });
+      const message = `The recovery ${running?._id ?? ''} of this webhook is running; wait until it has ended`;
+      throw new GatewayError('recovery_running', message);
+    }
+    this.#look.runNow();
+    return recovery;
+  }
+
+  /** @throws GatewayError `webhook_not_found`, `recovery_not_found` */
+  async get(userId: string, webhookId: string, id: string): Promise<RecoveryDocument> {
+    await this.#deps.webhook(userId, webhookId, () => true);
+    const recovery = isId('rec', id) ? await findOneConfirmed(this.#collection, { _id: id, webhookId, userId }) : null;
+    if (recovery) return recovery;
+    throw new GatewayError(
+      'recovery_not_found',
+      `No recovery ${id} is of this webhook; GET /v1/webhooks/${webhookId}/recoveries lists those that are`,
+      { param: 'recovery_id' },
+    );
+  }
+
+  /**
+   * Newest first.
+   * @throws GatewayError `webhook_not_found`, `invalid_value`
+   */
+  async list(userId: string, webhookId: string, page: Page = {}) {
+    const { limit = pageLimit, after } = page;
+    checkPage(page, 'rec');
+    await this.#deps.webhook(userId, webhookId, () => true);
+    const recoveries = await this.#collection
+      .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
+      .sort({ _id: -1 })
+      .limit(limit + 1)
+      .toArray();
+    return { recoveries: recoveries.slice(0, limit), hasMore: recoveries.length > limit };
+  }
+
+  /** Runs recoveries in this process from now on. */
+  start(): void {
+    this.#look.start();
+  }
+
+  /** Waits for attempts in flight and leaves the rest to other processes. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#look.stop();
+    await Promise.all([...this.#running].map(({ ended }) => ended));
+  }
+
+  async #takeOver(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      const recovery = await this.#next();
+      if (!recovery) return;
+      const run = new RecoveryRun(recovery, this.#leases, this.#deps, this.#closing.signal);
+      this.#running.add(run);
+      void run.ended.then(() => {
+        this.#running.delete(run);
+        if (!this.#closing.signal.aborted) this.#look.runNow();
       });
-      runner.runNow();
-      return recovery;
-    },
+    }
+  }
 
-    async get(userId, webhookId, id) {
-      checkUserId(userId);
-      await webhook(userId, webhookId, () => true);
-      const recovery = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
-      if (recovery) return recovery;
-      throw new GatewayError(
-        'recovery_not_found',
-        `No recovery ${id} is of this webhook; GET /v1/webhooks/${webhookId}/recoveries lists those that are`,
-        { param: 'recovery_id' },
-      );
-    },
+  /**
+   * Takes the recovery that has waited longest, one of each account first. Further places may go to accounts that
+   * already have one, except for the last place, which is kept for the next account. `null` if none waits or there is no room.
+   */
+  async #next(): Promise<RecoveryDocument | null> {
+    await this.#makeRoom();
+    const accounts = accountsOf(this.#active());
+    if (this.#active().length >= maxRunning) return null;
+    const recovery = await this.#take(accounts);
+    if (recovery || accounts.length === 0 || this.#active().length >= maxRunning - 1) return recovery;
+    return this.#take([]);
+  }
 
-    async list(userId, webhookId, page = {}) {
-      const { limit = pageLimit, after } = page;
-      checkUserId(userId);
-      checkPage(page, 'rec');
-      await webhook(userId, webhookId, () => true);
-      const documents = await collection
-        .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
-        .sort({ _id: -1 })
-        .limit(limit + 1)
-        .toArray();
-      return { recoveries: documents.slice(0, limit), hasMore: documents.length > limit };
-    },
+  /** If no place is left, an account's second recovery leaves at once, and any other one after its turn. */
+  async #makeRoom(): Promise<void> {
+    const active = this.#active();
+    if (active.length < maxRunning - 1) return;
+    const overdue = active.find(({ startedAt }) => performance.now() - startedAt >= turn);
+    const accounts = accountsOf(active);
+    const second = active.find(({ recovery }, i) => accountsOf(active.slice(0, i)).includes(recovery.userId));
+    if (await this.#hasWaiting(accounts)) {
+      if (active.length >= maxRunning) (second ?? overdue)?.leave();
+    } else if (overdue && (await this.#hasWaiting([]))) {
+      overdue.leave();
+    }
+  }
 
-    start: runner.start,
-    close: runner.close,
-  };
+  /** One that leaves does not count, although its attempts in flight may not have ended. */
+  #active(): RecoveryRun[] {
+    return [...this.#running].filter(({ isLeaving }) => !isLeaving);
+  }
+
+  #waiting(except: readonly string[]) {
+    return {
+      state: 'running' as const,
+      ...(except.length > 0 && { userId: { $nin: [...except] } }),
+      $expr: this.#leases.isFree,
+    };
+  }
+
+  async #hasWaiting(except: readonly string[]): Promise<boolean> {
+    return (await this.#collection.findOne(this.#waiting(except), { projection: { _id: 1 } })) !== null;
+  }
+
+  async #take(except: readonly string[]): Promise<RecoveryDocument | null> {
+    const set = { 'lease.owner': this.#owner, 'lease.token': randomUUID() };
+    const taken = await this.#leases.take(this.#waiting(except), set, { sort: { servedAt: 1, _id: 1 } });
+    return taken?.document ?? null;
+  }
 }
 
-const idOnly = { _id: 1 } as const;
+function accountsOf(runs: readonly RecoveryRun[]): string[] {
+  return [...new Set(runs.map(({ recovery }) => recovery.userId))];
+}
 
-function idsBetween(prefix: 'dlv' | 'evt', { since, until }: Recoverable, after: string | null) {
+/** The most that one recovery sends. */
+const maxRecovered = 100_000;
+/** Ids between two writes of the progress. */
+const batchSize = 50;
+/** Attempts of one recovery in flight at once: fewer than a webhook's new events may have. */
+const attemptsAtOnce = 4;
+/** The wait while another attempt of the same delivery is under way. Milliseconds. */
+const lookAgainIn = 250;
+/** The wait after the database or a secret could not be read. Milliseconds. */
+const tryAgainIn = 1_000;
+
+/**
+ * A recovery that this process runs. A batch is stored before it is sent, and counted afterwards in one write with the progress.
+ * A process that takes over goes through the stored batch again, and sends what was not sent.
+ */
+class RecoveryRun {
+  readonly recovery: RecoveryDocument;
+  /** By `performance.now()`. */
+  readonly startedAt = performance.now();
+  /** Resolves when it has ended, or when other processes may continue it. */
+  readonly ended: Promise<void>;
+  readonly #leases: Leases<RecoveryDocument>;
+  readonly #held: { readonly _id: string; readonly fence: string };
+  readonly #deps: RecoveryServiceDeps;
+  readonly #leaving = new AbortController();
+  readonly #lost = new AbortController();
+  readonly #stop: AbortSignal;
+  #nextAt = performance.now();
+  /** Whether the webhook is gone or inactive, so that the recovery ends. */
+  #refused = false;
+
+  constructor(
+    recovery: RecoveryDocument,
+    leases: Leases<RecoveryDocument>,
+    deps: RecoveryServiceDeps,
+    closing: AbortSignal,
+  ) {
+    this.recovery = recovery;
+    this.#leases = leases;
+    this.#held = { _id: recovery._id, fence: recovery.lease?.token ?? '' };
+    this.#deps = deps;
+    this.#stop = AbortSignal.any([closing, this.#leaving.signal, this.#lost.signal]);
+    this.ended = this.#run().catch((error: unknown) => {
+      const reason = String(error);
+      deps.options.logger.warn('a recovery failed and will be continued', { recoveryId: recovery._id, reason });
+    });
+  }
+
+  /** Leaves it to another turn or another process once the attempts in flight have ended. */
+  leave(): void {
+    this.#leaving.abort();
+  }
+
+  get isLeaving(): boolean {
+    return this.#leaving.signal.aborted;
+  }
+
+  async #run(): Promise<void> {
+    const keeper = new LeaseKeeper<RecoveryRun>({
+      name: 'renewing the lease of a recovery',
+      renew: async () => ((await this.#advance({})) ? [this] : []),
+      onLost: () => this.#lost.abort(),
+      duration: lease,
+      interval: lease / 3,
+      logger: this.#deps.options.logger,
+    });
+    keeper.hold(this, performance.now() + lease);
+    try {
+      let goesOn = true;
+      while (goesOn && !this.#stop.aborted) {
+        goesOn = this.recovery.batch.length === 0 ? await this.#takeBatch() : await this.#sendBatch();
+      }
+      if (this.#stop.aborted) await this.#leases.write(this.#held, { lease: null, servedAt: '$$NOW' });
+    } finally {
+      await keeper.drop(this);
+    }
+  }
+
+  /** Stores what to send next, and ends the recovery if there is nothing. `false` if it goes no further here. */
+  async #takeBatch(): Promise<boolean> {
+    const { phase, after, seen } = this.recovery;
+    const limit = Math.min(batchSize, maxRecovered - seen);
+    const batch = limit > 0 ? await this.#deps.find[phase](this.recovery, after, limit) : [];
+    if (batch.length > 0) return this.#advance({ batch });
+    if (phase === 'deliveries') return this.#advance({ phase: 'events', after: null });
+    await this.#finish();
+    return false;
+  }
+
+  /** Sends the batch and counts it. `false` if the recovery goes no further here. */
+  async #sendBatch(): Promise<boolean> {
+    const { batch, seen, resent, delivered, failed } = this.recovery;
+    const waiting = [...batch];
+    const results: RedeliveryResult[] = [];
+    const work = async () => {
+      for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
+        await this.#pace();
+        const result = await this.#send(id);
+        if (!result) return;
+        results.push(result);
+      }
+    };
+    await Promise.all(Array.from({ length: attemptsAtOnce }, work));
+    // it was stopped: the batch stays stored
+    if (!this.#refused && results.length < batch.length) return true;
+    const newlyDelivered = results.filter((result) => result === 'delivered').length;
+    const newlyFailed = results.filter((result) => result === 'failed').length;
+    const isHeld = await this.#advance({
+      after: batch.at(-1) ?? null,
+      batch: [],
+      seen: seen + results.length,
+      resent: resent + newlyDelivered + newlyFailed,
+      delivered: delivered + newlyDelivered,
+      failed: failed + newlyFailed,
+    });
+    if (isHeld && this.#refused) await this.#finish();
+    return isHeld && !this.#refused;
+  }
+
+  /** Spaces attempts evenly. A time that was not used is not made up for. */
+  async #pace(): Promise<void> {
+    const interval = 1_000 / this.#deps.options.recoverRate;
+    const now = performance.now();
+    const startAt = Math.max(this.#nextAt, now - interval);
+    this.#nextAt = startAt + interval;
+    if (startAt > now) await sleep(startAt - now, undefined, { signal: this.#stop }).catch(() => {});
+  }
+
+  /** Repeats until the result is known; `null` if the recovery stops before. */
+  async #send(id: string): Promise<RedeliveryResult | null> {
+    const { redeliver, options } = this.#deps;
+    while (!this.#refused && !this.#stop.aborted) {
+      try {
+        const result = await redeliver[this.recovery.phase](this.recovery, id);
+        if (result !== 'in_flight') return result;
+        await sleep(lookAgainIn);
+      } catch (error) {
+        const code = error instanceof GatewayError ? error.code : undefined;
+        this.#refused ||= code === 'webhook_deleted' || code === 'webhook_inactive';
+        if (this.#refused) return null;
+        const { _id: recoveryId } = this.recovery;
+        options.logger.warn('a recovery tries again', { recoveryId, id, reason: String(error) });
+        await sleep(tryAgainIn);
+      }
+    }
+    return null;
+  }
+
+  /** Writes the progress and extends the lease; `false` if the lease was lost. */
+  async #advance(progress: Partial<RecoveryDocument>): Promise<boolean> {
+    const isHeld = await this.#leases.write(this.#held, { ...progress, ...this.#leases.extended });
+    if (isHeld) Object.assign(this.recovery, progress);
+    return isHeld;
+  }
+
+  async #finish(): Promise<void> {
+    const expiresAt = fromNow(this.#deps.options.retentionDays * 86_400_000);
+    await this.#leases.write(this.#held, { lease: null, state: 'done', batch: [], endedAt: '$$NOW', expiresAt });
+  }
+}
+
+/** What to send again to a webhook. */
+type Selection = Readonly<Pick<RecoveryDocument, 'userId' | 'webhookId' | 'since' | 'until'>> & {
+  readonly states: readonly RecoveryState[];
+};
+
+function idsBetween(prefix: 'dlv' | 'evt', { since, until }: Selection, after: string | null) {
   const before = firstId(prefix, until.getTime());
   return after === null ? { $gte: firstId(prefix, since.getTime()), $lt: before } : { $gt: after, $lt: before };
 }
 
-export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel): FindRecoverable {
+const oldestFirst = { projection: { _id: 1 }, sort: { _id: 1 } } as const;
+
+/**
+ * Finds what a webhook has missed, by index, oldest first. The reads are confirmed, because a recovery never returns to what it
+ * did not find. Test events do not count as missed.
+ */
+export type FindRecoverable = ReturnType<typeof createFindRecoverable>;
+
+export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel) {
   const deliveries = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
 
-  async function endedFilter(selection: Recoverable, after: string | null) {
+  async function endedFilter(selection: Selection, after: string | null) {
     const { userId, webhookId } = selection;
     const states = selection.states.filter((state) => state !== 'skipped');
     const type = { $in: await confirm((options) => deliveries.distinct('type', { webhookId }, options)) };
     return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', selection, after), userId, test: false };
   }
 
-  function skippedFilter(selection: Recoverable, after: string | null) {
+  function skippedFilter(selection: Selection, after: string | null) {
     const { userId, webhookId } = selection;
     // the second condition makes the partial index usable
     return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', selection, after), userId };
   }
 
   return {
-    async count(selection, limit) {
+    /** The number of deliveries and events, at most `limit`. An unconfirmed read, because it is only shown. */
+    async count(selection: Selection, limit: number): Promise<number> {
       const [ended, missed] = await Promise.all([
         deliveries.countDocuments(await endedFilter(selection, null), { limit, hint: 'ofWebhook' }),
         selection.states.includes('skipped')
@@ -192,85 +428,18 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
       ]);
       return Math.min(ended + missed, limit);
     },
-    async deliveries(selection, after, limit) {
-      const options = { projection: idOnly, hint: 'ofWebhook', sort: { _id: 1 }, limit } as const;
-      const documents = await findConfirmed(deliveries, await endedFilter(selection, after), options);
-      return documents.map(({ _id }) => _id);
+
+    /** Ids of deliveries that ended without success. */
+    async deliveries(selection: Selection, after: string | null, limit: number): Promise<string[]> {
+      const options = { ...oldestFirst, hint: 'ofWebhook', limit };
+      return (await findConfirmed(deliveries, await endedFilter(selection, after), options)).map(({ _id }) => _id);
     },
-    async events(selection, after, limit) {
+
+    /** Ids of events that were not sent. */
+    async events(selection: Selection, after: string | null, limit: number): Promise<string[]> {
       if (!selection.states.includes('skipped')) return [];
-      const options = { projection: idOnly, hint: 'skipped', sort: { _id: 1 }, limit } as const;
-      const documents = await findConfirmed(events, skippedFilter(selection, after), options);
-      return documents.map(({ _id }) => _id);
-    },
-  };
-}
-
-export interface RedeliverDeps {
-  readonly deliveries: DeliveryModel;
-  readonly events: EventModel;
-  readonly manual: ManualAttempts;
-  readonly attempts: Pick<Attempts, 'prepare' | 'make'>;
-  readonly retryDelays: readonly number[];
-}
-
-const recoverable = ['failed', 'canceled'] as const;
-
-export function createRedeliver(deps: RedeliverDeps): Redeliver {
-  const { manual, attempts, retryDelays } = deps;
-  const deliveries = durableCollection(deps.deliveries);
-  const events = durableCollection(deps.events);
-
-  /** The result of this recovery's attempt, which is the delivery's last one. */
-  function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): RedeliveryResult {
-    const last = delivery?.recoveredBy === recoveryId ? delivery.attempts.at(-1) : undefined;
-    if (!last) return 'not_needed';
-    return last.code === undefined ? 'delivered' : 'failed';
-  }
-
-  /** Stores the delivery unless it exists; it is due at once, by the database's clock. */
-  async function store(delivery: DeliveryDocument): Promise<void> {
-    const now = { dueAt: '$$NOW', claimableAt: '$$NOW', createdAt: '$$NOW' };
-    await deliveries.updateOne({ _id: delivery._id }, insertOnly(delivery, now, 'eventId'), { upsert: true });
-  }
-
-  return {
-    async delivery(recovery, deliveryId) {
-      const claim = await manual.claimFor({ recoveryId: recovery.recoveryId, states: recoverable }, deliveryId);
-      if (!claim) {
-        const [delivery = null] = await findConfirmed(deliveries, { _id: deliveryId });
-        const isSent = delivery?.recoveredBy === recovery.recoveryId && !delivery.manual;
-        // another attempt was under way
-        if (!isSent && recoverable.some((state) => state === delivery?.state)) return 'in_flight';
-        return resultOf(delivery, recovery);
-      }
-      try {
-        const { code } = await manual.make(claim);
-        return code === undefined ? 'delivered' : 'failed';
-      } catch (error) {
-        if (error instanceof GatewayError && error.code === 'event_deleted') return 'not_needed';
-        if (error instanceof GatewayError && error.code === 'attempt_in_flight') return 'in_flight';
-        throw error;
-      }
-    },
-
-    async missed(recovery, eventId) {
-      const { webhookId, recoveryId } = recovery;
-      const event = await findOneConfirmed(events, { _id: eventId }, { projection: { body: 0 } });
-      if (!event) return 'not_needed';
-      const delivery = firstDelivery(event, webhookId, attemptsAllowed(retryDelays, event.test));
-      await store({ ...delivery, recoveredBy: recoveryId });
-      // only after the delivery is stored, so that the event cannot be missed
-      await events.updateOne(
-        { _id: eventId, userId: event.userId, skipped: webhookId },
-        { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },
-      );
-      // outside the scheduler's limits: a recovery has its own pace
-      const ref = { deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 };
-      await attempts.make(ref, attempts.prepare(ref).prepared);
-      const [stored = null] = await findConfirmed(deliveries, { _id: delivery._id });
-      const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
-      return isWaiting ? 'in_flight' : resultOf(stored, recovery);
+      const options = { ...oldestFirst, hint: 'skipped', limit };
+      return (await findConfirmed(events, skippedFilter(selection, after), options)).map(({ _id }) => _id);
     },
   };
 }

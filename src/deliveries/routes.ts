@@ -2,27 +2,100 @@ import type { components, operations } from '../api.d.ts';
 import { toTime, withTimeRange } from '../http/incoming-time.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import {
-  type DeliveryContext,
-  type DeliveryHistory,
-  type DeliveryPage,
-  type ShownDelivery,
-  toDetailsBody,
-  toSummaryBody,
-} from './history.ts';
-import type { RecoveryDocument } from './model.ts';
+import { adviceFor } from './failures.ts';
+import type { Delivery, DeliveryContext, DeliveryPage, ShownDelivery } from './history.ts';
+import type { AttemptRecord, RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './recoveries.ts';
-import type { Resend, ResendResult, SendTest } from './resend.ts';
+import type { ResendResult, SendTest } from './redeliver.ts';
+import { delayAfter } from './retry.ts';
+import { shownHeaders } from './send.ts';
+import type { DeliveryService } from './service.ts';
 
 type Schemas = components['schemas'];
 
-export interface DeliveryRoutesDeps {
-  readonly history: DeliveryHistory;
-  /** What the details of a delivery show beside it. */
-  readonly context: (userId: string, delivery: ShownDelivery) => Promise<DeliveryContext>;
+const byStart = (a: Pick<AttemptRecord, 'startedAt'>, b: Pick<AttemptRecord, 'startedAt'>) =>
+  a.startedAt.getTime() - b.startedAt.getTime();
+
+/** A delivery in the API's lists. */
+function toSummaryBody(delivery: Delivery): Schemas['DeliverySummary'] {
+  const { id, eventId, webhookId, type, test, state, reason, maxAttempts, dueAt, createdAt, endedAt } = delivery;
+  const last = [...delivery.attempts].sort(byStart).at(-1);
+  return {
+    id,
+    event_id: eventId,
+    webhook_id: webhookId,
+    type,
+    test,
+    state,
+    reason: reason ?? null,
+    attempts_made: delivery.attempts.filter(({ manual }) => !manual).length,
+    max_attempts: maxAttempts,
+    next_attempt_at: state === 'pending' ? dueAt.toISOString() : null,
+    in_flight: delivery.inFlight,
+    last_status: last?.status ?? null,
+    last_code: last?.code ?? null,
+    created_at: createdAt.toISOString(),
+    ended_at: state === 'pending' ? null : (endedAt?.toISOString() ?? null),
+  };
+}
+
+/** What a failure means, and what to do about it. */
+export function explain(code: string): string {
+  const { meaning, remedy } = adviceFor(code);
+  return `${meaning} ${remedy}`;
+}
+
+function toAttemptBody(
+  attempt: AttemptRecord,
+  { eventId, test }: ShownDelivery,
+  userAgent: string,
+): Schemas['DeliveryAttempt'] {
+  const { number, startedAt, durationMs, status, code, retryAfter, location, response } = attempt;
+  return {
+    number: number ?? null,
+    manual: attempt.manual === true,
+    started_at: startedAt.toISOString(),
+    duration_ms: durationMs,
+    status: status ?? null,
+    code: code ?? null,
+    explanation: code === undefined ? null : explain(code),
+    request_headers: shownHeaders({ eventId, startedAt, test, userAgent }),
+    retry_after: retryAfter ?? null,
+    location: location ?? null,
+    response: response ?? '',
+  };
+}
+
+/** The remaining attempts and their times, if each of them fails at once. */
+function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Schemas['ScheduledAttempt'][] {
+  if (delivery.state !== 'pending') return [];
+  const attemptsMade = delivery.attempts.filter(({ manual }) => !manual).length;
+  const schedule: Schemas['ScheduledAttempt'][] = [];
+  let due = delivery.dueAt.getTime();
+  for (let number = attemptsMade + 1; number <= delivery.maxAttempts; number += 1) {
+    schedule.push({ number, due_at: new Date(due).toISOString() });
+    due += delayAfter(number, retryDelays);
+  }
+  return schedule;
+}
+
+/** The details of one delivery in the API. */
+function toDetailsBody(
+  delivery: ShownDelivery,
+  { url, body, userAgent, retryDelays }: DeliveryContext,
+): Schemas['DeliveryDetails'] {
+  return {
+    ...toSummaryBody(delivery),
+    url,
+    body: body?.toString('utf8') ?? '',
+    attempts: [...delivery.attempts].sort(byStart).map((attempt) => toAttemptBody(attempt, delivery, userAgent)),
+    schedule: scheduleOf(delivery, retryDelays),
+  };
+}
+
+export interface DeliveryRoutesDeps extends Pick<DeliveryService, 'history' | 'context' | 'resend'> {
   /** A budget for an operation that also waits for a receiver. */
   readonly budget: () => DatabaseBudget;
-  readonly resend: Resend;
   readonly sendTest: SendTest;
 }
 
@@ -80,7 +153,8 @@ export function deliveryOperations(deps: DeliveryRoutesDeps) {
   } satisfies Partial<OperationTable>;
 }
 
-function toBody(recovery: RecoveryDocument): Schemas['Recovery'] {
+/** A recovery in the API. */
+function toRecoveryBody(recovery: RecoveryDocument): Schemas['Recovery'] {
   const { _id, webhookId, state, since, until, states, found, resent, delivered, failed } = recovery;
   return {
     id: _id,
@@ -109,18 +183,18 @@ export function recoveryOperations(service: RecoveryService) {
           ...(until !== undefined && { until: toTime(until, 'until') }),
           ...(states !== undefined && { states }),
         });
-        return { status: 202, body: toBody(recovery) };
+        return { status: 202, body: toRecoveryBody(recovery) };
       },
     },
     listRecoveries: {
       async handle({ principal, params: { id }, query }) {
         const { recoveries, hasMore } = await service.list(principal.userId, id, query);
-        return { status: 200, body: { data: recoveries.map(toBody), has_more: hasMore } };
+        return { status: 200, body: { data: recoveries.map(toRecoveryBody), has_more: hasMore } };
       },
     },
     retrieveRecovery: {
       async handle({ principal, params: { id, recovery_id } }) {
-        return { status: 200, body: toBody(await service.get(principal.userId, id, recovery_id)) };
+        return { status: 200, body: toRecoveryBody(await service.get(principal.userId, id, recovery_id)) };
       },
     },
   } satisfies Partial<OperationTable>;

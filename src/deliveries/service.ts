@@ -13,19 +13,31 @@ import type { ResolvedOptions } from '../options/options.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
-import { createDerivedDeliveries, createEventStatuses } from './derived-deliveries.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import { type BacklogSize, createDueAttempts, readBacklogSize, readOldestDue, readScheduled } from './due-reads.ts';
+import { createEventStatuses } from './event-statuses.ts';
 import { createEventExpiry } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
-import { createDeliveryHistory, type DeliveryContext, type DeliveryHistory, type ShownDelivery } from './history.ts';
+import {
+  createDeliveryHistory,
+  createDerivedDeliveries,
+  type DeliveryContext,
+  type DeliveryHistory,
+  type ShownDelivery,
+} from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel, SendRateModel } from './model.ts';
 import { createSendRates } from './rate-limit.ts';
-import { createFindRecoverable, createRedeliver } from './recoveries.ts';
-import type { FindRecoverable, Redeliver } from './recovery-run.ts';
-import { createMakeTestAttempt, createResend, type MakeTestAttempt, type Resend } from './resend.ts';
+import { createFindRecoverable, type FindRecoverable } from './recoveries.ts';
+import {
+  createMakeTestAttempt,
+  createRedeliver,
+  createResend,
+  type MakeTestAttempt,
+  type Redeliver,
+  type Resend,
+} from './redeliver.ts';
 import { Scheduler } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 

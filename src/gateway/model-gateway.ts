@@ -6,7 +6,7 @@ import type { LimitService } from '../accounting/limits/service.ts';
 import type { PaymentService } from '../accounting/payments/service.ts';
 import type { ReportUsage } from '../accounting/usage/report.ts';
 import type { AdminService } from '../admin/service.ts';
-import type { DeliveriesForHosts } from '../deliveries/history.ts';
+import type { DeliveryHistory } from '../deliveries/history.ts';
 import type { EventHistory } from '../events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../events/service.ts';
 import type { GatewayRouter } from '../http/router.ts';
@@ -41,7 +41,7 @@ export interface ModelGateway<Custom extends string = string> {
   /** Any account's events, newest first, and what became of each. */
   readonly events: Pick<EventHistory, 'list' | 'get'>;
   /** Any account's deliveries, newest first, with their attempts. */
-  readonly deliveries: DeliveriesForHosts;
+  readonly deliveries: DeliveryHistory;
   /** What an account has used, by day, model and key; absent with the option `usage: false`. */
   readonly usage?: { readonly report: ReportUsage };
   /** What the operator sees of all accounts, processes and upstreams, as with the scope `admin` over HTTP. */

@@ -1,7 +1,6 @@
 import { addDashboard } from '../dashboard/dashboard.ts';
-import { explain } from '../deliveries/history.ts';
-import { createSendTest } from '../deliveries/resend.ts';
-import type { DeliveryRoutesDeps } from '../deliveries/routes.ts';
+import { createSendTest } from '../deliveries/redeliver.ts';
+import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { createApi } from '../http/api.ts';
 import { type Authenticator, createAuthenticator } from '../http/authentication/authenticator.ts';
@@ -32,18 +31,13 @@ export interface RouterDeps {
 
 function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRoutesDeps {
   const { deliveries, events, webhooks } = services;
-  const { history, context, resend, makeTestAttempt, hasEnded } = deliveries;
   return {
-    history,
-    context,
+    ...deliveries,
     budget: () => createDatabaseBudget(access),
-    resend,
     sendTest: createSendTest({
+      ...deliveries,
       webhook: webhooks.getConfirmed,
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
-      attempt: makeTestAttempt,
-      history,
-      hasEnded,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
     }),
   };

@@ -1,7 +1,7 @@
 import { type Accounting, createAccounting } from '../accounting/accounting.ts';
 import { createRefusalRecorder } from '../admin/refusals/recorder.ts';
 import { createAdminService } from '../admin/service.ts';
-import { createRecoveryService } from '../deliveries/recoveries.ts';
+import { RecoveryService } from '../deliveries/recoveries.ts';
 import { createDeliveryService } from '../deliveries/service.ts';
 import { addCustomEventTypes, type Catalogue, catalogueOf } from '../events/catalogue.ts';
 import { createEventHistory } from '../events/history.ts';
@@ -137,16 +137,12 @@ function createEvents(
     database: access,
     logger,
   });
-  const recoveries = createRecoveryService({
+  const recoveries = new RecoveryService({
     recoveries: models.recoveries,
     find: deliveries.recoverable,
     redeliver: deliveries.redeliver,
     webhook: webhooks.getConfirmed,
-    rate: options.recoverRate,
-    retention: options.retentionDays * 86_400_000,
-    lease: 9_000,
-    interval: 5_000,
-    logger,
+    options,
   });
   return { deliveries, events, recoveries };
 }

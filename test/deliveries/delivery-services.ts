@@ -1,5 +1,5 @@
 import type { ClientSession, Connection } from 'mongoose';
-import { eventState } from '../../src/deliveries/derived-deliveries.ts';
+import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out.ts';
 import { jobIndexes } from '../../src/deliveries/jobs.ts';
 import { createDeliveryModel, createSendRateModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
@@ -159,7 +159,7 @@ export async function startDeliveryServices(
     events,
     ofEvent,
     /** How the event stands as a whole. */
-    stateOfEvent: async (eventId: string) => eventState(await ofEvent(eventId)),
+    stateOfEvent: async (eventId: string) => eventState((await ofEvent(eventId)).map(({ state }) => state)),
     start: deliveryService.start,
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */

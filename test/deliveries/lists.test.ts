@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { createDerivedDeliveries, createEventStatuses } from '../../src/deliveries/derived-deliveries.ts';
+import { createEventStatuses } from '../../src/deliveries/event-statuses.ts';
 import {
   createDeliveryHistory,
-  createPresentTypes,
+  createDerivedDeliveries,
   type DeliveryPage,
   queriesFor,
 } from '../../src/deliveries/history.ts';
@@ -10,6 +10,7 @@ import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { newId } from '../../src/ids.ts';
+import { durableCollection } from '../../src/mongo/collection.ts';
 import { createTallyModel, type TallyDocument } from '../../src/webhooks/health/model.ts';
 import { createReadStats } from '../../src/webhooks/health/stats.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -131,7 +132,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
 
   for (const [what, page, length] of pages) {
     it(`a list of deliveries by ${what} is read in order from an index, and nothing beside the page`, async () => {
-      for (const { filter, hint } of await queriesFor('usr_1', page, createPresentTypes(deliveries))) {
+      for (const { filter, hint } of await queriesFor(durableCollection(deliveries), 'usr_1', page)) {
         const query = deliveries.collection.find(filter, { hint }).sort({ _id: -1 }).limit(101);
         const { queryPlanner, executionStats } = await query.explain('executionStats');
         expect(stagesOf(queryPlanner.winningPlan)).to.include('IXSCAN');
@@ -164,7 +165,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
     const seen: string[] = [];
     for (let after: string | undefined, hasMore = true; hasMore; after = seen.at(-1)) {
       const page = await history.list('usr_1', { state: 'failed', limit: 90, ...(after !== undefined && { after }) });
-      seen.push(...page.deliveries.map(({ _id }) => _id));
+      seen.push(...page.deliveries.map(({ id }) => id));
       hasMore = page.hasMore;
     }
     expect(new Set(seen).size).to.equal(count / 100);

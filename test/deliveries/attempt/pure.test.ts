@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { eventState } from '../../../src/deliveries/derived-deliveries.ts';
+import { eventState } from '../../../src/deliveries/event-statuses.ts';
 import { adviceFor, failures } from '../../../src/deliveries/failures.ts';
 import type { FailureCode } from '../../../src/deliveries/model.ts';
 import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../../src/deliveries/retry.ts';
@@ -85,7 +85,7 @@ describe('The state of an event', () => {
   ] as const;
   for (const [states, state] of table) {
     it(`is ${state} when its deliveries are ${states.join(', ') || 'none'}`, () => {
-      expect(eventState(states.map((one) => ({ state: one })))).to.equal(state);
+      expect(eventState(states)).to.equal(state);
     });
   }
 });

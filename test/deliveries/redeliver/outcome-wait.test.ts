@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createAttemptWait } from '../../../src/deliveries/attempt.ts';
-import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/resend.ts';
+import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
@@ -12,7 +12,7 @@ const never = () => new Promise<never>(() => {});
 
 const at = new Date();
 const delivery = {
-  _id: newId('dlv', at.getTime()),
+  id: newId('dlv', at.getTime()),
   eventId: newId('evt', at.getTime()),
   webhookId: newId('wh', at.getTime()),
   userId: 'usr_1',
@@ -46,7 +46,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
   const sendTest = createSendTest({
     webhook: async () => ({ active: true, events: ['credits.low'] }),
     publishTest: async () => ({}),
-    attempt: () => ({ deliveryId: delivery._id, ended: never() }),
+    makeTestAttempt: () => ({ deliveryId: delivery.id, ended: never() }),
     history,
     hasEnded,
     limit: createInFlightLimit(50, 'test events'),
@@ -61,14 +61,14 @@ describe('An answer that waits for the outcome of an attempt', () => {
   } as unknown as DeliveryRoutesDeps);
 
   for (const [id, params, body] of [
-    ['resendDelivery', { id: delivery._id }, undefined],
+    ['resendDelivery', { id: delivery.id }, undefined],
     ['testWebhook', { id: delivery.webhookId }, { type: 'credits.low' }],
   ] as const) {
     it(`is a 202 of ${id} when the outcome does not come in time, and shows the attempt in flight`, async () => {
       const { handle } = operations[id] as DataOperation;
       const reply = await handle({ principal: { userId: 'usr_1' }, params, body } as never);
       expect(reply.status).to.equal(202);
-      expect(reply.body).to.include({ id: delivery._id, state: 'pending', in_flight: true });
+      expect(reply.body).to.include({ id: delivery.id, state: 'pending', in_flight: true });
     });
   }
 });

@@ -43,7 +43,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     await database.drop();
   });
 
-  const recover = () => publisher.redeliver.missed({ recoveryId: 'rec_1', webhookId: missedBy }, eventId);
+  const recover = () => publisher.redeliver.events({ _id: 'rec_1', webhookId: missedBy }, eventId);
   const event = () => publisher.events.findById(eventId).lean();
   const taken = () => eventually(event, (found) => found?.fanOutLeases === 1);
   const fannedOut = () => eventually(event, (found) => found?.fanOut === 'done');
