@@ -8,7 +8,7 @@ import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
-import { type BareWrites, bareWrites, type Inserted, isDuplicateKey } from '../mongo/writes.ts';
+import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** The argument of `$unionWith`. */
@@ -121,7 +121,7 @@ function unfinishedPipeline(limit: number) {
 /** The outbox in the collection of events. Calls at the same moment share one operation. */
 export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   const collection = durableCollection(events);
-  const insertEvent = createInsertEvent(bareWrites(events), clock);
+  const inserts = createInserts(events, clock);
   const bodies = createBodies(collection);
   const marks = createMarks(collection);
   const sameKeys = createSameKeys(collection);
@@ -129,11 +129,9 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   return {
     async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
-        try {
-          return await insertEvent({ event, lease }, until);
-        } catch (error) {
-          if (!isDuplicateKey(error)) throw error;
-        }
+        const result = await inserts.addUntil({ event, lease }, until);
+        if (!('error' in result)) return result;
+        if (!isDuplicateKey(result.error)) throw result.error;
         const stored = await sameKeys.add(event);
         if (stored) return { event: stored, lease: null };
         // that event was rolled back meanwhile: the key is free
@@ -201,25 +199,13 @@ function proven(event: StoredEvent, writtenIn: string): StoredEvent {
 }
 
 /**
- * Inserts events, each with this process's lease on its fan-out. Events published at the same moment share one write, acknowledged by
- * a majority and journaled. Rejects with code 11000 if the user has an event with that idempotency key, and with a
- * TimeoutError if its write has not started by `until`, by `performance.now()`.
+ * Inserts events, each with this process's lease on its fan-out, many in one write, acknowledged by a majority and journaled. An error
+ * in a result has code 11000 if the user has an event with that idempotency key.
  */
-function createInsertEvent(
-  { insertEach }: Pick<BareWrites, 'insertEach'>,
-  clock: DatabaseClock,
-): (insertion: Insertion, until: number) => Promise<LeasedEvent> {
-  /** The driver does not retry bare commands. If the first try has stored an event, the second meets it under its own id. */
-  async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
-    try {
-      return await insertEach(events);
-    } catch (error) {
-      if (!isUnavailable(error)) throw error;
-      return insertEach(events);
-    }
-  }
+function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insertion, InsertResult> {
+  const { insertEach } = bareWrites(events);
 
-  const inserts = createBatcher<Insertion, InsertResult>({
+  return createBatcher({
     maxSize: insertMaxSize,
     concurrency,
     async write(group) {
@@ -227,12 +213,16 @@ function createInsertEvent(
       const askedAt = performance.now();
       const since = await readMoment(clock);
       const { time: acceptedAt } = since;
-      const events = group.map(({ event, lease }): StoredEvent => {
+      const documents = group.map(({ event, lease }): StoredEvent => {
         const fanOutAt = new Date(acceptedAt.getTime() + lease);
         return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
       });
-      const { failures, electionId = 'standalone' } = await insertTwice(events);
-      return events.map((event, i): InsertResult => {
+      // the driver does not retry bare commands; if the first try has stored an event, the second meets it under its own id
+      const { failures, electionId = 'standalone' } = await insertEach(documents).catch((error) => {
+        if (!isUnavailable(error)) throw error;
+        return insertEach(documents);
+      });
+      return documents.map((event, i): InsertResult => {
         const error = failures.get(i);
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
@@ -241,12 +231,6 @@ function createInsertEvent(
       });
     },
   });
-
-  return async function insertEvent(insertion, until) {
-    const result = await inserts.addUntil(insertion, until);
-    if ('error' in result) throw result.error;
-    return result;
-  };
 }
 
 /** Matches these events. The accounts tell a mongos which shards to ask; on one replica set they change nothing. */
@@ -408,17 +392,7 @@ export interface UnfinishedEvent extends EventKey {
 }
 
 /** What decides which webhooks an event goes to. */
-export interface AddressedEvent {
-  readonly userId: string;
-  readonly type: string;
-  /** The envelope. */
-  readonly body: Buffer;
-}
+export type AddressedEvent = Pick<EventDocument, 'userId' | 'type' | 'body'>;
 
 /** The webhooks that are subscribed to an event. */
-export interface EventSubscribers {
-  readonly targets: readonly string[];
-  readonly skipped: readonly string[];
-  /** The latest election before they were read; absent if the read needs no proof. */
-  readonly lookupElection?: string;
-}
+export type EventSubscribers = Pick<EventDocument, 'targets' | 'skipped'>;
