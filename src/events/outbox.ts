@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../ids.ts';
 import { type Batcher, createBatcher } from '../mongo/batcher.ts';
-import { type DatabaseClock, fromNow, type Moment, provesComplete, readMoment } from '../mongo/clock.ts';
+import { type DatabaseClock, type Election, fromNow, type Moment, readMoment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
@@ -129,7 +129,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   return {
     async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
-        const result = await inserts.addUntil({ event, lease }, until);
+        const result = await inserts.add({ event, lease }, until);
         if (!('error' in result)) return result;
         if (!isDuplicateKey(result.error)) throw result.error;
         const stored = await sameKeys.add(event);
@@ -192,10 +192,15 @@ function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
   return { ...event, fanOut: isDone ? 'done' : 'pending' };
 }
 
-/** Removes `lookupElection` if a write by the primary of that election has proved that the look-up missed no webhook. */
-function proven(event: StoredEvent, writtenIn: string): StoredEvent {
+/**
+ * Removes `lookupElection` if the event's write proves that the look-up missed no webhook. A replaced primary answers reads like any
+ * other, but no majority acknowledges its writes. So until the write, no primary was elected after `writtenIn`, and the primary of that
+ * election has everything that was acknowledged.
+ * @param writtenIn the election in the answer to a write that a majority has acknowledged
+ */
+function proven(event: StoredEvent, writtenIn: Election): StoredEvent {
   const { lookupElection, ...rest } = event;
-  return lookupElection !== undefined && provesComplete(lookupElection, writtenIn) ? rest : event;
+  return lookupElection === writtenIn && writtenIn !== 'unknown' ? rest : event;
 }
 
 /**

@@ -113,12 +113,7 @@ describe('A batcher', () => {
     const first = batcher.add(1);
     await turn();
     const late = performance.now() + 20;
-    const calls = [
-      batcher.addUntil(2, late),
-      batcher.add(3),
-      batcher.addUntil(4, late),
-      batcher.addUntil(5, late + 60_000),
-    ];
+    const calls = [batcher.add(2, late), batcher.add(3), batcher.add(4, late), batcher.add(5, late + 60_000)];
     const settled = Promise.allSettled(calls);
     while (performance.now() < late) await turn();
     writes[0]?.end();
@@ -136,7 +131,7 @@ describe('A batcher', () => {
 
   it('goes on after all waiting items missed their deadline', async () => {
     const { batcher, writes } = start();
-    const late = batcher.addUntil(1, performance.now());
+    const late = batcher.add(1, performance.now());
     await late.then(
       () => expect.fail('it was late'),
       () => {},
