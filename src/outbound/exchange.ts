@@ -100,12 +100,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#stopListening();
+    this.#request.signal?.removeEventListener('abort', this.#onAbort);
     this.#body?.settle('end');
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#stopListening();
+    this.#request.signal?.removeEventListener('abort', this.#onAbort);
     if (this.#body) this.#body.settle(this.#endOfBody(error));
     else this.#fail(error);
   }
@@ -128,21 +128,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#reject(new OutboundError(code, message, { reusedSocket: wasReused, isUnsent: wasUnsent, cause: error }));
   }
 
-  #stopListening(): void {
-    this.#request.signal?.removeEventListener('abort', this.#onAbort);
-  }
-
   #onAbort = (): void => {
-    this.#stopListening();
+    this.#request.signal?.removeEventListener('abort', this.#onAbort);
     const error = classify(this.#request.signal?.reason);
     if (this.#controller) this.#controller.abort(error);
     // there is no connection yet: the caller gets the error now, and undici when it starts the request
     else this.#reject(error.code === 'timeout' ? outboundError('connect_timeout', error) : error);
   };
-}
-
-function isPieces(body: OutboundRequest['body']): body is readonly Buffer[] {
-  return Array.isArray(body);
 }
 
 function lengthOf(pieces: readonly Buffer[]): string {
@@ -156,7 +148,7 @@ function lengthOf(pieces: readonly Buffer[]): string {
 export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
   return new Promise((resolve, reject) => {
     const { origin, path, method, body } = request;
-    const headers = isPieces(body) ? [...request.headers, 'content-length', lengthOf(body)] : request.headers;
+    const headers = Array.isArray(body) ? [...request.headers, 'content-length', lengthOf(body)] : request.headers;
     dispatcher.dispatch(
       // undici takes any iterable, which its types do not say
       { origin, path, method, headers, body: body as Buffer | null },
