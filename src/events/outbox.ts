@@ -129,7 +129,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   return {
     async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
-        const result = await inserts.add({ event, lease }, until);
+        const result = await inserts.add({ event, lease, until });
         if (!('error' in result)) return result;
         if (!isDuplicateKey(result.error)) throw result.error;
         const stored = await sameKeys.add(event);
@@ -177,6 +177,8 @@ interface Insertion {
   readonly event: NewEvent;
   /** How long this process holds its fan-out; 0 leaves it to others. Milliseconds. */
   readonly lease: number;
+  /** Its write must start before this time, by `performance.now()`. */
+  readonly until: number;
 }
 
 /** Events in one write: at 256 KiB each they still fit into a protocol message. */
@@ -213,6 +215,7 @@ function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insert
   return createBatcher({
     maxSize: insertMaxSize,
     concurrency,
+    until: ({ until }) => until,
     async write(group) {
       // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
       const askedAt = performance.now();

@@ -10,13 +10,8 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
  * concurrent batches.
  */
 export interface Batcher<Item, Result> {
-  /**
-   * Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can.
-   * @param until for an item that is useless later: if its batch has not started by then, it is not written and rejects with a
-   *   TimeoutError. Otherwise a slow database would stay busy with writes that no caller waits for any more. By
-   *   `performance.now()`, milliseconds. @default never
-   */
-  add(item: Item, until?: number): Promise<Result>;
+  /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
+  add(item: Item): Promise<Result>;
 }
 
 export interface BatcherOptions<Item, Result> {
@@ -31,19 +26,23 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
   readonly maxDelay?: number;
+  /**
+   * Until when an item is of use: if its batch has not started by then, it is not written and rejects with a TimeoutError. Otherwise a
+   * slow database would stay busy with writes that no caller waits for any more. By `performance.now()`, milliseconds. @default forever
+   */
+  readonly until?: (item: Item) => number;
   /** After this time a write counts as failed, although it may have been done. Milliseconds. @default 9_000 */
   readonly timeout?: number;
 }
 
 interface Waiting<Item, Result> {
   readonly item: Item;
-  readonly until: number;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { write, maxSize, concurrency = 1, maxDelay = 0, timeout } = options;
+  const { write, maxSize, concurrency = 1, maxDelay = 0, until, timeout } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
@@ -74,8 +73,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       while (taken < waiting.length && batch.length < maxSize) {
         const next = waiting[taken] as Waiting<Item, Result>;
         taken += 1;
-        if (next.until > now) batch.push(next);
-        else next.reject(new TimeoutError('the database was too slow for this to be written in time'));
+        if (until && until(next.item) <= now) {
+          next.reject(new TimeoutError('the database was too slow for this to be written in time'));
+        } else batch.push(next);
       }
       waiting.splice(0, taken);
       if (batch.length > 0) void writeBatch(batch);
@@ -90,9 +90,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   }
 
   return {
-    add: (item, until = Number.POSITIVE_INFINITY) =>
+    add: (item) =>
       new Promise((resolve, reject) => {
-        waiting.push({ item, until, resolve, reject });
+        waiting.push({ item, resolve, reject });
         schedule();
       }),
   };
