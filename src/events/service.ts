@@ -21,7 +21,7 @@ import type {
   SettleSubscribers,
   StoredEvent,
 } from './outbox.ts';
-import { createMajorityCheck, createOpenTransactions, createTransactions, requireOwnClient } from './transactions.ts';
+import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnClient } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
@@ -99,7 +99,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
   const { connection, catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(connection);
-  const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
+  const open = new OpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(connection, open, () => fanOut.wake());
 
   /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
@@ -165,7 +165,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return boundPublication(database, address, (_, until) => outbox.store(event, lease, until));
     },
     transaction: transactions.run,
-    close: open.close,
+    close: () => open.close(),
   };
 }
 
