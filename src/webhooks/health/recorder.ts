@@ -48,7 +48,7 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     } catch (error) {
       logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
       failed = [...failures, ...failed].slice(-maxKept);
-      schedule();
+      timer ??= setTimeout(flush, interval).unref();
     }
   }
 
@@ -81,17 +81,13 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     return reporting;
   }
 
-  function schedule(): void {
-    timer ??= setTimeout(flush, interval).unref();
-  }
-
   return {
     record(attempt) {
       const batch = batches.get(attempt.webhookId) ?? newAttemptBatch();
       batches.set(attempt.webhookId, batch);
       addAttempt(batch, attempt);
       if (attempt.code !== undefined) failed.push(attempt);
-      schedule();
+      timer ??= setTimeout(flush, interval).unref();
     },
     flush,
     async close() {
