@@ -233,16 +233,6 @@ function primitiveProblem(value: unknown): string | undefined {
   }
 }
 
-function objectProblem(value: object): string | undefined {
-  if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // Object.prototype of another realm counts, too: it has no prototype either
-  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  if (!isPlain) return `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object`;
-  if (Object.getOwnPropertySymbols(value).length > 0) return 'has a symbol as a key, which JSON drops';
-  return undefined;
-}
-
 /**
  * The first value that JSON would change; `undefined` if there is none.
  * @param within the objects and arrays that contain it. @default none
@@ -272,8 +262,15 @@ function problemInArray(items: readonly unknown[], path: string, within: Set<obj
 }
 
 function problemInObject(value: object, path: string, within: Set<object>): DataProblem | undefined {
-  const problem = objectProblem(value);
-  if (problem) return { path, problem };
+  if (value instanceof Date) return { path, problem: 'is a Date; pass a string such as date.toISOString()' };
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Object.prototype of another realm counts, too: it has no prototype either
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  if (!isPlain) {
+    return { path, problem: `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object` };
+  }
+  if (Object.getOwnPropertySymbols(value).length > 0)
+    return { path, problem: 'has a symbol as a key, which JSON drops' };
   for (const [key, item] of Object.entries(value)) {
     const at = propertyPath(path, key);
     if (key.includes('\0')) return { path: at, problem: 'has a NUL character in its name' };
