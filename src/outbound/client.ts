@@ -271,16 +271,6 @@ const lookAhead = 1_024;
 const statusAt = 'HTTP/1.1 '.length;
 const digitOne = 0x31;
 
-function lengthOfContinues(chunk: Buffer): number {
-  let length = 0;
-  while (chunk[length + statusAt] === digitOne) {
-    const head = continueHead.exec(chunk.toString('latin1', length, length + lookAhead));
-    if (!head) return length;
-    length += head[0].length;
-  }
-  return length;
-}
-
 /**
  * Removes 100 (Continue) from the start of a response. Any server or proxy may send it unasked (RFC 9110, section 15.2), and undici
  * then closes the connection, although the receiver has the request. The cost is too small to be measured: between 7 µs less and
@@ -301,7 +291,12 @@ function adaptSocket(socket: Socket): void {
     if (chunk === null) return chunk;
     const written = socket.bytesWritten;
     if (written === answered) return chunk;
-    const skipped = lengthOfContinues(chunk);
+    let skipped = 0;
+    while (chunk[skipped + statusAt] === digitOne) {
+      const head = continueHead.exec(chunk.toString('latin1', skipped, skipped + lookAhead));
+      if (!head) break;
+      skipped += head[0].length;
+    }
     if (skipped > 0) continued = written;
     if (skipped === chunk.length) return null;
     answered = written;
