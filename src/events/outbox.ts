@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../ids.ts';
 import { type Batcher, createBatcher } from '../mongo/batcher.ts';
-import { type DatabaseClock, type Election, fromNow, type Moment, readMoment } from '../mongo/clock.ts';
+import { type DatabaseClock, type Election, fromNow, type Moment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
@@ -219,8 +219,8 @@ function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insert
     async write(group) {
       // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
       const askedAt = performance.now();
-      const since = await readMoment(clock);
-      const { time: acceptedAt } = since;
+      const acceptedAt = await clock.now();
+      const since = { time: acceptedAt, monotonic: performance.now() };
       const documents = group.map(({ event, lease }): StoredEvent => {
         const fanOutAt = new Date(acceptedAt.getTime() + lease);
         return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
@@ -310,10 +310,8 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock): Cla
     const statement = { q, u: [{ $set: set }], multi: true, ...hintOfKeys };
     const { matched, electionId = 'standalone' } = await updateEach([statement]);
     if (matched === 0) return [];
-    const [since, taken] = await Promise.all([
-      readMoment(clock),
-      collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
-    ]);
+    const since = { time: await clock.now(), monotonic: performance.now() };
+    const taken = await collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray();
     return taken.map((event) => ({
       event: proven(event, electionId),
       lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },

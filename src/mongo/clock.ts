@@ -18,11 +18,6 @@ export interface Moment {
   readonly monotonic: number;
 }
 
-export async function readMoment(clock: DatabaseClock): Promise<Moment> {
-  const time = await clock.now();
-  return { time, monotonic: performance.now() };
-}
-
 /** The database's time now, counted from a recent moment. */
 export function timeSince({ time, monotonic }: Moment): Date {
   return new Date(time.getTime() + Math.floor(performance.now() - monotonic));
