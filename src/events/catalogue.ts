@@ -69,13 +69,6 @@ function exampleData(operation: SpecOperation): Record<string, unknown> | undefi
   return (example?.value as { data?: Record<string, unknown> } | undefined)?.data;
 }
 
-function problemWith(data: unknown, matches: ValidateFunction): { path: string; problem: string } | undefined {
-  const unserialisable = jsonProblem(data, 'data');
-  if (unserialisable || matches(data)) return unserialisable;
-  const [error] = matches.errors ?? [];
-  return error && schemaProblem(error, 'data');
-}
-
 /** A description without Markdown's `**`: pages and terminals show it unformatted. */
 function plainText(description: string): string {
   return description.replaceAll('**', '').trim();
@@ -119,7 +112,12 @@ export function createCatalogue(spec: Spec): Catalogue {
   return {
     types,
     validate(type, data) {
-      const mismatch = problemWith(data, entryOf(type).matches);
+      const { matches } = entryOf(type);
+      let mismatch = jsonProblem(data, 'data');
+      if (!mismatch && !matches(data)) {
+        const [error] = matches.errors ?? [];
+        mismatch = error && schemaProblem(error, 'data');
+      }
       if (!mismatch) return;
       throw new GatewayError('invalid_event_data', `${mismatch.path}: ${mismatch.problem}`, { param: mismatch.path });
     },
@@ -201,11 +199,11 @@ export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, E
 /** The deepest nesting: MongoDB and many receivers' parsers stop at 100 to 200 levels. */
 const depthLimit = 100;
 
-/** A value that JSON would lose or change. */
-export interface JsonProblem {
+/** A value that JSON would lose or change, or that does not fit a schema. */
+export interface DataProblem {
   /** The path of the value: `data.window.start`, `data.items[2]`. */
   readonly path: string;
-  /** What is wrong and what to pass instead; completes a sentence that begins with the path. */
+  /** What is wrong and what is expected; completes a sentence that begins with the path. */
   readonly problem: string;
 }
 
@@ -235,26 +233,11 @@ function primitiveProblem(value: unknown): string | undefined {
   }
 }
 
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // Object.prototype of another realm counts, too: it has no prototype either
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
-}
-
-function objectProblem(value: object): string | undefined {
-  if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
-  if (!isPlain(value)) return `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object`;
-  if (Object.getOwnPropertySymbols(value).length > 0) return 'has a symbol as a key, which JSON drops';
-  return undefined;
-}
-
-function keyProblem(key: string): string | undefined {
-  if (key.includes('\0')) return 'has a NUL character in its name';
-  if (!key.isWellFormed()) return 'has half of a surrogate pair in its name, which has no UTF-8 form';
-  return undefined;
-}
-
-function firstProblem(value: unknown, path: string, within: Set<object>): JsonProblem | undefined {
+/**
+ * The first value that JSON would change; `undefined` if there is none.
+ * @param within the objects and arrays that contain it. @default none
+ */
+export function jsonProblem(value: unknown, path: string, within = new Set<object>()): DataProblem | undefined {
   const asPrimitive = primitiveProblem(value);
   if (asPrimitive) return { path, problem: asPrimitive };
   if (typeof value !== 'object' || value === null) return undefined;
@@ -269,38 +252,35 @@ function firstProblem(value: unknown, path: string, within: Set<object>): JsonPr
   return nestedProblem;
 }
 
-function problemInArray(items: readonly unknown[], path: string, within: Set<object>): JsonProblem | undefined {
+function problemInArray(items: readonly unknown[], path: string, within: Set<object>): DataProblem | undefined {
   // by index: a hole in the array is seen as undefined
   for (let i = 0; i < items.length; i += 1) {
-    const nestedProblem = firstProblem(items[i], `${path}[${i}]`, within);
+    const nestedProblem = jsonProblem(items[i], `${path}[${i}]`, within);
     if (nestedProblem) return nestedProblem;
   }
   return undefined;
 }
 
-function problemInObject(value: object, path: string, within: Set<object>): JsonProblem | undefined {
-  const problem = objectProblem(value);
-  if (problem) return { path, problem };
+function problemInObject(value: object, path: string, within: Set<object>): DataProblem | undefined {
+  if (value instanceof Date) return { path, problem: 'is a Date; pass a string such as date.toISOString()' };
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Object.prototype of another realm counts, too: it has no prototype either
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  if (!isPlain) {
+    return { path, problem: `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object` };
+  }
+  if (Object.getOwnPropertySymbols(value).length > 0)
+    return { path, problem: 'has a symbol as a key, which JSON drops' };
   for (const [key, item] of Object.entries(value)) {
     const at = propertyPath(path, key);
-    const inKey = keyProblem(key);
-    const nestedProblem = inKey ? { path: at, problem: inKey } : firstProblem(item, at, within);
+    if (key.includes('\0')) return { path: at, problem: 'has a NUL character in its name' };
+    if (!key.isWellFormed()) {
+      return { path: at, problem: 'has half of a surrogate pair in its name, which has no UTF-8 form' };
+    }
+    const nestedProblem = jsonProblem(item, at, within);
     if (nestedProblem) return nestedProblem;
   }
   return undefined;
-}
-
-/** The first value that JSON would change; `undefined` if there is none. */
-export function jsonProblem(value: unknown, path: string): JsonProblem | undefined {
-  return firstProblem(value, path, new Set());
-}
-
-/** A value that does not fit a schema. */
-export interface SchemaProblem {
-  /** The path of the value: `data.amount`. */
-  readonly path: string;
-  /** The expected and the found value; completes a sentence that begins with the path. */
-  readonly problem: string;
 }
 
 const shownLength = 60;
@@ -339,7 +319,7 @@ function pathOf(root: string, instancePath: string): string {
 }
 
 /** Explains an error of Ajv (made with `verbose`). @param root the name of the checked value */
-function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
+function schemaProblem(error: ErrorObject, root: string): DataProblem {
   const path = pathOf(root, error.instancePath);
   const params = error.params as Record<string, unknown>;
   const fields = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');

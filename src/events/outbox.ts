@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { type Batcher, createBatcher } from '../mongo/batcher.ts';
-import { type DatabaseClock, fromNow, type Moment, provesComplete, readMoment } from '../mongo/clock.ts';
+import { type DatabaseClock, type Election, fromNow, type Moment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
-import { type BareWrites, bareWrites, type Inserted, isDuplicateKey } from '../mongo/writes.ts';
+import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** The argument of `$unionWith`. */
@@ -117,7 +117,7 @@ function unfinishedPipeline(limit: number) {
 /** The outbox in the collection of events. Calls at the same moment share one operation. */
 export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   const collection = durableCollection(events);
-  const insertEvent = createInsertEvent(bareWrites(events), clock);
+  const inserts = createInserts(events, clock);
   const bodies = createBodies(collection);
   const marks = createMarks(collection);
   const sameKeys = createSameKeys(collection);
@@ -125,11 +125,9 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   return {
     async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
-        try {
-          return await insertEvent({ event, lease }, until);
-        } catch (error) {
-          if (!isDuplicateKey(error)) throw error;
-        }
+        const result = await inserts.add({ event, lease, until });
+        if (!('error' in result)) return result;
+        if (!isDuplicateKey(result.error)) throw result.error;
         const stored = await sameKeys.add(event);
         if (stored) return { event: stored, lease: null };
         // that event was rolled back meanwhile: the key is free
@@ -161,6 +159,8 @@ interface Insertion {
   readonly event: NewEvent;
   /** How long this process holds its fan-out; 0 leaves it to others. Milliseconds. */
   readonly lease: number;
+  /** Its write must start before this time, by `performance.now()`. */
+  readonly until: number;
 }
 
 /** Events in one write: at 256 KiB each they still fit into a protocol message. */
@@ -176,45 +176,43 @@ function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
   return { ...event, fanOut: isDone ? 'done' : 'pending' };
 }
 
-/** Removes `lookupElection` if a write by the primary of that election has proved that the look-up missed no webhook. */
-function proven(event: StoredEvent, writtenIn: string): StoredEvent {
+/**
+ * Removes `lookupElection` if the event's write proves that the look-up missed no webhook. A replaced primary answers reads like any
+ * other, but no majority acknowledges its writes. So until the write, no primary was elected after `writtenIn`, and the primary of that
+ * election has everything that was acknowledged.
+ * @param writtenIn the election in the answer to a write that a majority has acknowledged
+ */
+function proven(event: StoredEvent, writtenIn: Election): StoredEvent {
   const { lookupElection, ...rest } = event;
-  return lookupElection !== undefined && provesComplete(lookupElection, writtenIn) ? rest : event;
+  return lookupElection === writtenIn && writtenIn !== 'unknown' ? rest : event;
 }
 
 /**
- * Inserts events, each with this process's lease on its fan-out. Events published at the same moment share one write, acknowledged by
- * a majority and journaled. Rejects with code 11000 if the user has an event with that idempotency key, and with a
- * TimeoutError if its write has not started by `until`, by `performance.now()`.
+ * Inserts events, each with this process's lease on its fan-out, many in one write, acknowledged by a majority and journaled. An error
+ * in a result has code 11000 if the user has an event with that idempotency key.
  */
-function createInsertEvent(
-  { insertEach }: Pick<BareWrites, 'insertEach'>,
-  clock: DatabaseClock,
-): (insertion: Insertion, until: number) => Promise<LeasedEvent> {
-  /** The driver does not retry bare commands. If the first try has stored an event, the second meets it under its own id. */
-  async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
-    try {
-      return await insertEach(events);
-    } catch (error) {
-      if (!isUnavailable(error)) throw error;
-      return insertEach(events);
-    }
-  }
+function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insertion, InsertResult> {
+  const { insertEach } = bareWrites(events);
 
-  const inserts = createBatcher<Insertion, InsertResult>({
+  return createBatcher({
     maxSize: insertMaxSize,
     concurrency,
+    until: ({ until }) => until,
     async write(group) {
       // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
       const askedAt = performance.now();
-      const since = await readMoment(clock);
-      const { time: acceptedAt } = since;
-      const events = group.map(({ event, lease }): StoredEvent => {
+      const acceptedAt = await clock.now();
+      const since = { time: acceptedAt, monotonic: performance.now() };
+      const documents = group.map(({ event, lease }): StoredEvent => {
         const fanOutAt = new Date(acceptedAt.getTime() + lease);
         return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
       });
-      const { failures, electionId = 'standalone' } = await insertTwice(events);
-      return events.map((event, i): InsertResult => {
+      // the driver does not retry bare commands; if the first try has stored an event, the second meets it under its own id
+      const { failures, electionId = 'standalone' } = await insertEach(documents).catch((error) => {
+        if (!isUnavailable(error)) throw error;
+        return insertEach(documents);
+      });
+      return documents.map((event, i): InsertResult => {
         const error = failures.get(i);
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
@@ -223,12 +221,6 @@ function createInsertEvent(
       });
     },
   });
-
-  return async function insertEvent(insertion, until) {
-    const result = await inserts.addUntil(insertion, until);
-    if ('error' in result) throw result.error;
-    return result;
-  };
 }
 
 /** Matches these events. The accounts tell a mongos which shards to ask; on one replica set they change nothing. */
@@ -300,10 +292,8 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock): Cla
     const statement = { q, u: [{ $set: set }], multi: true, ...hintOfKeys };
     const { matched, electionId = 'standalone' } = await updateEach([statement]);
     if (matched === 0) return [];
-    const [since, taken] = await Promise.all([
-      readMoment(clock),
-      collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
-    ]);
+    const since = { time: await clock.now(), monotonic: performance.now() };
+    const taken = await collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray();
     return taken.map((event) => ({
       event: proven(event, electionId),
       lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },
@@ -390,17 +380,7 @@ export interface UnfinishedEvent extends EventKey {
 }
 
 /** What decides which webhooks an event goes to. */
-export interface AddressedEvent {
-  readonly userId: string;
-  readonly type: string;
-  /** The envelope. */
-  readonly body: Buffer;
-}
+export type AddressedEvent = Pick<EventDocument, 'userId' | 'type' | 'body'>;
 
 /** The webhooks that are subscribed to an event. */
-export interface EventSubscribers {
-  readonly targets: readonly string[];
-  readonly skipped: readonly string[];
-  /** The latest election before they were read; absent if the read needs no proof. */
-  readonly lookupElection?: string;
-}
+export type EventSubscribers = Pick<EventDocument, 'targets' | 'skipped'>;

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
 import type { webhooks } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import { checkStorableId, newId } from '../ids.ts';
+import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import { latestElection } from '../mongo/clock.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
@@ -21,7 +21,7 @@ import type {
   SettleSubscribers,
   StoredEvent,
 } from './outbox.ts';
-import { createMajorityCheck, createOpenTransactions, createTransactions, requireOwnClient } from './transactions.ts';
+import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnClient } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
@@ -88,7 +88,7 @@ export interface EventService {
 }
 
 /** @throws GatewayError `idempotency_conflict` if `stored` is a different event with the same idempotency key */
-function requireSame(event: NewEvent, stored: StoredEvent): void {
+function requireSame(event: EventDraft, stored: StoredEvent): void {
   if (stored.contentHash === event.contentHash) return;
   const message = `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`;
   throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
@@ -96,29 +96,38 @@ function requireSame(event: NewEvent, stored: StoredEvent): void {
 
 /** Publishes events, alone or together with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
-  const { catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
+  const { connection, catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
-  const requireMajority = createMajorityCheck(deps.connection);
-  const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
-  const transactions = createTransactions(deps.connection, open, () => fanOut.wake());
+  const requireMajority = createMajorityCheck(connection);
+  const open = new OpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
+  const transactions = createTransactions(connection, open, () => fanOut.wake());
 
   /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
-  async function store(event: NewEvent, until: number): Promise<StoredEvent> {
-    const prepared = fanOut.prepare(event);
-    const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
-    requireSame(event, stored);
-    if (stored.fanOut === 'done') return stored;
-    // an event is acknowledged only when its subscribers are certain
-    const settled = await settleSubscribers(stored, event.body);
-    if (prepared && lease) prepared.begin({ event: settled, lease });
-    else fanOut.wake();
-    return settled;
+  function store(draft: EventDraft, session: ClientSession | undefined): Promise<StoredEvent> {
+    return boundPublication(
+      database,
+      async () => {
+        const lookupElection = latestElection(connection);
+        return { ...draft, ...(await subscribers(draft, session)), lookupElection };
+      },
+      async (event, until) => {
+        const prepared = fanOut.prepare(event);
+        const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
+        requireSame(event, stored);
+        if (stored.fanOut === 'done') return stored;
+        // an event is acknowledged only when its subscribers are certain
+        const settled = await settleSubscribers(stored, event.body);
+        if (prepared && lease) prepared.begin({ event: settled, lease });
+        else fanOut.wake();
+        return settled;
+      },
+    );
   }
 
   /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
-  async function storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent> {
-    const stored = await outbox.storeIn(session, event);
-    requireSame(event, stored);
+  async function storeIn(session: ClientSession, draft: EventDraft): Promise<StoredEvent> {
+    const stored = await outbox.storeIn(session, { ...draft, ...(await subscribers(draft, session)) });
+    requireSame(draft, stored);
     if (stored.fanOut === 'pending') transactions.publishedUnder(session, stored);
     return stored;
   }
@@ -128,81 +137,53 @@ export function createEventService(deps: EventServiceDeps): EventService {
     return 'user_id' in example ? { ...example, user_id: userId } : example;
   }
 
-  /** @param traceparent the span in which it is published */
-  async function publish(
-    { type, userId, data }: EventInput,
-    { session, idempotencyKey = randomUUID() }: PublishOptions,
-    traceparent: string | undefined,
-  ): Promise<PublishedEvent> {
-    checkStorableId('userId', userId);
-    checkStorableId('idempotencyKey', idempotencyKey);
-    catalogue.validate(type, data);
-    // serialised before the first await, so that later changes of `data` have no effect
-    const envelope = createEnvelope(type, data, Date.now());
-    const addressed = { userId, type, body: envelope.body };
-    const choices = { idempotencyKey, test: false, traceparent };
-    const toEvent = (eventSubscribers: EventSubscribers) => toNewEvent(envelope, userId, eventSubscribers, choices);
-    const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
-      return { id, type, created: created.toISOString(), data, idempotencyKey };
-    };
-    if (session) {
-      requireOwnClient(deps.connection, session);
-      await requireMajority(session);
-    }
-    if (session?.inTransaction()) {
-      return toPublished(await storeIn(session, toEvent(await subscribers(addressed, session))));
-    }
-    return boundPublication(database, async (storing) => {
-      const lookupElection = latestElection(deps.connection);
-      const eventSubscribers = await subscribers(addressed, session);
-      const event = beginToStore(storing, toEvent({ ...eventSubscribers, lookupElection }));
-      return toPublished(await store(event, storing.until));
-    });
-  }
-
   return {
-    publish: (input, options = {}) => inPublishSpan(input, (traceparent) => publish(input, options, traceparent)),
+    async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
+      return inPublishSpan({ type, userId }, async (traceparent) => {
+        checkUserId(userId);
+        checkStorableId('idempotencyKey', idempotencyKey);
+        catalogue.validate(type, data);
+        // serialised before the first await, so that later changes of `data` have no effect
+        const content = createContent(type, data, Date.now());
+        const traced = traceparent === undefined ? {} : { traceparent };
+        const draft = { ...content, userId, idempotencyKey, test: false, ...traced };
+        if (session) {
+          requireOwnClient(connection, session);
+          await requireMajority(session);
+        }
+        const stored = session?.inTransaction() ? storeIn(session, draft) : store(draft, session);
+        const { _id: id, created } = await stored;
+        return { id, type, created: created.toISOString(), data, idempotencyKey };
+      });
+    },
     async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }) {
       catalogue.validate(type, data);
-      const subscribers = { targets: [webhookId], skipped: [] };
-      const choices = { idempotencyKey: randomUUID(), test: true, traceparent: undefined };
-      const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, subscribers, choices);
-      return boundPublication(database, (storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
+      const content = createContent(type, data, Date.now());
+      const targets = [webhookId];
+      const event = { ...content, userId, idempotencyKey: randomUUID(), test: true, targets, skipped: [] };
+      const address = async () => event;
+      return boundPublication(database, address, (_, until) => outbox.store(event, lease, until));
     },
     transaction: transactions.run,
-    close: open.close,
+    close: () => open.close(),
   };
-}
-
-/** The envelope, which every delivery of an event carries, and its bytes. */
-export interface Envelope {
-  readonly id: string;
-  readonly type: string;
-  readonly created: Date;
-  readonly data: unknown;
-  /** The envelope as JSON. It is serialised only here: these bytes are stored, signed and sent. */
-  readonly body: Buffer;
-  /** SHA-256 of type and data, in hexadecimal. */
-  readonly contentHash: string;
 }
 
 /** The largest envelope: as much as the API accepts, and far below the 16 MB of a MongoDB document. Bytes. */
 const bodyLimit = 256 * 1024;
 
-/** JSON with sorted keys, so that equal content gives equal text. */
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, item: unknown) =>
-    typeof item === 'object' && item !== null && !Array.isArray(item)
-      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : item,
-  );
-}
+/** An event whose subscribers are not known yet. */
+type EventDraft = Omit<NewEvent, 'targets' | 'skipped' | 'lookupElection'>;
+
+/** What of an event does not depend on who publishes it, and how. */
+type EventContent = Omit<EventDraft, 'userId' | 'idempotencyKey' | 'test' | 'traceparent'>;
 
 /**
- * Makes the envelope of an event whose data has been checked.
- * @throws GatewayError `invalid_event_data` if it is larger than 256 KiB
+ * Makes the envelope of an event whose data has been checked, and what belongs to it. The envelope is serialised only here: these bytes
+ * are stored, signed and sent.
+ * @throws GatewayError `invalid_event_data` if the envelope is larger than 256 KiB
  */
-export function createEnvelope(type: string, data: unknown, now: number): Envelope {
+export function createContent(type: string, data: unknown, now: number): EventContent {
   const id = newId('evt', now);
   const created = new Date(now);
   const body = Buffer.from(JSON.stringify({ id, type, created: created.toISOString(), data }));
@@ -210,16 +191,16 @@ export function createEnvelope(type: string, data: unknown, now: number): Envelo
     const message = `data: makes an event of ${body.length} bytes; the maximum is ${bodyLimit}. Send an id by which the receiver can fetch the rest`;
     throw new GatewayError('invalid_event_data', message, { param: 'data' });
   }
-  return {
-    id,
-    type,
-    created,
-    data,
-    body,
-    contentHash: createHash('sha256')
-      .update(`${type}\n${canonicalJson(data)}`)
-      .digest('hex'),
-  };
+  // its keys are sorted, so that equal data gives an equal hash
+  const canonicalData = JSON.stringify(data, (_key, item: unknown) =>
+    typeof item === 'object' && item !== null && !Array.isArray(item)
+      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : item,
+  );
+  const contentHash = createHash('sha256').update(`${type}\n${canonicalData}`).digest('hex');
+  // 122 random bits, from a UUID, because node draws the randomness of many UUIDs at once
+  const deliveryKey = Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
+  return { _id: id, type, created, body, contentHash, deliveryKey };
 }
 
 /** The gateway's own event types, and the data of each. */
@@ -262,40 +243,6 @@ export interface PublishOptions {
   readonly idempotencyKey?: string;
 }
 
-/** 122 random bits, from a UUID, because node draws the randomness of many UUIDs at once. */
-function newDeliveryKey(): Buffer {
-  return Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
-}
-
-/** The document of an event. */
-function toNewEvent(
-  envelope: Envelope,
-  userId: string,
-  subscribers: EventSubscribers,
-  {
-    idempotencyKey,
-    test,
-    traceparent,
-  }: { readonly idempotencyKey: string; readonly test: boolean; readonly traceparent: string | undefined },
-): NewEvent {
-  const { id, type, created, body, contentHash } = envelope;
-  return {
-    _id: id,
-    userId,
-    type,
-    created,
-    body,
-    contentHash,
-    targets: [...subscribers.targets],
-    skipped: [...subscribers.skipped],
-    ...(subscribers.lookupElection !== undefined && { lookupElection: subscribers.lookupElection }),
-    test,
-    ...(traceparent !== undefined && { traceparent }),
-    idempotencyKey,
-    deliveryKey: newDeliveryKey(),
-  };
-}
-
 /** How long a publication waits for the database: less than a request may take, so that its response tells the result. Milliseconds. */
 const longestPublication = 3_500;
 /**
@@ -303,23 +250,6 @@ const longestPublication = 3_500;
  * whose time is nearly over, a database that was too slow for a moment would answer every later one too late. Milliseconds.
  */
 const longestTurn = longestPublication / 2;
-
-/** The state of one publication. */
-export interface Storing {
-  /** Its writes must start before this time, by `performance.now()`. */
-  readonly until: number;
-  /** Set when the event is about to be stored. */
-  event: NewEvent | undefined;
-  /** Whether the publisher was told that nothing is stored. */
-  isGivenUp: boolean;
-}
-
-/** @throws TimeoutError if it is too late: the publisher would not hear of this event, and publish it again */
-function beginToStore(storing: Storing, event: NewEvent): NewEvent {
-  if (storing.isGivenUp) throw new TimeoutError('the database answered after the publisher had stopped waiting');
-  storing.event = event;
-  return event;
-}
 
 /** Names what the publisher needs to publish again without a second event. */
 function publishUnconfirmed({ _id: eventId, idempotencyKey }: NewEvent, cause: unknown): GatewayError {
@@ -333,22 +263,31 @@ function publishUnconfirmed({ _id: eventId, idempotencyKey }: NewEvent, cause: u
 /**
  * Limits how long a publication outside a transaction waits.
  * @param database without it, a publication waits as long as the driver waits
+ * @param address completes the event before it is stored
+ * @param store its writes must start before `until`, by `performance.now()`
  * @throws GatewayError `publish_unconfirmed` if the database fails after the write has started; `database_unavailable` if it
  *   fails before, when nothing can have been stored
  */
 async function boundPublication<T>(
   database: Pick<DatabaseAccess, 'whenAvailable' | 'bound'> | undefined,
-  publish: (storing: Storing) => Promise<T>,
+  address: () => Promise<NewEvent>,
+  store: (event: NewEvent, until: number) => Promise<T>,
 ): Promise<T> {
   await database?.whenAvailable();
   const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
-  const storing: Storing = { until, event: undefined, isGivenUp: false };
-  const published = publish(storing);
+  let storing: NewEvent | undefined;
+  let isGivenUp = false;
+  const published = address().then((event) => {
+    // the publisher would not hear of this event, and publish it again
+    if (isGivenUp) throw new TimeoutError('the database answered after the publisher had stopped waiting');
+    storing = event;
+    return store(event, until);
+  });
   try {
     return await (database?.bound(published, longestPublication) ?? published);
   } catch (error) {
-    storing.isGivenUp = storing.event === undefined;
+    isGivenUp = storing === undefined;
     if (!isUnavailable(error)) throw error;
-    throw storing.event ? publishUnconfirmed(storing.event, error) : databaseUnavailable(error);
+    throw storing ? publishUnconfirmed(storing, error) : databaseUnavailable(error);
   }
 }

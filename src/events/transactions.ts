@@ -33,7 +33,7 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
 /** Runs transactions. A driver's session does not tell when it commits, so only these transactions can wake the workers at once. */
 export function createTransactions(
   connection: Connection,
-  open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
+  open: OpenTransactions,
   /** Called after the commit of a transaction that has published something. */
   onPublished: () => void,
 ): Transactions {
@@ -93,66 +93,136 @@ export function createTransactions(
   };
 }
 
-export interface OpenTransactionsDeps extends Omit<SessionRecordDeps, 'lease'> {
+type SessionId = OwnerDocument['sessions'][number];
+
+export interface OpenTransactionsDeps {
+  readonly owners: OwnerModel;
+  readonly logger: Logger;
   /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. @default 5_000 */
   readonly lease?: number;
 }
 
 /**
- * Records the sessions in which this process runs transactions, for other processes to read. The server keeps the open
- * transactions of a killed process, and locks every document that they have written, for `transactionLifetimeLimitSeconds`
- * (60 s) and longer. A process that meets such a document ends those sessions, and the server rolls them back at once. Every
- * user of MongoDB may end sessions of the same user (manual, killSessions); those of another user wait for the server.
+ * Records the sessions in which this process runs transactions, for other processes to read; the record is renewed while there are some,
+ * and removed afterwards. The server keeps the open transactions of a killed process, and locks every document that they have written,
+ * for `transactionLifetimeLimitSeconds` (60 s) and longer. A process that meets such a document ends those sessions, and the server
+ * rolls them back at once. Every user of MongoDB may end sessions of the same user (manual, killSessions); those of another user wait
+ * for the server.
  */
-export interface OpenTransactions {
+export class OpenTransactions {
+  readonly #owners: OwnerModel;
+  readonly #logger: Logger;
+  readonly #lease: number;
+  readonly #admin: ReturnType<ReturnType<Connection['getClient']>['db']>;
+  readonly #owner = newId('wrk', Date.now());
+  readonly #sessions = new Map<string, SessionId>();
+  /** The sessions in the stored record. */
+  #written = new Set<string>();
+  /** Transactions under way. */
+  #open = 0;
+  /** Whether no transaction has begun since the last renewal. */
+  #isIdle = false;
+  #timer: NodeJS.Timeout | undefined;
+  #lastWrite: Promise<void> = Promise.resolve();
+  /** A write that waits for its turn. */
+  #nextWrite: Promise<void> | undefined;
+  /** The sessions of dead processes are being ended. */
+  #ending: Promise<void> | undefined;
+  #endedAt = Number.NEGATIVE_INFINITY;
+
+  constructor({ owners, logger, lease = 5_000 }: OpenTransactionsDeps) {
+    this.#owners = owners;
+    this.#logger = logger;
+    this.#lease = lease;
+    this.#admin = owners.db.getClient().db('admin');
+  }
+
   /** Resolves when the session is recorded; most often it is already. */
-  enter(session: ClientSession): Promise<void>;
-  leave(): void;
+  async enter(session: ClientSession): Promise<void> {
+    this.#open += 1;
+    this.#isIdle = false;
+    const { id } = session.id as { id: SessionId };
+    const key = id.toString('hex');
+    this.#sessions.set(key, id);
+    this.#timer ??= setInterval(() => {
+      if (this.#open === 0 && this.#isIdle) void this.close();
+      else void this.#renew();
+      this.#isIdle = true;
+    }, this.#lease / 4).unref();
+    if (!this.#written.has(key)) await this.#renew();
+  }
+
+  leave(): void {
+    this.#open -= 1;
+  }
+
   /**
    * Makes the server roll back the session's transaction, by another connection. Call it before the session ends: otherwise it would
    * roll back the transaction of the session's next user. Never rejects.
    */
-  end(session: ClientSession): Promise<void>;
+  async end(session: ClientSession): Promise<void> {
+    await this.#admin.command({ killSessions: [session.id] }).catch(() => {});
+  }
+
   /** Ends the sessions of processes whose lease has ended. If such a process lives after all, it runs its transaction again. */
-  endAbandoned(): Promise<void>;
+  async endAbandoned(): Promise<void> {
+    // conflicts between live processes are common, and no reason to ask each time
+    if (!this.#ending && performance.now() - this.#endedAt < this.#lease / 4) return;
+    this.#ending ??= this.#endDead()
+      .catch((error) => this.#logger.warn('abandoned transactions could not be ended', { reason: String(error) }))
+      .finally(() => {
+        this.#ending = undefined;
+        this.#endedAt = performance.now();
+      });
+    await this.#ending;
+  }
+
   /** Removes the record. */
-  close(): Promise<void>;
-}
+  async close(): Promise<void> {
+    if (!this.#timer) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#sessions.clear();
+    await this.#renew();
+  }
 
-export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTransactionsDeps): OpenTransactions {
-  const record = new SessionRecord({ owners, logger, lease });
-  const admin = owners.db.getClient().db('admin');
-  let ending: Promise<void> | undefined;
-  let endedAt = Number.NEGATIVE_INFINITY;
-
-  async function endDead(): Promise<void> {
-    const dead = await owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
+  async #endDead(): Promise<void> {
+    const dead = await this.#owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
     for (const { _id, sessions, until } of dead) {
-      await admin.command({ killSessions: sessions.map((id) => ({ id })) });
-      await owners.deleteOne({ _id, until });
-      logger.warn('the transactions of a dead process were ended', { process: _id });
+      await this.#admin.command({ killSessions: sessions.map((id) => ({ id })) });
+      await this.#owners.deleteOne({ _id, until });
+      this.#logger.warn('the transactions of a dead process were ended', { process: _id });
     }
   }
 
-  return {
-    enter: (session) => record.enter(session),
-    leave: () => record.leave(),
-    async end(session) {
-      await admin.command({ killSessions: [session.id] }).catch(() => {});
-    },
-    async endAbandoned() {
-      // conflicts between live processes are common, and no reason to ask each time
-      if (!ending && performance.now() - endedAt < lease / 4) return;
-      ending ??= endDead()
-        .catch((error) => logger.warn('abandoned transactions could not be ended', { reason: String(error) }))
-        .finally(() => {
-          ending = undefined;
-          endedAt = performance.now();
+  /** One write at a time; a write that waits for its turn serves all callers. */
+  #renew(): Promise<void> {
+    this.#nextWrite ??= this.#lastWrite.then(() => {
+      this.#nextWrite = undefined;
+      this.#lastWrite = this.#write();
+      return this.#lastWrite;
+    });
+    return this.#nextWrite;
+  }
+
+  async #write(): Promise<void> {
+    const _id = this.#owner;
+    const ids = new Map(this.#sessions);
+    try {
+      if (ids.size === 0) await this.#owners.deleteOne({ _id });
+      else {
+        const until = fromNow(this.#lease);
+        await this.#owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
+          upsert: true,
+          updatePipeline: true,
         });
-      await ending;
-    },
-    close: () => record.close(),
-  };
+      }
+      this.#written = new Set(ids.keys());
+    } catch (error) {
+      // without the record, other processes only recover later
+      this.#logger.warn('open transactions could not be recorded', { reason: String(error) });
+    }
+  }
 }
 
 interface WriteConcern {
@@ -222,97 +292,4 @@ export function requireOwnClient(connection: Connection, session: ClientSession)
     'session',
     'must be of the connection that the option mongo names; start it with connection.startSession()',
   );
-}
-
-type SessionId = OwnerDocument['sessions'][number];
-
-export interface SessionRecordDeps {
-  readonly owners: OwnerModel;
-  readonly logger: Logger;
-  /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. */
-  readonly lease: number;
-}
-
-/** The stored record of the sessions in which this process runs transactions. Renewed while it runs some, and removed afterwards. */
-class SessionRecord {
-  readonly #deps: SessionRecordDeps;
-  readonly #owner = newId('wrk', Date.now());
-  readonly #sessions = new Map<string, SessionId>();
-  /** The sessions in the stored record. */
-  #written = new Set<string>();
-  /** Transactions under way. */
-  #open = 0;
-  /** Whether no transaction has begun since the last renewal. */
-  #isIdle = false;
-  #timer: NodeJS.Timeout | undefined;
-  #lastWrite: Promise<void> = Promise.resolve();
-  /** A write that waits for its turn. */
-  #nextWrite: Promise<void> | undefined;
-
-  constructor(deps: SessionRecordDeps) {
-    this.#deps = deps;
-  }
-
-  /** Resolves when the session is recorded; most often it is already. */
-  async enter(session: ClientSession): Promise<void> {
-    this.#open += 1;
-    this.#isIdle = false;
-    const { id } = session.id as { id: SessionId };
-    const key = id.toString('hex');
-    this.#sessions.set(key, id);
-    this.#timer ??= setInterval(() => this.#tick(), this.#deps.lease / 4).unref();
-    if (!this.#written.has(key)) await this.#renew();
-  }
-
-  leave(): void {
-    this.#open -= 1;
-  }
-
-  /** Removes the record. */
-  async close(): Promise<void> {
-    if (this.#timer) await this.#stop();
-  }
-
-  #tick(): void {
-    if (this.#open === 0 && this.#isIdle) void this.#stop();
-    else void this.#renew();
-    this.#isIdle = true;
-  }
-
-  #stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    this.#sessions.clear();
-    return this.#renew();
-  }
-
-  /** One write at a time; a write that waits for its turn serves all callers. */
-  #renew(): Promise<void> {
-    this.#nextWrite ??= this.#lastWrite.then(() => {
-      this.#nextWrite = undefined;
-      this.#lastWrite = this.#write();
-      return this.#lastWrite;
-    });
-    return this.#nextWrite;
-  }
-
-  async #write(): Promise<void> {
-    const { owners, lease, logger } = this.#deps;
-    const _id = this.#owner;
-    const ids = new Map(this.#sessions);
-    try {
-      if (ids.size === 0) await owners.deleteOne({ _id });
-      else {
-        const until = fromNow(lease);
-        await owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
-          upsert: true,
-          updatePipeline: true,
-        });
-      }
-      this.#written = new Set(ids.keys());
-    } catch (error) {
-      // without the record, other processes only recover later
-      logger.warn('open transactions could not be recorded', { reason: String(error) });
-    }
-  }
 }

@@ -12,12 +12,6 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 export interface Batcher<Item, Result> {
   /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
-  /**
-   * The same for an item that is useless later: if its batch has not started by `until`, it is not written and rejects with
-   * a TimeoutError. Otherwise a slow database would stay busy with writes that no caller waits for any more.
-   * @param until by `performance.now()`, milliseconds
-   */
-  addUntil(item: Item, until: number): Promise<Result>;
 }
 
 export interface BatcherOptions<Item, Result> {
@@ -32,27 +26,32 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
   readonly maxDelay?: number;
+  /**
+   * Until when an item is of use: if its batch has not started by then, it is not written and rejects with a TimeoutError. Otherwise a
+   * slow database would stay busy with writes that no caller waits for any more. By `performance.now()`, milliseconds. @default forever
+   */
+  readonly until?: (item: Item) => number;
   /** After this time a write counts as failed, although it may have been done. Milliseconds. @default 9_000 */
   readonly timeout?: number;
 }
 
 interface Waiting<Item, Result> {
   readonly item: Item;
-  readonly until: number;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { write, maxSize, concurrency = 1, maxDelay = 0, timeout } = options;
+  const { write, maxSize, concurrency = 1, maxDelay = 0, until, timeout } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
-  let hadSeveral = false;
+  /** How long the next batch waits for more items. */
+  let delay = 0;
 
   async function writeBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
-    hadSeveral = batch.length > 1;
+    delay = batch.length > 1 ? maxDelay : 0;
     const items = batch.map(({ item }) => item);
     const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
     batch.forEach(({ resolve, reject }, i) => {
@@ -61,31 +60,24 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       else reject(outcome.error);
     });
     writing -= 1;
-    if (delays()) schedule();
+    if (delay > 0) schedule();
     else writeNext();
-  }
-
-  const delays = () => maxDelay > 0 && hadSeveral;
-
-  /** The next items whose callers still wait. */
-  function take(): Waiting<Item, Result>[] {
-    const now = performance.now();
-    const batch: Waiting<Item, Result>[] = [];
-    let count = 0;
-    while (count < waiting.length && batch.length < maxSize) {
-      const next = waiting[count] as Waiting<Item, Result>;
-      count += 1;
-      if (next.until > now) batch.push(next);
-      else next.reject(new TimeoutError('the database was too slow for this to be written in time'));
-    }
-    waiting.splice(0, count);
-    return batch;
   }
 
   function writeNext(): void {
     scheduled = false;
     while (waiting.length > 0 && writing < concurrency) {
-      const batch = take();
+      const now = performance.now();
+      const batch: Waiting<Item, Result>[] = [];
+      let taken = 0;
+      while (taken < waiting.length && batch.length < maxSize) {
+        const next = waiting[taken] as Waiting<Item, Result>;
+        taken += 1;
+        if (until && until(next.item) <= now) {
+          next.reject(new TimeoutError('the database was too slow for this to be written in time'));
+        } else batch.push(next);
+      }
+      waiting.splice(0, taken);
       if (batch.length > 0) void writeBatch(batch);
     }
   }
@@ -93,18 +85,17 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   function schedule(): void {
     if (scheduled || waiting.length === 0 || writing >= concurrency) return;
     scheduled = true;
-    if (delays()) setTimeout(writeNext, maxDelay);
+    if (delay > 0) setTimeout(writeNext, delay);
     else setImmediate(writeNext);
   }
 
-  function addUntil(item: Item, until: number): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      waiting.push({ item, until, resolve, reject });
-      schedule();
-    });
-  }
-
-  return { add: (item) => addUntil(item, Number.POSITIVE_INFINITY), addUntil };
+  return {
+    add: (item) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ item, resolve, reject });
+        schedule();
+      }),
+  };
 }
 
 export type ItemOutcome<Result> = { readonly result: Result } | { readonly error: unknown };
@@ -125,25 +116,22 @@ export async function writeIsolated<Item, Result>(
   items: readonly Item[],
   { write, timeout }: IsolatedWrite<Item, Result>,
 ): Promise<ItemOutcome<Result>[]> {
-  let down: { readonly error: unknown } | undefined;
-
-  async function writePart(part: readonly Item[], isFirstTry: boolean): Promise<ItemOutcome<Result>[]> {
-    const failed = down;
-    if (failed) return part.map(() => failed);
+  /** Of the first items; the others' follow as they are written. */
+  const outcomes: ItemOutcome<Result>[] = [];
+  /** What is still to be written, the next part last. */
+  const parts = items.length === 0 ? [] : [items];
+  for (let part = parts.pop(); part; part = parts.pop()) {
     try {
-      const results = await withTimeout(write(part, isFirstTry), timeout);
-      return part.map((_, i) => ({ result: results[i] as Result }));
+      const results = await withTimeout(write(part, part === items), timeout);
+      for (let i = 0; i < part.length; i += 1) outcomes.push({ result: results[i] as Result });
     } catch (error) {
-      const isItems = isItemFailure(error);
-      if (!isItems) down = { error };
-      if (!isItems || part.length === 1) return part.map(() => ({ error }));
+      if (!isItemFailure(error)) return [...outcomes, ...items.slice(outcomes.length).map(() => ({ error }))];
       const middle = Math.ceil(part.length / 2);
-      const first = await writePart(part.slice(0, middle), false);
-      return [...first, ...(await writePart(part.slice(middle), false))];
+      if (part.length === 1) outcomes.push({ error });
+      else parts.push(part.slice(middle), part.slice(0, middle));
     }
   }
-
-  return items.length === 0 ? [] : writePart(items, true);
+  return outcomes;
 }
 
 /**

@@ -18,11 +18,6 @@ export interface Moment {
   readonly monotonic: number;
 }
 
-export async function readMoment(clock: DatabaseClock): Promise<Moment> {
-  const time = await clock.now();
-  return { time, monotonic: performance.now() };
-}
-
 /** The database's time now, counted from a recent moment. */
 export function timeSince({ time, monotonic }: Moment): Date {
   return new Date(time.getTime() + Math.floor(performance.now() - monotonic));
@@ -57,32 +52,29 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
   let reading: Reading | null = null;
   let reads: Promise<Reading> | null = null;
 
-  async function readTimed(): Promise<Reading & { readonly took: number }> {
-    const election = latestElection(connection);
-    const askedAt = performance.now();
-    const { localTime } = (await withTimeout(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
-    const monotonic = performance.now();
-    return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - askedAt };
-  }
-
-  /** If this process stands still during a read, the reading is behind by that time: then the quicker of two counts. */
-  async function read(): Promise<Reading> {
-    const first = await readTimed();
-    if (first.took < quickAnswer) return first;
-    const second = await readTimed();
-    return second.took < first.took ? second : first;
-  }
-
-  function readOnce(): Promise<Reading> {
-    reads ??= read()
-      .then((fresh) => {
-        reading = fresh;
-        return fresh;
-      })
-      .finally(() => {
-        reads = null;
-      });
+  /** Callers at the same moment share a read. */
+  function read(): Promise<Reading> {
+    reads ??= readOnce().finally(() => {
+      reads = null;
+    });
     return reads;
+  }
+
+  async function readOnce(): Promise<Reading> {
+    let took = Number.POSITIVE_INFINITY;
+    let quickest: Reading | undefined;
+    // if this process stands still during a read, the reading is behind by that time: then the quicker of two counts
+    for (let tries = 0; tries < 2 && took >= quickAnswer; tries += 1) {
+      const election = latestElection(connection);
+      const askedAt = performance.now();
+      const { localTime } = (await withTimeout(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
+      const monotonic = performance.now();
+      if (monotonic - askedAt >= took) continue;
+      took = monotonic - askedAt;
+      quickest = { time: localTime.getTime(), monotonic, wall: Date.now(), election };
+    }
+    reading = quickest as Reading;
+    return reading;
   }
 
   function usable({ monotonic, wall, election }: Reading): boolean {
@@ -91,18 +83,17 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     return age < validFor && Math.abs(Date.now() - wall - age) < driftLimit;
   }
 
-  /** Reads again if the primary is replaced meanwhile. */
-  async function readUsable(): Promise<Reading> {
-    const first = await readOnce();
-    return usable(first) ? first : readOnce();
-  }
-
   return {
     async now() {
-      const used = reading !== null && usable(reading) ? reading : await readUsable();
+      let used = reading;
+      if (used === null || !usable(used)) {
+        used = await read();
+        // the primary was replaced meanwhile
+        if (!usable(used)) used = await read();
+      }
       const age = performance.now() - used.monotonic;
       // after a failure here, the next caller that needs it reads again
-      if (age > freshFor) readOnce().catch(() => {});
+      if (age > freshFor) read().catch(() => {});
       return new Date(Math.floor(used.time + age));
     },
   };
@@ -137,16 +128,4 @@ export function latestElection(connection: Connection): Election {
   if (server?.type === 'Standalone') return 'standalone';
   // with a direct connection to one member, the driver keeps no latest election
   return (maxElectionId ?? server?.electionId)?.toHexString() ?? 'unknown';
-}
-
-/**
- * Whether a read from a primary, and a later write that a majority has acknowledged, together prove that the read missed nothing
- * that was acknowledged before. A replaced primary answers reads like any other, but no majority acknowledges its writes. So
- * until the write, no primary was elected after `writtenIn`, and the primary of that election has everything that was
- * acknowledged.
- * @param readSince the latest election before the read
- * @param writtenIn the election in the write's answer
- */
-export function provesComplete(readSince: Election, writtenIn: Election): boolean {
-  return readSince !== 'unknown' && readSince === writtenIn;
 }

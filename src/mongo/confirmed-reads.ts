@@ -95,15 +95,15 @@ export async function findAllConfirmed<T extends mongo.Document & { _id: string 
   ids: readonly string[],
   { where, ...options }: ReadOptions & { readonly where?: object } = {},
 ): Promise<Map<string, mongo.WithId<T>>> {
-  const byId = new Map<string, mongo.WithId<T>>();
-  const missing = () => [...new Set(ids)].filter((id) => !byId.has(id));
-  const filterFor = (documentIds: readonly string[]) =>
-    ({ ...where, _id: { $in: documentIds } }) as unknown as mongo.Filter<T>;
-  const add = (documents: readonly mongo.WithId<T>[]) => {
-    for (const document of documents) byId.set(String(document._id), document);
-  };
-  add(await collection.find(filterFor(missing()), { ...options, ...inOneBatch }).toArray());
-  if (missing().length > 0) add(await findConfirmed(collection, filterFor(missing()), options));
+  const distinct = [...new Set(ids)];
+  const filter = { ...where, _id: { $in: distinct } } as unknown as mongo.Filter<T>;
+  const found = await collection.find(filter, { ...options, ...inOneBatch }).toArray();
+  const byId = new Map(found.map((document) => [String(document._id), document]));
+  const missing = distinct.filter((id) => !byId.has(id));
+  if (missing.length === 0) return byId;
+  for (const document of await findConfirmed(collection, { ...filter, _id: { $in: missing } }, options)) {
+    byId.set(String(document._id), document);
+  }
   return byId;
 }
 

@@ -44,8 +44,8 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
   let failing = false;
   let succeededAt: number | undefined;
 
-  /** @returns whether the task has succeeded */
-  async function attempt(): Promise<boolean> {
+  async function runOnce(): Promise<void> {
+    const startedAt = performance.now();
     try {
       await withTimeout((async () => task())(), longestRun, false);
       failing = false;
@@ -54,23 +54,13 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
       if (!failing) logger.warn(`${name} failed and will be tried again`, { reason: String(error) });
       failing = true;
     }
-    return !failing;
-  }
-
-  function schedule(wait: number): void {
-    timer = setTimeout(run, wait).unref();
-  }
-
-  async function runOnce(): Promise<void> {
-    const startedAt = performance.now();
-    const succeeded = await attempt();
     running = undefined;
     const took = performance.now() - startedAt;
-    onRun?.(succeeded ? 'succeeded' : 'failed', took);
+    onRun?.(failing ? 'failed' : 'succeeded', took);
     if (stopped) return;
     const pause = typeof interval === 'number' ? interval : interval();
-    const spent = succeeded ? 0 : took;
-    schedule(hurried ? 0 : Math.max(0, pause - spent));
+    const wait = hurried ? 0 : Math.max(0, pause - (failing ? took : 0));
+    timer = setTimeout(run, wait).unref();
   }
 
   function run(): void {
@@ -86,7 +76,7 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
       // a run from before `stop()` is still under way
       if (running) hurried = initialDelay === 0;
       else if (initialDelay === 0) run();
-      else schedule(initialDelay);
+      else timer = setTimeout(run, initialDelay).unref();
     },
     runNow() {
       hurried = true;

@@ -35,10 +35,6 @@ export function parseNetworks(cidrs: readonly string[]): Networks {
   });
 }
 
-function contains([base, bits]: Networks[number], address: Address): boolean {
-  return address.kind() === base.kind() && address.match([base, bits] as [ipaddr.IPv4, number]);
-}
-
 /** Azure's host agent: in a public range, but every virtual machine can reach it, and it reveals secrets. */
 const azureHostAgent = '168.63.129.16';
 /** IPv4 addresses as NAT64 shows them to hosts without IPv4 (RFC 6052). */
@@ -53,12 +49,6 @@ function isPublic(address: Address): boolean {
   return address.match(globalUnicast) && address.range() === 'unicast';
 }
 
-/** ipaddr.js confuses `::8.8.8.8` with the mapped address `::ffff:8.8.8.8`, unless the URL parser has written it in hexadecimal. */
-function parse(address: string): Address {
-  const dotted = address.includes(':') && address.includes('.');
-  return ipaddr.process(dotted ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address);
-}
-
 /**
  * Whether an address, as a resolver or a URL gives it, may be called: it is a public unicast address or in one of `networks`. An
  * IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) counts as the IPv4 address that it connects to.
@@ -66,8 +56,13 @@ function parse(address: string): Address {
 export function isAllowedAddress(address: string, networks: Networks): boolean {
   // a zone id (`fe80::1%eth0`) names a link of this machine, never a public address
   if (isIP(address) === 0 || address.includes('%')) return false;
-  const judged = parse(address);
-  return networks.some((network) => contains(network, judged)) || isPublic(judged);
+  // ipaddr.js confuses `::8.8.8.8` with the mapped address `::ffff:8.8.8.8`, unless the URL parser has written it in hexadecimal
+  const isDotted = address.includes(':') && address.includes('.');
+  const judged = ipaddr.process(isDotted ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address);
+  const isListed = networks.some(
+    ([base, bits]) => judged.kind() === base.kind() && judged.match([base, bits] as [ipaddr.IPv4, number]),
+  );
+  return isListed || isPublic(judged);
 }
 
 /** The addresses of a name in a hosts file, in the order of the file. Pure. */
@@ -167,18 +162,9 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
-function refuseAddress(): never {
+/** @throws OutboundError `address_not_allowed` */
+export function refuseAddress(): never {
   throw outboundError('address_not_allowed');
-}
-
-/** @throws OutboundError unless connections may use this scheme */
-export function judgeScheme(protocol: string, allowHttp: boolean): void {
-  if (protocol !== 'https:' && !allowHttp) throw outboundError('http_not_allowed');
-}
-
-/** @throws OutboundError if the host of a URL is an address that may not be called. Names are checked when they are resolved. */
-export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void {
-  if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuseAddress();
 }
 
 /**

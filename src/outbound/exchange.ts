@@ -11,19 +11,18 @@ export interface Abortable {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** One request to the outside. */
+/** One request to the outside, under axios' names: what is read of axios' own configuration. */
 export interface OutboundRequest {
-  readonly method: Dispatcher.HttpMethod;
-  /** `https://api.example.com:8443` */
-  readonly origin: string;
-  /** With its query. */
-  readonly path: string;
-  /** Names and values in turn. */
-  readonly headers: string[];
-  /** Several pieces are sent one after the other, without copying them into one. */
-  readonly body: Buffer | readonly Buffer[] | null;
-  /** Covers the whole call, body included. */
-  readonly signal: Abortable | undefined;
+  /** Absolute, with its query. */
+  readonly url?: string;
+  /** @default 'get' */
+  readonly method?: string;
+  /** `null`, `undefined` and `false` leave a header out. @default none */
+  readonly headers?: Readonly<Record<string, unknown>>;
+  /** The bytes that are sent; several pieces are sent one after the other, without copying them into one. @default no body */
+  readonly data?: Buffer | readonly Buffer[] | null;
+  /** Covers the whole call, body included. @default no limit */
+  readonly signal?: Abortable;
   /** Called when there is a connection, right before the request is written to it. If it throws, nothing is written. */
   readonly onSend?: (() => void) | undefined;
 }
@@ -45,7 +44,8 @@ const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
 /** One request under way: connects undici's callbacks, the caller's signal and the caller's promise. */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #request: OutboundRequest;
+  readonly #signal: Abortable | undefined;
+  readonly #onSend: OutboundRequest['onSend'];
   readonly #resolve: (response: OutboundResponse) => void;
   readonly #reject: (error: OutboundError) => void;
   #controller: Dispatcher.DispatchController | null = null;
@@ -56,22 +56,22 @@ class Exchange implements Dispatcher.DispatchHandler {
   #answered = false;
 
   constructor(
-    request: OutboundRequest,
+    { signal, onSend }: OutboundRequest,
     resolve: (response: OutboundResponse) => void,
     reject: (error: OutboundError) => void,
   ) {
-    this.#request = request;
+    this.#signal = signal;
+    this.#onSend = onSend;
     this.#resolve = resolve;
     this.#reject = reject;
-    request.signal?.addEventListener('abort', this.#onAbort);
+    signal?.addEventListener('abort', this.#onAbort);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    const { signal, onSend } = this.#request;
-    if (signal?.aborted) controller.abort(classify(signal.reason));
+    if (this.#signal?.aborted) controller.abort(classify(this.#signal.reason));
     else {
-      onSend?.();
+      this.#onSend?.();
       this.#written = true;
     }
   }
@@ -101,12 +101,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#stopListening();
+    this.#signal?.removeEventListener('abort', this.#onAbort);
     this.#body?.settle('end');
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#stopListening();
+    this.#signal?.removeEventListener('abort', this.#onAbort);
     if (this.#body) this.#body.settle(this.#endOfBody(error));
     else this.#fail(error);
   }
@@ -129,25 +129,24 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#reject(new OutboundError(code, message, { reusedSocket: wasReused, isUnsent: wasUnsent, cause: error }));
   }
 
-  #stopListening(): void {
-    this.#request.signal?.removeEventListener('abort', this.#onAbort);
-  }
-
   #onAbort = (): void => {
-    this.#stopListening();
-    const error = classify(this.#request.signal?.reason);
+    this.#signal?.removeEventListener('abort', this.#onAbort);
+    const error = classify(this.#signal?.reason);
     if (this.#controller) this.#controller.abort(error);
     // there is no connection yet: the caller gets the error now, and undici when it starts the request
     else this.#reject(error.code === 'timeout' ? outboundError('connect_timeout', error) : error);
   };
 }
 
-function isPieces(body: OutboundRequest['body']): body is readonly Buffer[] {
-  return Array.isArray(body);
-}
+/** A URL that needs no parsing: nothing to normalise, no user, no fragment. Its query may have any printable ASCII but `#`. */
+const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/]*(?:\?[!"$-~]*)?)$/;
 
-function lengthOf(pieces: readonly Buffer[]): string {
-  return String(pieces.reduce((sum, { length }) => sum + length, 0));
+/** The origin of a URL, and its path with the query. Pure. @throws TypeError `ERR_INVALID_URL` */
+export function splitUrl(url: string): { origin: string; path: string } {
+  const [, origin, path] = plainUrl.exec(url) ?? [];
+  if (origin !== undefined && path !== undefined) return { origin, path };
+  const parsed = new URL(url);
+  return { origin: parsed.origin, path: parsed.pathname + parsed.search };
 }
 
 /**
@@ -155,14 +154,22 @@ function lengthOf(pieces: readonly Buffer[]): string {
  * rejects with an `OutboundError`. Follows no redirects, decompresses nothing, and ignores proxies of the environment.
  */
 export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
+  const { origin, path } = splitUrl(request.url ?? '');
+  const method = (request.method ?? 'get').toUpperCase() as Dispatcher.HttpMethod;
+  const body = request.data ?? null;
+  const headers: string[] = [];
+  for (const name in request.headers) {
+    const value = request.headers[name];
+    if (value === null || value === undefined || value === false) continue;
+    for (const line of Array.isArray(value) ? value : [value]) headers.push(name, String(line));
+  }
+  if (Array.isArray(body)) {
+    headers.push('content-length', String(body.reduce((sum: number, { length }: Buffer) => sum + length, 0)));
+  }
   return new Promise((resolve, reject) => {
-    const { origin, path, method, body } = request;
-    const headers = isPieces(body) ? [...request.headers, 'content-length', lengthOf(body)] : request.headers;
-    dispatcher.dispatch(
-      // undici takes any iterable, which its types do not say
-      { origin, path, method, headers, body: body as Buffer | null },
-      new Exchange(request, resolve, reject),
-    );
+    // undici takes any iterable, which its types do not say
+    const options = { origin, path, method, headers, body: body as Buffer | null };
+    dispatcher.dispatch(options, new Exchange(request, resolve, reject));
   });
 }
 

@@ -114,7 +114,20 @@ export interface Subscribers {
 
 export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {
   const { _id, userId, url, events, active, createdAt } = document;
-  return { id: _id, userId, url, events, active, createdAt, ...fromStored(document) };
+  const { description, metadata, filters, rateLimit, headerNames } = document;
+  return {
+    id: _id,
+    userId,
+    url,
+    events,
+    active,
+    createdAt,
+    ...(description !== undefined && { description }),
+    ...(metadata !== undefined && { metadata: JSON.parse(metadata) }),
+    ...(filters !== undefined && { filters: JSON.parse(filters) }),
+    ...(rateLimit !== undefined && { rateLimit }),
+    ...(headerNames !== undefined && { headerNames }),
+  };
 }
 
 export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDetails {
@@ -203,18 +216,6 @@ export function toStoredHeaders(headers: StaticHeaders | null | undefined, seal:
   const checked = checkedHeaders(headers);
   if (checked === null) return { headers: null, headerNames: null };
   return { headers: seal(JSON.stringify(checked)), headerNames: Object.keys(checked) };
-}
-
-/** Those that a stored webhook has. */
-function fromStored(webhook: Stored & Pick<WebhookDocument, 'headerNames'>): OptionalFields & WithHeaderNames {
-  const { description, metadata, filters, rateLimit, headerNames } = webhook;
-  return {
-    ...(description !== undefined && { description }),
-    ...(metadata !== undefined && { metadata: JSON.parse(metadata) }),
-    ...(filters !== undefined && { filters: JSON.parse(filters) }),
-    ...(rateLimit !== undefined && { rateLimit }),
-    ...(headerNames !== undefined && { headerNames }),
-  };
 }
 
 /**

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
-import { createBatcher } from '../../src/mongo/batcher.ts';
+import { type BatcherOptions, createBatcher } from '../../src/mongo/batcher.ts';
 import { until } from '../support/until.ts';
 
 describe('A batcher', () => {
   /** A batcher whose writes end when the test says so. */
-  function start(choices: { maxSize?: number; concurrency?: number; maxDelay?: number; timeout?: number } = {}) {
+  function start(choices: Partial<BatcherOptions<number, string>> = {}) {
     const writes: { items: readonly number[]; end: () => void; fail: (error: Error) => void }[] = [];
     const batcher = createBatcher<number, string>({
       write: (items) =>
@@ -109,16 +109,17 @@ describe('A batcher', () => {
   });
 
   it('does not write items whose deadline has passed when their turn comes', async () => {
-    const { batcher, writes, batches } = start({ maxSize: 2 });
+    const deadlines = new Map<number, number>();
+    const never = Number.POSITIVE_INFINITY;
+    const { batcher, writes, batches } = start({ maxSize: 2, until: (item) => deadlines.get(item) ?? never });
     const first = batcher.add(1);
     await turn();
     const late = performance.now() + 20;
-    const calls = [
-      batcher.addUntil(2, late),
-      batcher.add(3),
-      batcher.addUntil(4, late),
-      batcher.addUntil(5, late + 60_000),
-    ];
+    deadlines
+      .set(2, late)
+      .set(4, late)
+      .set(5, late + 60_000);
+    const calls = [batcher.add(2), batcher.add(3), batcher.add(4), batcher.add(5)];
     const settled = Promise.allSettled(calls);
     while (performance.now() < late) await turn();
     writes[0]?.end();
@@ -135,8 +136,9 @@ describe('A batcher', () => {
   });
 
   it('goes on after all waiting items missed their deadline', async () => {
-    const { batcher, writes } = start();
-    const late = batcher.addUntil(1, performance.now());
+    const deadline = performance.now();
+    const { batcher, writes } = start({ until: (item) => (item === 1 ? deadline : Number.POSITIVE_INFINITY) });
+    const late = batcher.add(1);
     await late.then(
       () => expect.fail('it was late'),
       () => {},

@@ -89,20 +89,17 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   const monitor = new DatabaseMonitor(connection.getClient(), logger);
 
   async function bound<T>(work: Promise<T>, maxWait = longestDatabaseWait): Promise<T> {
-    let stop = () => {};
+    let giveUp = () => {};
     const expired = new Promise<never>((_, reject) => {
-      const giveUp = () => reject(new TimeoutError('the database has not answered in time'));
-      const timer = setTimeout(giveUp, maxWait);
-      monitor.addDownListener(giveUp);
-      stop = () => {
-        clearTimeout(timer);
-        monitor.removeDownListener(giveUp);
-      };
+      giveUp = () => reject(new TimeoutError('the database has not answered in time'));
     });
+    const timer = setTimeout(giveUp, maxWait);
+    monitor.downListeners.add(giveUp);
     try {
       return await Promise.race([work, expired]);
     } finally {
-      stop();
+      clearTimeout(timer);
+      monitor.downListeners.delete(giveUp);
     }
   }
 
@@ -164,9 +161,11 @@ class DatabaseMonitor {
   readonly #logger: Pick<Logger, 'warn' | 'info'>;
   readonly #probing: Periodic;
   readonly #forgotten: Periodic;
-  readonly #downListeners = new Set<() => void>();
+  /** Called when the database goes down. */
+  readonly downListeners = new Set<() => void>();
+  /** Whether there has been no server that takes writes for a second. */
+  isDown = false;
   #lostAt: number | undefined;
-  #isDown = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(client: Client, logger: Pick<Logger, 'warn' | 'info'>) {
@@ -189,24 +188,10 @@ class DatabaseMonitor {
     return this.#lostAt !== undefined;
   }
 
-  /** Whether there has been no such server for a second. */
-  get isDown(): boolean {
-    return this.#isDown;
-  }
-
-  /** Calls the listener when the database goes down. */
-  addDownListener(listener: () => void): void {
-    this.#downListeners.add(listener);
-  }
-
-  removeDownListener(listener: () => void): void {
-    this.#downListeners.delete(listener);
-  }
-
   /** Stops listening to the driver. */
   close(): void {
     clearTimeout(this.#timer);
-    this.#isDown = false;
+    this.isDown = false;
     this.#client.off('topologyDescriptionChanged', this.#onChange);
     void this.#probing.stop();
     void this.#forgotten.stop();
@@ -224,17 +209,17 @@ class DatabaseMonitor {
   };
 
   #onDown(): void {
-    this.#isDown = true;
+    this.isDown = true;
     this.#logger.warn('the database is unavailable; requests that need it are answered 503');
-    for (const listener of this.#downListeners) listener();
+    for (const listener of this.downListeners) listener();
     this.#probing.start();
   }
 
   #onFound(): void {
     const afterMs = Math.round(performance.now() - Number(this.#lostAt));
-    if (this.#isDown) this.#logger.info('the database is available again', { afterMs });
+    if (this.isDown) this.#logger.info('the database is available again', { afterMs });
     this.#lostAt = undefined;
-    this.#isDown = false;
+    this.isDown = false;
     void this.#probing.stop();
   }
 }

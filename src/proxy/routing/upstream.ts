@@ -1,5 +1,6 @@
 import type { UpstreamOptions, UpstreamTimeouts } from '../../options/options.ts';
-import { createDispatcher, createHttpClient, type HttpClient, splitUrl } from '../../outbound/client.ts';
+import { createDispatcher, createHttpClient, type HttpClient } from '../../outbound/client.ts';
+import { splitUrl } from '../../outbound/exchange.ts';
 import { type HeaderPlan, planHeaders } from '../headers.ts';
 import { AwaitedResponses } from './awaited-responses.ts';
 import { type Breaker, createBreaker } from './breaker.ts';

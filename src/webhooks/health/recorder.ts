@@ -48,7 +48,7 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     } catch (error) {
       logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
       failed = [...failures, ...failed].slice(-maxKept);
-      schedule();
+      timer ??= setTimeout(flush, interval).unref();
     }
   }
 
@@ -81,17 +81,13 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     return reporting;
   }
 
-  function schedule(): void {
-    timer ??= setTimeout(flush, interval).unref();
-  }
-
   return {
     record(attempt) {
       const batch = batches.get(attempt.webhookId) ?? newAttemptBatch();
       batches.set(attempt.webhookId, batch);
       addAttempt(batch, attempt);
       if (attempt.code !== undefined) failed.push(attempt);
-      schedule();
+      timer ??= setTimeout(flush, interval).unref();
     },
     flush,
     async close() {
@@ -124,36 +120,26 @@ export function newAttemptBatch(): AttemptBatch {
   return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
 }
 
-function addToHour({ hours }: AttemptBatch, { at, durationMs, code }: RecordedAttempt): void {
+/** Adds an attempt. Attempts arrive roughly in the order of their ends. */
+export function addAttempt(batch: AttemptBatch, { at, deliveryId, durationMs, status, code }: RecordedAttempt): void {
   const start = hourOf(at.getTime());
-  const hour = hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
-  hours.set(start, hour);
-  if (code === undefined) hour.succeeded += 1;
-  else hour.failed += 1;
+  const hour = batch.hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
+  batch.hours.set(start, hour);
+  hour[code === undefined ? 'succeeded' : 'failed'] += 1;
   const bucket = bucketOf(durationMs);
   hour.durations.set(bucket, (hour.durations.get(bucket) ?? 0) + 1);
-}
 
-function addFailure(batch: AttemptBatch, { at, deliveryId, status }: RecordedAttempt, code: string): void {
-  if (!batch.lastFailure || batch.lastFailure.at <= at) {
+  if (code !== undefined && (!batch.lastFailure || batch.lastFailure.at <= at)) {
     batch.lastFailure = { at, deliveryId, ...(status !== undefined && { status }), code };
   }
   if (batch.lastSuccessAt && batch.lastSuccessAt >= at) return;
-  batch.failures += 1;
-  if (!batch.failingSince || batch.failingSince > at) batch.failingSince = at;
-}
-
-/** Adds an attempt. Attempts arrive roughly in the order of their ends. */
-export function addAttempt(batch: AttemptBatch, attempt: RecordedAttempt): void {
-  addToHour(batch, attempt);
-  if (attempt.code === undefined) addSuccess(batch, attempt);
-  else addFailure(batch, attempt, attempt.code);
-}
-
-function addSuccess(batch: AttemptBatch, attempt: RecordedAttempt): void {
-  if (batch.lastSuccessAt && batch.lastSuccessAt >= attempt.at) return;
-  batch.lastSuccessAt = attempt.at;
-  if (batch.failingSince && batch.failingSince > attempt.at) return;
+  if (code !== undefined) {
+    batch.failures += 1;
+    if (!batch.failingSince || batch.failingSince > at) batch.failingSince = at;
+    return;
+  }
+  batch.lastSuccessAt = at;
+  if (batch.failingSince && batch.failingSince > at) return;
   batch.failingSince = null;
   batch.failures = 0;
 }
