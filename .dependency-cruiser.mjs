@@ -20,8 +20,8 @@ const arrows = {
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
   tracing: 'version.ts',
-  fairness: base,
   mongo: base,
+  fairness: `${base} mongo`,
   outbound: base,
 
   'http/authentication': `${base} http/principal.ts http/request/target.ts`,
@@ -83,14 +83,14 @@ const arrows = {
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts stored-objects`,
 
-  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/due-reads.ts`,
+  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
   metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorder.ts
-    accounting/credits/credit-observer.ts deliveries/due-reads.ts deliveries/claims.ts
+    accounting/credits/credit-observer.ts processes/backlog.ts deliveries/claims.ts
     deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
 
   // These join the folders. The command uses the package as a host does.
@@ -147,7 +147,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo admin/** processes stored-objects/** webhooks/** events keys accounting/** deliveries cli/doctor/**',
+    '. gateway options mongo fairness admin/** processes stored-objects/** webhooks/** events keys accounting/** deliveries cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -75,7 +75,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
       database,
       schema,
       missingKeys: webhooks.missingKeys,
-      oldestDue: deliveries.oldestDue,
+      backlog: services.backlog,
       hasWorker: createHasWorker(models.processes),
     }),
     isClosing,

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { SendRates } from '../fairness/send-rates.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
@@ -8,7 +9,6 @@ import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
-import type { SendRates } from './rate-limit.ts';
 import { nextAfter, type RetryRules } from './retry.ts';
 import { NotSentError, reasonToCancel, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
 
@@ -119,9 +119,9 @@ export class Attempts {
 
   /** The webhook. One that was read before the event was stored is read again before it ends a delivery. */
   async #target({ delivery }: Claim, earlier?: FirstAttempt['target']): Promise<DeliveryTarget | null> {
-    const suffices = (target: DeliveryTarget) => reasonToCancel(delivery, target) === null;
     const read = earlier && (await earlier);
-    return read && suffices(read) ? read : this.#deps.target(delivery.webhookId, suffices);
+    if (read && reasonToCancel(delivery, read) === null) return read;
+    return this.#deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
   }
 
   /** Judges a claimed attempt by the webhook and the event as they are now. */

@@ -93,7 +93,7 @@ interface First {
   hasOutcome: boolean;
   /** Set while the delivery is being stored as claimed; resolves with whether that was its first write. Never rejects. */
   storing: Promise<boolean> | undefined;
-  readonly settle: (failure?: Error) => void;
+  readonly whenStored: { resolve(): void; reject(reason: Error): void };
 }
 
 /** A change of a claimed delivery. */
@@ -154,12 +154,12 @@ export class Claims {
    * The claim of a first attempt whose delivery is not stored: the lease of its event holds it until then. `whenStored` resolves
    * when it is stored, and rejects if this process will not store it.
    */
-  first(delivery: DeliveryDocument, { heldUntil, since }: FanOutLease) {
-    const claim: Claim = { delivery, token: randomUUID(), startedAt: timeSince(since), heldUntil };
+  first(delivery: DeliveryDocument, { heldUntil, since: leasedAt }: FanOutLease) {
+    const claim: Claim = { delivery, token: randomUUID(), startedAt: timeSince(leasedAt), heldUntil };
     this.#keeper.track(claim, heldUntil);
     const whenStored = new Promise<void>((resolve, reject) => {
-      const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
-      this.#firsts.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });
+      const since = performance.now();
+      this.#firsts.set(claim, { since, hasOutcome: false, storing: undefined, whenStored: { resolve, reject } });
     });
     this.#slowFirsts.start();
     return { claim, whenStored };
@@ -186,19 +186,24 @@ export class Claims {
         const endedAt = new Date(startedAt.getTime() + record.durationMs);
         return this.#insertEnded(delivery, endedAt, { state: next.state, attempts });
       },
-      {
+      () => ({
         ...('retryIn' in next ? toRetry(next.retryIn) : this.#toEnded(next.state, { state: next.state })),
         record,
         isMade: (stored) =>
           stored.attempts.some(
             (found) => found.number === record.number && Number(found.startedAt) === Number(startedAt),
           ),
-      },
+      }),
     );
     // the receiver has the event, and may have refused its repetition by another process
     const isLate = !isWritten && (await recordLate(this.#collection, delivery._id, record, this.#deps.retention));
     if (!isWritten && !isLate) return 'lost';
-    this.#tell(claim, result, next);
+    const late = startedAt.getTime() - delivery.dueAt.getTime();
+    this.#deps.onAttempt({ ...toEndedAttempt(claim, result), number: delivery.attempt, late });
+    if (!('retryIn' in next) && !delivery.test) {
+      this.#deps.onEnded(next.state, result.code);
+      if (next.state === 'failed') this.#deps.onFailed(toFailedDelivery(claim, result));
+    }
     return isLate ? 'late' : 'recorded';
   }
 
@@ -210,7 +215,7 @@ export class Claims {
       claim,
       async () => this.#insertEnded(delivery, await this.#deps.clock.now(), end),
       // nothing tells it from the cancellation by another worker, which counts it
-      { ...this.#toEnded(reason, end), isMade: () => false },
+      () => ({ ...this.#toEnded(reason, end), isMade: () => false }),
     );
     if (isCanceled && !delivery.test) this.#deps.onEnded('canceled', reason);
   }
@@ -220,7 +225,7 @@ export class Claims {
     const insert = async () =>
       this.#writes.insert({ ...claim.delivery, claimableAt: await this.#inDatabaseTime(wait) });
     const set = { lease: null, starts: { $subtract: ['$starts', 1] }, claimableAt: fromNow(wait) };
-    await this.#write(claim, insert, { name: `back for ${wait}`, set, isMade: () => true });
+    await this.#write(claim, insert, () => ({ name: `back for ${wait}`, set, isMade: () => true }));
   }
 
   /** Ends the keeping of a claim. A sweep finds what was not written. */
@@ -238,7 +243,7 @@ export class Claims {
    * Makes the first write of the delivery, whose fence is the `_id`, derived from event and webhook; if it has been made, a change,
    * whose fence is the claim's token. Resolves to `false` if the claim was lost.
    */
-  async #write(claim: Claim, insert: () => Promise<boolean>, change: ClaimChange): Promise<boolean> {
+  async #write(claim: Claim, insert: () => Promise<boolean>, change: () => ClaimChange): Promise<boolean> {
     const first = this.#firsts.get(claim);
     if (first) {
       first.hasOutcome = true;
@@ -246,7 +251,7 @@ export class Claims {
       this.#settle(claim);
       if (isNew) return true;
     }
-    return this.#writes.change({ deliveryId: claim.delivery._id, token: claim.token, ...change });
+    return this.#writes.change({ deliveryId: claim.delivery._id, token: claim.token, ...change() });
   }
 
   #insertEnded(delivery: DeliveryDocument, endedAt: Date, more: Partial<DeliveryDocument>): Promise<boolean> {
@@ -260,22 +265,14 @@ export class Claims {
     return { name, set: { ...end, ...unclaimed, endedAt: '$$NOW', expiresAt, claimableAt: '$$REMOVE' } };
   }
 
-  #tell(claim: Claim, result: AttemptResult, next: Next): void {
-    const { delivery, startedAt } = claim;
-    const late = startedAt.getTime() - delivery.dueAt.getTime();
-    this.#deps.onAttempt({ ...toEndedAttempt(claim, result), number: delivery.attempt, late });
-    if ('retryIn' in next || delivery.test) return;
-    this.#deps.onEnded(next.state, result.code);
-    if (next.state === 'failed') this.#deps.onFailed(toFailedDelivery(claim, result));
-  }
-
   // First attempts that take long.
 
   /** The delivery is stored; with `failure`, it will not be stored here. */
   #settle(claim: Claim, failure?: Error): void {
     const first = this.#firsts.get(claim);
     if (!first) return;
-    first.settle(failure);
+    if (failure) first.whenStored.reject(failure);
+    else first.whenStored.resolve();
     this.#firsts.delete(claim);
     if (this.#firsts.size === 0) void this.#slowFirsts.stop();
   }

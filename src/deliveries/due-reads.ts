@@ -1,4 +1,3 @@
-import type { EventModel } from '../events/model.ts';
 import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -135,76 +134,4 @@ export function createDueAttempts(deliveries: DeliveryModel): DueAttempts {
       };
     },
   };
-}
-
-/** What is due and what no process has claimed, of one kind. */
-export interface DueCount {
-  /** How many, counted up to 10,000: a count takes time with each document. */
-  readonly count: number;
-  /** How long the oldest has been due. Seconds. */
-  readonly oldest: number;
-  /** Since when the oldest has been due, by the database's clock; `null` where none is. */
-  readonly since: Date | null;
-}
-
-/** What all processes together have to do. */
-export interface BacklogSize {
-  readonly deliveries: DueCount;
-  /** Events whose deliveries have not been made. */
-  readonly events: DueCount;
-}
-
-/** Up to where documents are counted. */
-export const countLimit = 10_000;
-/** How long the database may take. Milliseconds. */
-const maxTimeMS = 1_000;
-
-/** Reads a range of an index that begins with the time from which a document may be claimed. */
-async function readDue(
-  model: Pick<DeliveryModel | EventModel, 'aggregate'>,
-  field: string,
-  { hint, filter = {}, limit }: { readonly hint: string; readonly filter?: object; readonly limit: number },
-): Promise<DueCount> {
-  const [found] = await model
-    .aggregate<DueCount>([
-      { $match: { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } } },
-      { $sort: { [field]: 1 } },
-      { $limit: limit },
-      { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
-      { $project: { count: 1, since: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
-    ])
-    .option({ maxTimeMS, hint });
-  return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
-}
-
-/** @param limit how many of each kind are counted. @default 10,000 */
-export async function readBacklogSize(
-  deliveries: DeliveryModel,
-  events: EventModel,
-  limit = countLimit,
-): Promise<BacklogSize> {
-  const [dueDeliveries, dueEvents] = await Promise.all([
-    readDue(deliveries, 'claimableAt', { hint: 'due', limit }),
-    readDue(events, 'fanOutAt', { hint: 'unfinishedFanOut', filter: { fanOut: 'pending' }, limit }),
-  ]);
-  return { deliveries: dueDeliveries, events: dueEvents };
-}
-
-/** How long the oldest of both kinds has been due, in seconds; `null` where nothing is. Costs two entries of an index. */
-export async function readOldestDue(deliveries: DeliveryModel, events: EventModel): Promise<number | null> {
-  const due = Object.values(await readBacklogSize(deliveries, events, 1)).filter(({ count }) => count > 0);
-  return due.length > 0 ? Math.max(...due.map(({ oldest }) => oldest)) : null;
-}
-
-/** Counts deliveries whose next attempt is due later; claimed ones are not among them. Looks at 10,000, those that are due next. */
-export async function readScheduled(deliveries: DeliveryModel): Promise<{ count: number; isMore: boolean }> {
-  const [found] = await deliveries
-    .aggregate<{ seen: number; count: number }>([
-      { $match: { claimableAt: { $gte: new Date(0) }, $expr: { $gt: ['$claimableAt', '$$NOW'] } } },
-      { $sort: { claimableAt: 1 } },
-      { $limit: countLimit },
-      { $group: { _id: null, seen: { $sum: 1 }, count: { $sum: { $cond: [{ $eq: ['$lease', null] }, 1, 0] } } } },
-    ])
-    .option({ maxTimeMS, hint: 'due' });
-  return { count: found?.count ?? 0, isMore: found?.seen === countLimit };
 }

@@ -92,10 +92,14 @@ export class FanOut {
   /** Reads the webhooks of first attempts that will begin at once, before the event is stored; see {@link FanOuts}. */
   prepare({ userId, targets: webhookIds, test, type }: Parameters<FanOuts['prepare']>[0]): PreparedFanOut | null {
     const { scheduler, target, lease, logger } = this.#deps;
-    if (!scheduler.isWorking || this.room <= 0) return null;
+    if (!scheduler.isWorking || this.#held.room <= 0) return null;
     const near = webhookIds.slice(0, maxPrepared).filter((webhookId) => scheduler.hasRoom({ webhookId, userId }));
-    const suffices = (found: DeliveryTarget) => reasonToCancel({ test, type }, found) === null;
-    const targets = new Map(near.map((webhookId) => [webhookId, target(webhookId, suffices)]));
+    const targets = new Map(
+      near.map((webhookId) => [
+        webhookId,
+        target(webhookId, (found) => reasonToCancel({ test, type }, found) === null),
+      ]),
+    );
     // awaited by the attempt if there is one
     for (const reading of targets.values()) reading.catch(() => {});
     const readAt = performance.now();

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
+import type { SendRates } from '../fairness/send-rates.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
@@ -8,7 +9,6 @@ import type { AttemptDeps } from './attempt.ts';
 import { type AttemptResult, type ClaimsDeps, recordLate, sendMargin, toDelivered, toEndedAttempt } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
-import type { SendRates } from './rate-limit.ts';
 import { type DeliveryRequest, NotSentError, toAttemptResult, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */

@@ -178,39 +178,6 @@ export function createDeliveryModel(connection: Connection, prefix: string): Del
   return modelOf(connection, `${prefix}Delivery`, schema, `${prefix}deliveries`);
 }
 
-/** When requests may be sent to a webhook with a rate limit. Moments are milliseconds since 1970, with fractions. */
-export interface SendRateDocument {
-  /** The webhook's id. */
-  _id: string;
-  /** The moment of the next permit, by the database's clock. */
-  nextAt: number;
-  /** Of the last permits: the moment of the first one, how many there are, and when they were asked for. */
-  first: number;
-  granted: number;
-  askedAt: number;
-  /** When it was last used; a day later it is no longer needed. */
-  usedAt: Date;
-}
-
-export type SendRateModel = Model<SendRateDocument>;
-
-const sendRateSchema = new Schema<SendRateDocument>(
-  {
-    _id: String,
-    nextAt: requiredNumber,
-    first: requiredNumber,
-    granted: requiredNumber,
-    askedAt: requiredNumber,
-    usedAt: requiredDate,
-  },
-  durableSchema,
-).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: 86_400 });
-
-/** The rates of one gateway's webhooks: model `<prefix>SendRate`, collection `<prefix>sendrates`. */
-export function createSendRateModel(connection: Connection, prefix: string): SendRateModel {
-  return modelOf(connection, `${prefix}SendRate`, sendRateSchema, `${prefix}sendrates`);
-}
-
 /** What can be recovered: failed and canceled deliveries, and events that were skipped because the webhook was inactive. */
 export type RecoveryState = 'failed' | 'canceled' | 'skipped';
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { permitHorizon } from '../fairness/send-rates.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts, FirstAttempt, PreparedAttempt, ReadyAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
-import { permitHorizon } from './rate-limit.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
 
 /** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
@@ -37,7 +37,8 @@ type Webhook = ScheduledWebhook<Waiting>;
 
 /** A first attempt that waits for room. */
 interface WaitingFirst {
-  readonly begin: () => boolean;
+  readonly ref: AttemptRef;
+  readonly begin: BeginFirst;
   readonly leave: (hasBegun: boolean) => void;
 }
 
@@ -105,14 +106,13 @@ export class Scheduler {
   /** Begins the first attempt of a delivery that is not stored if there is room, or as soon as there is. */
   first(ref: AttemptRef, begin: BeginFirst): FirstStart {
     if (!this.#isWorking || this.#held.has(ref.deliveryId)) return 'no room';
-    const tryNow = () => this.#beginFirst(ref, begin);
     const isNext = !this.#firsts.has(ref.webhookId);
-    if (isNext && tryNow()) return 'begun';
+    if (isNext && this.#beginFirst(ref, begin)) return 'begun';
     const now = performance.now();
     const mayWait =
       this.#firstsCount < this.#deps.concurrency * waitingLimit &&
       this.#schedule.mayWaitNew(this.#schedule.of(ref, now), now);
-    return mayWait ? this.#waitForRoom(ref.webhookId, tryNow) : 'no room';
+    return mayWait ? this.#waitForRoom(ref, begin) : 'no room';
   }
 
   /** Something stored of this webhook may be due: claims it as soon as there is room. */
@@ -160,13 +160,15 @@ export class Scheduler {
   }
 
   /** Resolves with whether it has begun, after `maxWait` at most. */
-  #waitForRoom(webhookId: string, begin: () => boolean): Promise<boolean> {
+  #waitForRoom(ref: AttemptRef, begin: BeginFirst): Promise<boolean> {
+    const { webhookId } = ref;
     const firsts = this.#firsts.get(webhookId) ?? new Set();
     this.#firsts.set(webhookId, firsts);
     this.#firstsCount += 1;
     return new Promise((resolve) => {
       const timer = setTimeout(() => first.leave(false), this.#maxWait);
       const first: WaitingFirst = {
+        ref,
         begin,
         leave: (hasBegun) => {
           clearTimeout(timer);
@@ -324,8 +326,8 @@ export class Scheduler {
   /** The attempt needs no place any more: another one of the webhook may have room now. */
   #vacate(webhook: Webhook): void {
     this.#schedule.release(webhook);
-    for (const { begin, leave } of this.#firsts.get(webhook.ref.webhookId) ?? []) {
-      if (!begin()) break;
+    for (const { ref, begin, leave } of this.#firsts.get(webhook.ref.webhookId) ?? []) {
+      if (!this.#beginFirst(ref, begin)) break;
       leave(true);
     }
     if (this.#schedule.mayClaim(webhook, performance.now())) this.#claim();

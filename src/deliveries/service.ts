@@ -6,6 +6,8 @@ import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
 import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
+import type { SendRateModel } from '../fairness/model.ts';
+import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
@@ -14,7 +16,7 @@ import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
-import { type BacklogSize, createDueAttempts, readBacklogSize, readOldestDue, readScheduled } from './due-reads.ts';
+import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createEventExpiry } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
@@ -27,8 +29,7 @@ import {
 } from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
-import type { DeliveryModel, SendRateModel } from './model.ts';
-import { createSendRates } from './rate-limit.ts';
+import type { DeliveryModel } from './model.ts';
 import { createFindRecoverable, type FindRecoverable } from './recoveries.ts';
 import {
   createMakeTestAttempt,
@@ -109,12 +110,6 @@ export interface DeliveryService {
   readonly hasEnded: AttemptWait['hasEnded'];
   /** The worker of this process at this moment. */
   readonly worker: Pick<Due, 'isLive' | 'sweptAt'> & Pick<Scheduler, 'isWorking' | 'attempts'>;
-  /** What all processes together have to do. */
-  backlogSize(): Promise<BacklogSize>;
-  /** How long the oldest delivery or event has been due that no process has claimed, in seconds; `null` where none is. */
-  oldestDue(): Promise<number | null>;
-  /** Deliveries whose next attempt is due later, counted up to 10,000. */
-  scheduled(): ReturnType<typeof readScheduled>;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
@@ -223,9 +218,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
         return due.sweptAt;
       },
     },
-    backlogSize: () => readBacklogSize(deliveries, events),
-    oldestDue: () => readOldestDue(deliveries, events),
-    scheduled: () => readScheduled(deliveries),
     async start() {
       scheduler.start();
       expiry.start();

@@ -11,8 +11,9 @@ import {
 } from '../accounting/usage/model.ts';
 import { createRefusalModel } from '../admin/refusals/model.ts';
 import { jobIndexes } from '../deliveries/jobs.ts';
-import { createDeliveryModel, createRecoveryModel, createSendRateModel } from '../deliveries/model.ts';
+import { createDeliveryModel, createRecoveryModel } from '../deliveries/model.ts';
 import { createEventModel, createOwnerModel } from '../events/model.ts';
+import { createSendRateModel } from '../fairness/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
 import { createProcessModel } from '../processes/model.ts';

@@ -5,7 +5,7 @@ import type { CheckHealth } from './health/gateway-health.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
 export interface GaugeReadingsDeps {
-  readonly services: Pick<Services, 'deliveries' | 'proxy'>;
+  readonly services: Pick<Services, 'backlog' | 'deliveries' | 'proxy'>;
   readonly database: Pick<OpenDatabase, 'access' | 'connection'>;
   readonly checkHealth: CheckHealth;
 }
@@ -15,7 +15,7 @@ const backlogTimeout = 1_000;
 
 /** Makes the function that reads what the gauges show at this moment. */
 export function createGaugeReadings({ services, database, checkHealth }: GaugeReadingsDeps): () => GaugeReadings {
-  const { deliveries, proxy } = services;
+  const { backlog, deliveries, proxy } = services;
   const { access, connection } = database;
 
   return () => ({
@@ -31,6 +31,6 @@ export function createGaugeReadings({ services, database, checkHealth }: GaugeRe
     backlog: () =>
       access.isUnavailable
         ? Promise.resolve(undefined)
-        : withTimeout(deliveries.backlogSize(), backlogTimeout, false).catch(() => undefined),
+        : withTimeout(backlog.size(), backlogTimeout, false).catch(() => undefined),
   });
 }

@@ -16,6 +16,7 @@ import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
+import { BacklogReads } from '../processes/backlog.ts';
 import { createProcessRecord } from '../processes/record.ts';
 import { createProcessService } from '../processes/service.ts';
 import { readVersion } from '../version.ts';
@@ -203,7 +204,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     ...modelCalls,
     options,
   });
-  const processes = createProcessService({ processes: models.processes, deliveries });
+  const backlog = new BacklogReads(models.deliveries, models.events);
+  const processes = createProcessService({ processes: models.processes, backlog });
   const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
   const refusals = createRefusalRecorder({ refusals: models.refusals, interval: 1_000, logger: options.logger });
   const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
@@ -215,6 +217,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     requestLog,
     webhooks,
     health,
+    backlog,
     deliveries,
     events,
     eventHistory,

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { BacklogSize } from '../deliveries/due-reads.ts';
 import type { PoolUsage } from '../mongo/connection/pools.ts';
+import type { BacklogSize } from '../processes/backlog.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 import { type EventLoopDelay, measureEventLoopDelay } from '../statistics/event-loop-delay.ts';
 import { readVersion } from '../version.ts';

@@ -1,6 +1,6 @@
-import { type BacklogSize, countLimit } from '../deliveries/due-reads.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type Durations, merged, percentile } from '../statistics/durations.ts';
+import { type BacklogReads, countLimit } from './backlog.ts';
 import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';
 
 /** One process, as it last said of itself. Moments are by the database's clock. */
@@ -86,10 +86,7 @@ export interface ProcessService {
 
 export interface ProcessServiceDeps {
   readonly processes: ProcessModel;
-  readonly deliveries: {
-    backlogSize(): Promise<BacklogSize>;
-    scheduled(): Promise<{ readonly count: number; readonly isMore: boolean }>;
-  };
+  readonly backlog: Pick<BacklogReads, 'size' | 'scheduled'>;
 }
 
 /** How many records are read. */
@@ -147,7 +144,7 @@ function toUpstream(name: string, all: readonly Counted[]): UpstreamInfo {
 }
 
 /** Reads the records of all processes. */
-export function createProcessService({ processes, deliveries }: ProcessServiceDeps): ProcessService {
+export function createProcessService({ processes, backlog: reads }: ProcessServiceDeps): ProcessService {
   const collection = durableCollection(processes);
 
   async function liveAttempts(): Promise<number> {
@@ -188,11 +185,7 @@ export function createProcessService({ processes, deliveries }: ProcessServiceDe
       return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, all]) => toUpstream(name, all));
     },
     async backlog() {
-      const [size, scheduled, inProgress] = await Promise.all([
-        deliveries.backlogSize(),
-        deliveries.scheduled(),
-        liveAttempts(),
-      ]);
+      const [size, scheduled, inProgress] = await Promise.all([reads.size(), reads.scheduled(), liveAttempts()]);
       return {
         due: size.deliveries.count,
         dueIsMore: size.deliveries.count === countLimit,

@@ -109,8 +109,8 @@ describe('The processes that an operator sees', () => {
     const due = { count: 10_000, oldest: 1, since: new Date() };
     const service = createProcessService({
       processes: createProcessModel(database.connection, 'gateway_'),
-      deliveries: {
-        backlogSize: async () => ({ deliveries: due, events: due }),
+      backlog: {
+        size: async () => ({ deliveries: due, events: due }),
         scheduled: async () => ({ count: 3, isMore: true }),
       },
     });

@@ -36,7 +36,7 @@ export interface HealthReadingsDeps {
   readonly database: Pick<OpenDatabase, 'access'>;
   readonly schema: SchemaDeps;
   readonly missingKeys: Services['webhooks']['missingKeys'];
-  readonly oldestDue: Services['deliveries']['oldestDue'];
+  readonly backlog: Pick<Services['backlog'], 'oldestDue'>;
   /** Whether a live process makes attempts. */
   readonly hasWorker: () => Promise<boolean>;
 }
@@ -71,9 +71,9 @@ function createRecentSkew({ connection }: Pick<SchemaDeps, 'connection'>): () =>
 }
 
 /** Makes the function that reads what is due, and looks for a worker only where something is. */
-function createReadBacklog({ oldestDue, hasWorker }: Pick<HealthReadingsDeps, 'oldestDue' | 'hasWorker'>) {
+function createReadBacklog({ backlog, hasWorker }: Pick<HealthReadingsDeps, 'backlog' | 'hasWorker'>) {
   return async function read(): Promise<BacklogState> {
-    const oldest = await oldestDue();
+    const oldest = await backlog.oldestDue();
     return oldest === null ? { oldestDue: 0, hasWorker: true } : { oldestDue: oldest, hasWorker: await hasWorker() };
   };
 }

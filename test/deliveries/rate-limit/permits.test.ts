@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { createSendRateModel } from '../../../src/deliveries/model.ts';
-import { createSendRates, type Permit, permitHorizon } from '../../../src/deliveries/rate-limit.ts';
+import { createSendRateModel } from '../../../src/fairness/model.ts';
+import { createSendRates, type Permit, permitHorizon } from '../../../src/fairness/send-rates.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 
 describe('Permits to send', () => {
