@@ -42,16 +42,19 @@ const storedFields = {
 } as const;
 
 /** A delivery. The attempts have the receiver's responses only where one delivery is read. */
-export type Delivery<Attempt = Omit<AttemptRecord, 'response'>> = Pick<DeliveryDocument, keyof typeof storedFields> & {
+export type Delivery<Attempts = readonly Omit<AttemptRecord, 'response'>[]> = Pick<
+  DeliveryDocument,
+  keyof typeof storedFields
+> & {
   /** `dlv_…` */
   readonly id: string;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: Attempts;
   /** Whether an attempt is under way, by the database's clock. */
   readonly inFlight: boolean;
 };
 
 /** A delivery with the receiver's responses. */
-export type ShownDelivery = Delivery<AttemptRecord>;
+export type ShownDelivery = Delivery<AttemptRecord[]>;
 
 /** A page of deliveries. */
 export interface DeliveryList {
@@ -266,11 +269,11 @@ function derive(
   { userId, id }: DeliveryKey,
   retryDelays: readonly number[],
 ): ShownDelivery | null {
-  const derived = candidates
-    .filter((event) => event.userId === userId)
-    .flatMap((event) => deliveriesOf(event, retryDelays))
-    .find(({ _id }) => _id === id);
-  return derived ? toShown(derived) : null;
+  for (const event of candidates) {
+    const derived = event.userId === userId && deliveriesOf(event, retryDelays).find(({ _id }) => _id === id);
+    if (derived) return toShown(derived);
+  }
+  return null;
 }
 
 /** Those of them that are not stored. */

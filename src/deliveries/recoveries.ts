@@ -232,6 +232,11 @@ const lookAgainIn = 250;
 /** The wait after the database or a secret could not be read. Milliseconds. */
 const tryAgainIn = 1_000;
 
+/** What a recovery writes as it goes. */
+type Progress = Partial<
+  Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'seen' | 'resent' | 'delivered' | 'failed'>
+>;
+
 /**
  * A recovery that this process runs. A batch is stored before it is sent, and counted afterwards in one write with the progress.
  * A process that takes over goes through the stored batch again, and sends what was not sent.
@@ -369,8 +374,8 @@ class RecoveryRun {
     return null;
   }
 
-  /** Writes the progress and extends the lease; `false` if the lease was lost. */
-  async #advance(progress: Partial<RecoveryDocument>): Promise<boolean> {
+  /** Writes the progress, which has no text of anybody's, and extends the lease; `false` if the lease was lost. */
+  async #advance(progress: Progress): Promise<boolean> {
     const isHeld = await this.#leases.write(this.#held, { ...progress, ...this.#leases.extended });
     if (isHeld) Object.assign(this.recovery, progress);
     return isHeld;

@@ -156,9 +156,17 @@ export class Schedule<Item> {
 
   /** How many more attempts of the webhook may be held now. */
   room(webhook: ScheduledWebhook<Item>, now: number): number {
-    const levels = [this.inAll, this.#ofAccount(webhook.account, now), this.#ofWebhook(webhook, now)];
-    const withinLimit = this.limits.room(webhook.ref.webhookId, webhook.held - webhook.sending, now);
-    return Math.min(...levels.map(roomIn), withinLimit);
+    return Math.min(
+      roomIn(this.inAll),
+      roomIn(this.#ofAccount(webhook.account, now)),
+      roomIn(this.#ofWebhook(webhook, now)),
+      this.limits.room(webhook.ref.webhookId, webhook.held - webhook.sending, now),
+    );
+  }
+
+  /** What is held in all, until it is recorded. */
+  get inAll(): Level {
+    return { held: this.#open, places: this.#concurrency, limit: this.#maxHeld };
   }
 
   /** How many more attempts of any webhook are worth a query. */
@@ -364,11 +372,6 @@ export class Schedule<Item> {
   #placesOf({ account, sending }: ScheduledWebhook<Item>): number {
     const left = this.#places(account) - (account.sending - sending);
     return Math.min(this.#perWebhook, dynamicThreshold(left, 2, 3));
-  }
-
-  /** What is held in all, until it is recorded. */
-  get inAll(): Level {
-    return { held: this.#open, places: this.#concurrency, limit: this.#maxHeld };
   }
 
   #ofAccount(account: Account<Item>, now: number): Level {

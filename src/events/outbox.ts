@@ -292,8 +292,11 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock): Cla
     const statement = { q, u: [{ $set: set }], multi: true, ...hintOfKeys };
     const { matched, electionId = 'standalone' } = await updateEach([statement]);
     if (matched === 0) return [];
-    const since = { time: await clock.now(), monotonic: performance.now() };
-    const taken = await collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray();
+    // the lease counts down meanwhile
+    const [since, taken] = await Promise.all([
+      clock.now().then((time) => ({ time, monotonic: performance.now() })),
+      collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
+    ]);
     return taken.map((event) => ({
       event: proven(event, electionId),
       lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },

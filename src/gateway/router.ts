@@ -32,10 +32,14 @@ export interface RouterDeps {
 function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRoutesDeps {
   const { deliveries, events, webhooks } = services;
   return {
-    ...deliveries,
+    history: deliveries.history,
+    context: deliveries.context,
+    resend: deliveries.resend,
     budget: () => createDatabaseBudget(access),
     sendTest: createSendTest({
-      ...deliveries,
+      history: deliveries.history,
+      hasEnded: deliveries.hasEnded,
+      makeTestAttempt: deliveries.makeTestAttempt,
       webhook: webhooks.getConfirmed,
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),

@@ -203,8 +203,9 @@ export interface BeginningLimits {
  */
 export async function textOfBeginning({ headers, data }: OutboundResponse, limits: BeginningLimits): Promise<string> {
   const bytes = data.takeWhole() ?? (await data.readBeginning(limits.read, limits.time));
+  if (bytes.length === 0) return '';
   const encoding = firstHeader(headers, 'content-encoding');
-  const plain = encoding && bytes.length > 0 ? await decompressBeginning(bytes, encoding, limits.keep) : bytes;
+  const plain = encoding ? await decompressBeginning(bytes, encoding, limits.keep) : bytes;
   const kept = plain.subarray(0, limits.keep);
   const [, charset = 'utf-8'] =
     /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(firstHeader(headers, 'content-type') ?? '') ?? [];

@@ -45,9 +45,8 @@ function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): 
   const isFiltered = found.some(({ filters }) => typeof filters === 'string');
   const event: unknown = isFiltered && JSON.parse(body.toString());
   const passed = found.filter(({ filters }) => typeof filters !== 'string' || passes(JSON.parse(filters), event));
-  const subscribers: Subscribers = { targets: [], skipped: [] };
-  for (const { _id, active } of passed) (active ? subscribers.targets : subscribers.skipped).push(_id);
-  return subscribers;
+  const idsOf = (isActive: boolean) => passed.filter(({ active }) => active === isActive).map(({ _id }) => _id);
+  return { targets: idsOf(true), skipped: idsOf(false) };
 }
 
 /** Each result is read after the call, so it shows every webhook that was created, paused or deleted before. */
