@@ -83,7 +83,7 @@ const arrows = {
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts stored-objects`,
 
-  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts`,
+  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',

@@ -69,7 +69,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { close, isClosing } = createClose(shutDown);
 
   const checkHealth = createHealthCheck({
-    worker: deliveries.worker,
+    deliveries,
     upstreams: proxy.states,
     read: createHealthReadings({
       database,

@@ -108,8 +108,10 @@ export interface DeliveryService {
   /** Sends it again. */
   readonly redeliver: Redeliver;
   readonly hasEnded: AttemptWait['hasEnded'];
-  /** The worker of this process at this moment. */
-  readonly worker: Pick<Due, 'isLive' | 'sweptAt'> & Pick<Scheduler, 'isWorking' | 'attempts'>;
+  /** What this process has under way. */
+  readonly scheduler: Pick<Scheduler, 'isWorking' | 'attempts'>;
+  /** Whether its sweep runs. */
+  readonly due: Pick<Due, 'isLive' | 'sweptAt'>;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
@@ -204,20 +206,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     recoverable: createFindRecoverable(deliveries, events),
     redeliver: createRedeliver({ deliveries, events, manual, attempts, retryDelays }),
     hasEnded,
-    worker: {
-      get isWorking() {
-        return scheduler.isWorking;
-      },
-      get attempts() {
-        return scheduler.attempts;
-      },
-      get isLive() {
-        return due.isLive;
-      },
-      get sweptAt() {
-        return due.sweptAt;
-      },
-    },
+    scheduler,
+    due,
     async start() {
       scheduler.start();
       expiry.start();

@@ -19,11 +19,11 @@ export function createGaugeReadings({ services, database, checkHealth }: GaugeRe
   const { access, connection } = database;
 
   return () => ({
-    attempts: deliveries.worker.attempts,
+    attempts: deliveries.scheduler.attempts,
     upstreams: proxy.states(),
     databaseAvailable: !access.isUnavailable,
     pool: poolUsage(connection.getClient()),
-    workerLive: deliveries.worker.isLive,
+    workerLive: deliveries.due.isLive,
     async health() {
       const { health, readings } = await checkHealth();
       return { checks: health.checks, ...readings };

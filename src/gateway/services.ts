@@ -200,7 +200,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     processes: models.processes,
     connection: database.connection,
     access: database.access,
-    worker: deliveries.worker,
+    deliveries,
     ...modelCalls,
     options,
   });

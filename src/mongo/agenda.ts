@@ -35,22 +35,46 @@ export function jobsDb(connection: Connection): JobsDb {
   return connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
 }
 
-export interface AgendaDeps {
-  readonly db: JobsDb;
+export interface WakeUpsDeps<Data> {
+  /** The name of the jobs. */
+  readonly name: string;
+  readonly connection: Connection;
   /** Names this process in the jobs that it locks. */
   readonly owner: string;
   /** The name of the collection, which holds nothing but these jobs. */
   readonly collection: string;
-  /** Jobs locked and run at the same time. */
+  /** The fields that tell a job from others of its name: another one with the same values moves it. */
+  readonly key: readonly (keyof Data & string)[];
+  /**
+   * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
+   * job whose lock lapses before it runs counts as locked permanently.
+   */
   readonly limit: number;
+  /** What the log says if a job was not stored. */
+  readonly notStored: string;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** An Agenda whose jobs wake processes. It is connected once its `ready` has resolved. */
-export function createAgenda({ db, owner, collection, limit, logger }: AgendaDeps): Agenda {
+/** Jobs that only wake a process: what they are about decides for itself what is due, and losing all of them loses nothing. */
+export interface WakeUps<Data> {
+  /** Await it before anything else. */
+  init(): Promise<void>;
+  /** Wakes a process in so many milliseconds, whichever comes first. Logs failures. */
+  schedule(data: Data, wait: number): Promise<void>;
+  /** Removes the jobs with these fields in their data. @throws what the database does */
+  remove(data: Partial<Data>): Promise<void>;
+  /** Runs jobs in this process from now on. @param wake called when a job is due by this process's clock. Must not throw. */
+  start(wake: (data: Data) => void): Promise<void>;
+  /** Takes no more jobs, and leaves none locked. */
+  stop(): Promise<void>;
+}
+
+/** Runs Agenda in the same database, on the same connection. */
+export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): WakeUps<Data> {
+  const { name, connection, owner, collection, key, limit, notStored, logger } = deps;
   const agenda = new Agenda({
     name: owner,
-    backend: createJobsBackend(db, collection),
+    backend: createJobsBackend(jobsDb(connection), collection),
     processEvery,
     maxConcurrency: limit,
     defaultConcurrency: limit,
@@ -60,7 +84,34 @@ export function createAgenda({ db, owner, collection, limit, logger }: AgendaDep
     removeOnComplete: true,
   });
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
-  return agenda;
+
+  return {
+    async init() {
+      await agenda.ready;
+    },
+    async schedule(data, wait) {
+      try {
+        const unique = Object.fromEntries(key.map((field) => [`data.${field}`, data[field]]));
+        await agenda
+          .create(name, data)
+          .unique(unique)
+          .schedule(new Date(Date.now() + wait))
+          .save();
+      } catch (error) {
+        logger.warn(notStored, { ...data, reason: String(error) });
+      }
+    },
+    async remove(data) {
+      await agenda.cancel({ data });
+    },
+    async start(wake) {
+      agenda.define<Data>(name, async ({ attrs: { data } }) => wake(data));
+      await agenda.start();
+    },
+    async stop() {
+      await agenda.stop();
+    },
+  };
 }
 
 /** The database of the jobs. */

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { Connection } from 'mongoose';
+import type { DeliveryService } from '../deliveries/service.ts';
 import { newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
@@ -16,12 +17,7 @@ export interface ProcessRecordDeps {
   readonly processes: ProcessModel;
   readonly connection: Connection;
   readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
-  readonly worker: {
-    readonly isWorking: boolean;
-    /** By `performance.now()`. */
-    readonly sweptAt: number | undefined;
-    readonly attempts: { readonly sending: number };
-  };
+  readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
   readonly proxy: Pick<ModelProxy, 'states'>;
   readonly upstreamWindow: UpstreamWindow;
   readonly options: Pick<ResolvedOptions, 'processInterval' | 'servesRequests' | 'logger'>;
@@ -46,7 +42,8 @@ const before = (ms: number | undefined) => (ms === undefined ? null : { $subtrac
 
 /** Keeps the record of this process. */
 export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
-  const { access, worker, proxy, upstreamWindow, options } = deps;
+  const { access, proxy, upstreamWindow, options } = deps;
+  const { scheduler, due } = deps.deliveries;
   const collection = durableCollection(deps.processes);
   const readSkew = createReadSkew(deps.connection);
   const _id = newId('prc', Date.now());
@@ -54,7 +51,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
   let delay: EventLoopDelay | undefined;
 
   function role(): ProcessRole {
-    if (!worker.isWorking) return 'api';
+    if (!scheduler.isWorking) return 'api';
     return options.servesRequests ? 'all' : 'worker';
   }
 
@@ -72,7 +69,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
       version: readVersion(),
       role: role(),
       eventLoopLag: delay?.read()?.p99 ?? null,
-      attempts: worker.attempts.sending,
+      attempts: scheduler.attempts.sending,
       relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
       clockSkew: skew === undefined ? null : skew / 1_000,
       upstreams: upstreams.map((counts) => ({ ...counts, breaker: 'closed', ...stateOf.get(counts.name) })),
@@ -81,7 +78,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
       startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
       seenAt: '$$NOW',
       liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
-      lastSweepAt: before(worker.sweptAt === undefined ? undefined : now - worker.sweptAt),
+      lastSweepAt: before(due.sweptAt === undefined ? undefined : now - due.sweptAt),
       countedSince: before(age),
     };
     await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [{ $literal: record }, moments] } }], {

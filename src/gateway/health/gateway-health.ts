@@ -52,7 +52,7 @@ export interface GatewayHealth {
 }
 
 export interface HealthCheckDeps {
-  readonly worker: Services['deliveries']['worker'];
+  readonly deliveries: Pick<Services['deliveries'], 'scheduler' | 'due'>;
   readonly upstreams: Services['proxy']['states'];
   readonly read: ReadHealth;
   readonly isClosing: () => boolean;
@@ -94,10 +94,11 @@ function namesOf(upstreams: readonly UpstreamState[]) {
 const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
 
 /** Makes the function that says whether a gateway should get requests, and why not; with what it has read of the database. */
-export function createHealthCheck({ worker, upstreams, read, isClosing }: HealthCheckDeps) {
+export function createHealthCheck({ deliveries, upstreams, read, isClosing }: HealthCheckDeps) {
   return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
     const readings = await read();
-    const { isLive, isWorking } = worker;
+    const { isLive } = deliveries.due;
+    const { isWorking } = deliveries.scheduler;
     const { openBreakers, hangingUpstreams } = namesOf(upstreams());
     const { lackingIndexes, missingKeys, backlog } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);

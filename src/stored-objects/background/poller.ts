@@ -1,3 +1,4 @@
+import type { WakeUps } from '../../mongo/agenda.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { Logger, UsageRecord } from '../../options/options.ts';
 import type { BackgroundResponse } from '../../proxy/ownership/background-responses.ts';
@@ -5,12 +6,19 @@ import { unknownRecord } from '../../proxy/stored-calls/ended-response.ts';
 import type { PollResponse, ResponseState } from '../../proxy/stored-calls/poll-response.ts';
 import type { BackgroundStore, ClaimedResponse } from './background-store.ts';
 import type { HeldAdmissions } from './held-admissions.ts';
-import type { ResponseJobs } from './jobs.ts';
+
+/** The data of a job that polls a response. */
+export interface PollJob {
+  readonly responseId: string;
+  readonly userId: string;
+  /** How often the response has been polled before. */
+  readonly polls: number;
+}
 
 export interface PollerDeps {
   readonly store: BackgroundStore;
   readonly held: HeldAdmissions;
-  readonly schedule: ResponseJobs['schedule'];
+  readonly schedule: WakeUps<PollJob>['schedule'];
   readonly database: Pick<DatabaseAccess, 'run'>;
   readonly pollResponse: PollResponse;
   /** Writes the record of an ended call, unless one of its id is written. Resolves when it is durable. @default nothing is written */

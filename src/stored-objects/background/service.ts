@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
+import { createWakeUps } from '../../mongo/agenda.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { BackgroundResponses } from '../../proxy/ownership/background-responses.ts';
@@ -7,9 +8,8 @@ import type { StoredObjectModel } from '../model.ts';
 import { createBackgroundStore } from './background-store.ts';
 import { HeldAdmissions } from './held-admissions.ts';
 import { responseJobIndexes } from './indexes.ts';
-import { createResponseJobs } from './jobs.ts';
 import { PollQueue } from './poll-queue.ts';
-import { createPoller, type PollerDeps } from './poller.ts';
+import { createPoller, type PollerDeps, type PollJob } from './poller.ts';
 
 export interface BackgroundServiceDeps extends Omit<PollerDeps, 'store' | 'held' | 'schedule'> {
   readonly objects: StoredObjectModel;
@@ -49,11 +49,15 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
         logger.warn('a response that is made in the background is asked for later', { id, reason: String(error) }),
       ),
   );
-  const jobs = createResponseJobs({
+  // losing all jobs loses nothing: a sweep reads the responses themselves
+  const jobs = createWakeUps<PollJob>({
+    name: 'background response',
     connection: deps.objects.db,
     owner: newId('wrk', Date.now()),
     collection: responseJobIndexes(deps.collectionPrefix).collection,
-    wake: (response) => queue.add(response),
+    key: ['responseId', 'polls'],
+    limit: 100,
+    notStored: 'a job was not stored; a sweep will find its response',
     logger,
   });
 
@@ -108,7 +112,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     settle: poller.settle,
     init: jobs.init,
     async start() {
-      await jobs.start();
+      await jobs.start(({ responseId: id, userId }) => queue.add({ id, userId }));
       sweeping.start();
     },
     async close() {
