@@ -53,26 +53,24 @@ function toUpsert({ document, retryIn }: Retry): UpdateStatement {
 const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
 
 /** One statement for all changes of a name: the server plans and parses each statement anew. */
-function toStatement(changes: readonly [Change, ...Change[]]): UpdateStatement {
-  const pairs = { $literal: changes.map(({ deliveryId, token }) => `${deliveryId} ${token}`) };
-  const records = { $literal: changes.map(({ record }) => record) };
-  const ownRecord = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
-  const [{ record, set }] = changes;
-  return {
-    q: { _id: { $in: changes.map(({ deliveryId }) => deliveryId) }, $expr: { $in: [storedPair, pairs] } },
-    u: [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [ownRecord]] } }), ...set } }],
-    multi: true,
-  };
-}
-
-function toStatements(changes: readonly Change[]): UpdateStatement[] {
-  const byName = new Map<string, [Change, ...Change[]]>();
-  for (const change of changes) {
+function toStatements(group: readonly Change[]): UpdateStatement[] {
+  const byName = new Map<string, Change[]>();
+  for (const change of group) {
     const alike = byName.get(change.name);
     if (alike) alike.push(change);
     else byName.set(change.name, [change]);
   }
-  return [...byName.values()].map(toStatement);
+  return [...byName.values()].map((changes) => {
+    const [{ record, set }] = changes as [Change, ...Change[]];
+    const pairs = { $literal: changes.map(({ deliveryId, token }) => `${deliveryId} ${token}`) };
+    const records = { $literal: changes.map((change) => change.record) };
+    const ownRecord = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
+    return {
+      q: { _id: { $in: changes.map(({ deliveryId }) => deliveryId) }, $expr: { $in: [storedPair, pairs] } },
+      u: [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [ownRecord]] } }), ...set } }],
+      multi: true,
+    };
+  });
 }
 
 export interface DeliveryWritesDeps {
@@ -177,9 +175,12 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
 /** One condition for any number of attempts: an id and its number belong together. */
 function filterFor(attempts: readonly AttemptKey[]) {
   const numbers = [...new Set(attempts.map(({ attempt }) => attempt))];
-  const idsOf = (number: number) =>
-    attempts.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
-  return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
+  return {
+    $or: numbers.map((number) => {
+      const alike = attempts.filter(({ attempt }) => attempt === number);
+      return { _id: { $in: alike.map(({ deliveryId }) => deliveryId) }, attempt: number };
+    }),
+  };
 }
 
 /**

@@ -25,23 +25,6 @@ export interface FoundAttempts {
   readonly soon: readonly (Readonly<WebhookRef> & { readonly wait: number })[];
 }
 
-/**
- * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
- * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
- * much is due for one webhook, the attempts of another are found just as easily.
- */
-export interface DueAttempts {
-  /**
-   * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
-   * fan-out.
-   * @param limit deliveries that one page reads
-   * @param events the query for events; `null` for none
-   */
-  look(after: DuePosition | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
-  /** As many attempts of each webhook as its share says. */
-  ofWebhooks(shares: ReadonlyMap<string, number>): Promise<FoundAttempts>;
-}
-
 interface Group {
   readonly _id: string;
   readonly claimableAt: Date;
@@ -101,12 +84,25 @@ function isLater(a: DuePosition, b: DuePosition): boolean {
   return difference > 0 || (difference === 0 && a.webhookId > b.webhookId);
 }
 
-export function createDueAttempts(deliveries: DeliveryModel): DueAttempts {
+export type DueAttempts = ReturnType<typeof createDueAttempts>;
+
+/**
+ * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
+ * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
+ * much is due for one webhook, the attempts of another are found just as easily.
+ */
+export function createDueAttempts(deliveries: DeliveryModel) {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
 
   return {
-    async look(after, limit, events) {
+    /**
+     * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
+     * fan-out.
+     * @param limit deliveries that one page reads
+     * @param events the query for events; `null` for none
+     */
+    async look(after: DuePosition | null, limit: number, events: PartOfQuery | null): Promise<DuePage> {
       const beside = events ? [{ $unionWith: events }] : [];
       const entries = await collection
         .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
@@ -121,7 +117,8 @@ export function createDueAttempts(deliveries: DeliveryModel): DueAttempts {
         events: entries.filter((entry) => 'targetCount' in entry),
       };
     },
-    async ofWebhooks(shares) {
+    /** As many attempts of each webhook as its share says. */
+    async ofWebhooks(shares: ReadonlyMap<string, number>): Promise<FoundAttempts> {
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
       if (!first) return { refs: [], soon: [] };
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));

@@ -42,23 +42,14 @@ export interface DueDeps {
   readonly logger: Logger;
 }
 
+export type Due = ReturnType<typeof createDue>;
+
 /**
  * Finds what is due. The delivery's `claimableAt` is the truth, by the database's clock. An Agenda job comes when a retry is due, a
  * change stream tells of new deliveries, and the sweep finds whatever neither of them did; all three only say "look at this
  * webhook" to the scheduler. Losing every job loses nothing.
  */
-export interface Due {
-  /** A stored event waits for its fan-out. */
-  onEvent(): void;
-  /** Whether this process works, and its sweep has succeeded within the last few intervals. */
-  readonly isLive: boolean;
-  /** When its sweep last succeeded, by `performance.now()`. */
-  readonly sweptAt: number | undefined;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
-
-export function createDue(deps: DueDeps): Due {
+export function createDue(deps: DueDeps) {
   const { scheduler, unfinished, jobs, sweepInterval, logger } = deps;
   const cursor = createSweepCursor();
   let startedAt = 0;
@@ -87,6 +78,7 @@ export function createDue(deps: DueDeps): Due {
     void scheduler.whenWanted().then(() => (unfinished.hasRoom ? onEvent() : whenRoom()));
   }
 
+  /** A stored event waits for its fan-out. */
   function onEvent(): void {
     if (scheduler.isWorking && unfinished.hasRoom) sweep.runNow();
   }
@@ -112,11 +104,13 @@ export function createDue(deps: DueDeps): Due {
 
   return {
     onEvent,
-    get isLive() {
+    /** Whether this process works, and its sweep has succeeded within the last few intervals. */
+    get isLive(): boolean {
       const silence = performance.now() - (sweep.succeededAt ?? startedAt);
       return scheduler.isWorking && silence < 3 * sweepInterval + longestSweep;
     },
-    get sweptAt() {
+    /** When its sweep last succeeded, by `performance.now()`. */
+    get sweptAt(): number | undefined {
       return sweep.succeededAt;
     },
     async start() {
@@ -132,9 +126,9 @@ export function createDue(deps: DueDeps): Due {
 }
 
 /**
- * Where each page of a sweep begins. It goes through everything that is due, page by page, and then begins again. A webhook that hangs has more and more old
- * deliveries that are known to wait. If they do not fit into one page, a sweep goes through those that became due lately, and
- * only now and then through all. If a webhook hangs and has 100,000 due, a worker and mongod take 1.90 times the CPU (1.39 to
+ * Where each page of a sweep begins. It goes through everything that is due, page by page, and then begins again. A webhook that hangs
+ * has more and more old deliveries that are known to wait. If they do not fit into one page, a sweep goes through those that became due
+ * lately, and only now and then through all. If a webhook hangs and has 100,000 due, a worker and mongod take 1.90 times the CPU (1.39 to
  * 3.35 in five interleaved rounds) when each sweep goes through everything; with 20,000 due, it is 2.16 times (1.10 to 2.83) when
  * it goes through all pages again and again.
  */
@@ -184,21 +178,13 @@ export interface UnfinishedEventsDeps {
   readonly logger: Logger;
 }
 
-/** Fans out the events that no process holds: from processes without workers, from transactions, and those whose process died. */
-export interface UnfinishedEvents {
-  /** A part of a query that finds the next events; `null` while there is no room, except once a second. */
-  page(): PartOfQuery | null;
-  /**
-   * Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with whether
-   * there may be more.
-   */
-  take(unfinished: readonly UnfinishedEvent[]): Promise<boolean>;
-  /** Whether an event would be taken now. */
-  readonly hasRoom: boolean;
-}
+export type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;
 
-/** A fan-out that fails holds up no other: its event comes again when its lease has lapsed. */
-export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEvents {
+/**
+ * Fans out the events that no process holds: from processes without workers, from transactions, and those whose process died. A
+ * fan-out that fails holds up no other: its event comes again when its lease has lapsed.
+ */
+export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
   const { outbox, settleSubscribers, fanOut, logger } = deps;
   const failed = new Set<string>();
   /** First attempts, bytes and events of the page. */
@@ -239,12 +225,17 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEv
   }
 
   return {
-    page() {
+    /** A part of a query that finds the next events; `null` while there is no room, except once a second. */
+    page(): PartOfQuery | null {
       const { attempts, bytes } = room();
       budget = { attempts, bytes, events: Math.min(eventsPageSize, attempts) };
       return attempts > 0 ? outbox.unfinished(budget.events) : null;
     },
-    async take(unfinished) {
+    /**
+     * Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with
+     * whether there may be more.
+     */
+    async take(unfinished: readonly UnfinishedEvent[]): Promise<boolean> {
       if (budget.attempts === 0) return false;
       const events = fitting(unfinished);
       const isMore = unfinished.length === budget.events || events.length < unfinished.length;
@@ -265,7 +256,8 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps): UnfinishedEv
       );
       return isMore;
     },
-    get hasRoom() {
+    /** Whether an event would be taken now. */
+    get hasRoom(): boolean {
       return room().attempts > 0;
     },
   };

@@ -64,17 +64,6 @@ export interface DeliveryList {
   readonly nextAfter?: string;
 }
 
-/** The deliveries of any account, while their events are stored or they are. */
-export interface DeliveryHistory {
-  /**
-   * Newest first.
-   * @throws GatewayError `invalid_value`
-   */
-  list(userId: string, page?: DeliveryPage): Promise<DeliveryList>;
-  /** @throws GatewayError `delivery_not_found`, also for a delivery of another account */
-  get(userId: string, id: string): Promise<ShownDelivery>;
-}
-
 /** What the details of a delivery show beside the delivery itself. */
 export interface DeliveryContext {
   /** The webhook's present URL; `null` if the webhook is gone. */
@@ -116,15 +105,19 @@ const listedFields = {
   'attempts.code': 1,
 } as const;
 
-export function createDeliveryHistory(
-  model: DeliveryModel,
-  derivedDeliveries: Pick<DerivedDeliveries, 'find' | 'findConfirmed' | 'list'>,
-): DeliveryHistory {
+export type DeliveryHistory = ReturnType<typeof createDeliveryHistory>;
+
+/** The deliveries of any account, while their events are stored or they are. */
+export function createDeliveryHistory(model: DeliveryModel, derivedDeliveries: DerivedDeliveries) {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
 
   return {
-    async list(userId, page = {}) {
+    /**
+     * Newest first.
+     * @throws GatewayError `invalid_value`
+     */
+    async list(userId: string, page: DeliveryPage = {}): Promise<DeliveryList> {
       checkUserId(userId);
       checkDeliveryPage(page);
       const { limit = pageLimit } = page;
@@ -154,7 +147,8 @@ export function createDeliveryHistory(
       return { deliveries, hasMore: true, nextAfter: `dlv_${time}${'0'.repeat(16)}` };
     },
 
-    async get(userId, id) {
+    /** @throws GatewayError `delivery_not_found`, also for a delivery of another account */
+    async get(userId: string, id: string): Promise<ShownDelivery> {
       checkUserId(userId);
       if (!isId('dlv', id)) throw deliveryNotFound(id);
       const projection = { ...shownFields, attempts: 1 };
