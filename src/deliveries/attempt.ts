@@ -10,7 +10,7 @@ import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
 import { nextAfter, type RetryRules } from './retry.ts';
-import { NotSentError, reasonToCancel, type Send, toAttemptResult, toDeliveryRequest } from './send.ts';
+import { NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;
@@ -169,8 +169,8 @@ export class Attempts {
     return {
       send: async () => {
         try {
-          const sent = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
-          return () => this.#end(claim, () => this.#record(claim, toAttemptResult(sent)));
+          const result = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
+          return () => this.#end(claim, () => this.#record(claim, result));
         } catch (error) {
           return () => this.#end(claim, () => this.#postpone(claim, error));
         }

@@ -9,7 +9,7 @@ import type { AttemptDeps } from './attempt.ts';
 import { type AttemptResult, type ClaimsDeps, recordLate, sendMargin, toDelivered, toEndedAttempt } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
-import { type DeliveryRequest, NotSentError, toAttemptResult, toDeliveryRequest } from './send.ts';
+import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;
@@ -138,7 +138,7 @@ export function createManualAttempts(deps: ManualAttemptDeps) {
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
       const request = await requestFor(claim, deps, () => keeper.lasts(claim, sendMargin));
-      return toAttemptResult(await deps.send(request));
+      return await deps.send(request);
     } catch (error) {
       await giveBack(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;

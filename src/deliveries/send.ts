@@ -13,7 +13,7 @@ import {
   type OutboundResponse,
   textOfBeginning,
 } from '../outbound/exchange.ts';
-import { type OutboundCode, OutboundError, outboundError } from '../outbound/outbound-error.ts';
+import { OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
 import type { AttemptResult } from './claims.ts';
@@ -34,27 +34,11 @@ export interface DeliveryRequest {
   readonly maySend?: () => boolean;
 }
 
-/** The result of one POST. */
-export interface SendResult {
-  /** `undefined` if none was received. */
-  readonly status?: number;
-  /** Why no status was received. */
-  readonly error?: OutboundCode;
-  /** From before the connection to the last byte that was read. Milliseconds. */
-  readonly durationMs: number;
-  /** `Retry-After`, as it came. */
-  readonly retryAfter?: string;
-  /** `Location`, as it came. */
-  readonly location?: string;
-  /** The beginning of the body, as far as it came, as text; may be empty. */
-  readonly response: string;
-}
-
 /**
  * Makes one POST and returns its result, failures included.
  * @throws NotSentError if nothing was sent and nothing may be sent any more
  */
-export type Send = (request: DeliveryRequest) => Promise<SendResult>;
+export type Send = (request: DeliveryRequest) => Promise<AttemptResult>;
 
 /** The lease was lost before the first byte of the request. */
 export class NotSentError extends Error {
@@ -145,7 +129,7 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
       isWritten = true;
     };
     const request: SignedRequest = { method: 'POST', url, headers, data, sign, signal, onSend };
-    let received: Omit<SendResult, 'durationMs'>;
+    let result: Omit<AttemptResult, 'durationMs'>;
     try {
       const response = await inSpan(span, () =>
         clients.pooled.request(request).catch((error) => {
@@ -153,19 +137,20 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
           return clients.fresh.request(request);
         }),
       );
-      received = await readResponse(response);
+      result = await readResponse(response);
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made
       if (!isWritten && !maySend()) {
         if (span) endAttemptSpan(span, { error: 'not_sent' });
         throw new NotSentError();
       }
-      received = { error: error instanceof OutboundError ? error.code : 'unknown', response: '' };
+      result = { code: error instanceof OutboundError ? error.code : 'unknown', response: '' };
     } finally {
       signal.clear();
     }
-    if (span) endAttemptSpan(span, received);
-    return { ...received, durationMs: Math.round(performance.now() - startedAt) };
+    const durationMs = Math.round(performance.now() - startedAt);
+    if (span) endAttemptSpan(span, { ...result, error: result.code });
+    return { ...result, durationMs };
   };
 }
 
@@ -231,15 +216,17 @@ const beginning: BeginningLimits = { read: 4_096, keep: 1_024, time: 2_000 };
 const retryAfterLimit = 100;
 const locationLimit = 2_048;
 
-/** The part of a response that is recorded. The body is read for the record alone: if it breaks off, this is what had come. */
-async function readResponse(response: OutboundResponse): Promise<Omit<SendResult, 'durationMs'>> {
+/** What is recorded of a response. The body is read for the record alone: if it breaks off, this is what had come. */
+async function readResponse(response: OutboundResponse): Promise<Omit<AttemptResult, 'durationMs'>> {
   const { status, headers } = response;
+  const code = failureOf(status);
   const retryAfter = withoutControls(firstHeader(headers, 'retry-after')).slice(0, retryAfterLimit);
   const location = withoutControls(firstHeader(headers, 'location')).slice(0, locationLimit);
   return {
     status,
+    ...(code !== null && { code }),
     ...(retryAfter && { retryAfter }),
-    ...(location && { location }),
+    ...(code === 'redirect' && location && { location }),
     response: withoutControls(await textOfBeginning(response, beginning)),
   };
 }
@@ -252,27 +239,12 @@ function withoutControls(text = ''): string {
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
- * Why an attempt failed, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a success, any other
- * status is the reason itself. Redirects are not followed.
+ * Why an attempt failed that this status answered, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a
+ * success, any other status is the reason itself. Redirects are not followed. Pure.
  */
-export function failureOf({ status, error }: SendResult): FailureCode | null {
-  if (status === undefined) return error ?? 'unknown';
+export function failureOf(status: number): FailureCode | null {
   if (status >= 200 && status < 300) return null;
   return redirects.has(status) ? 'redirect' : `http_${status}`;
-}
-
-/** The result in its recorded form. */
-export function toAttemptResult(sent: SendResult): AttemptResult {
-  const { durationMs, status, retryAfter, location, response } = sent;
-  const code = failureOf(sent);
-  return {
-    durationMs,
-    response,
-    ...(status !== undefined && { status }),
-    ...(code !== null && { code }),
-    ...(retryAfter !== undefined && { retryAfter }),
-    ...(code === 'redirect' && location !== undefined && { location }),
-  };
 }
 
 /** Why the event is no longer sent to this webhook; `null` if it is. */

@@ -147,7 +147,7 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
     const manualAt = (where: Connection) =>
       createManualAttempts({
         ...claimTerms(modelAt(where), 'wrk_1', 60_000),
-        send: async () => ({ durationMs: 1, status: 500, response: '' }),
+        send: async () => ({ durationMs: 1, status: 500, code: 'http_500', response: '' }),
         target: webhooksOf(connection).forDelivery,
         sendRates: noRateLimits,
         body: async () => Buffer.from('{}'),

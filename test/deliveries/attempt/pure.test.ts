@@ -55,22 +55,19 @@ describe('The schedule where Retry-After is honored', () => {
 });
 
 describe('The outcome of an attempt', () => {
-  const came = { durationMs: 1, response: '' };
-  const table: [string, Parameters<typeof failureOf>[0], FailureCode | null][] = [
-    ['a 200 succeeds', { ...came, status: 200 }, null],
-    ['a 204 succeeds', { ...came, status: 204 }, null],
-    ['a 299 succeeds', { ...came, status: 299 }, null],
-    ['a 300 fails', { ...came, status: 300 }, 'http_300'],
-    ['a 301 fails as a redirect', { ...came, status: 301 }, 'redirect'],
-    ['a 307 fails as a redirect', { ...came, status: 307 }, 'redirect'],
-    ['a 304 fails', { ...came, status: 304 }, 'http_304'],
-    ['a 404 fails', { ...came, status: 404 }, 'http_404'],
-    ['a 500 fails', { ...came, status: 500 }, 'http_500'],
-    ['a time-out fails', { ...came, error: 'timeout' }, 'timeout'],
-    ['a connection that ends without an answer fails', { ...came, error: 'reset' }, 'reset'],
+  const table: [string, number, FailureCode | null][] = [
+    ['a 200 succeeds', 200, null],
+    ['a 204 succeeds', 204, null],
+    ['a 299 succeeds', 299, null],
+    ['a 300 fails', 300, 'http_300'],
+    ['a 301 fails as a redirect', 301, 'redirect'],
+    ['a 307 fails as a redirect', 307, 'redirect'],
+    ['a 304 fails', 304, 'http_304'],
+    ['a 404 fails', 404, 'http_404'],
+    ['a 500 fails', 500, 'http_500'],
   ];
-  for (const [what, result, failure] of table) {
-    it(what, () => expect(failureOf(result)).to.equal(failure));
+  for (const [what, status, failure] of table) {
+    it(what, () => expect(failureOf(status)).to.equal(failure));
   }
 });
 

@@ -1,4 +1,5 @@
-import { createDeliveryClients, createSend, failureOf, type SendResult } from '../../../src/deliveries/send.ts';
+import type { AttemptResult } from '../../../src/deliveries/claims.ts';
+import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
 import { createResolver, isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 
 /** What a test may choose of the way from a signed body to an outcome. */
@@ -16,7 +17,7 @@ export interface PathChoices {
 }
 
 /** The result of one attempt, with the code it is recorded under; `delivered` for a success. */
-export type Outcome = SendResult & { readonly code: string };
+export type Outcome = Omit<AttemptResult, 'code'> & { readonly code: string };
 
 /** Sends as a gateway does: the same clients, guard, resolver and deadline. */
 export function openDeliveryPath(choices: PathChoices = {}) {
@@ -38,7 +39,7 @@ export function openDeliveryPath(choices: PathChoices = {}) {
         sign: () => ({}),
         maySend,
       });
-      return { ...result, code: failureOf(result) ?? 'delivered' };
+      return { ...result, code: result.code ?? 'delivered' };
     },
     close: () => clients.close(),
   };

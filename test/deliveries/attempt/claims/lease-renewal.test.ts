@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { Attempts } from '../../../../src/deliveries/attempt.ts';
-import { Claims } from '../../../../src/deliveries/claims.ts';
+import { type AttemptResult, Claims } from '../../../../src/deliveries/claims.ts';
 import { createManualAttempts } from '../../../../src/deliveries/manual-attempt.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
-import type { DeliveryRequest, SendResult } from '../../../../src/deliveries/send.ts';
+import type { DeliveryRequest } from '../../../../src/deliveries/send.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { eventually, until } from '../../../support/until.ts';
 import { claimTerms, noJobs } from '../../claims-of.ts';
@@ -11,7 +11,7 @@ import { fakeWebhooks, noRateLimits } from '../../delivery-services.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
 
 const lease = 3_000;
-const answer = { status: 500, durationMs: 1, response: '' };
+const answer = { status: 500, code: 'http_500' as const, durationMs: 1, response: '' };
 
 describe('A lease', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -33,7 +33,7 @@ describe('A lease', () => {
   function sending() {
     const requests = new Map<string, DeliveryRequest>();
     let end: () => void = () => {};
-    const ended = new Promise<SendResult>((resolve) => {
+    const ended = new Promise<AttemptResult>((resolve) => {
       end = () => resolve(answer);
     });
     return {
