@@ -19,7 +19,7 @@ export const startLimit = 4;
 const retryOwnFailureIn = 1_000;
 
 /** Reads the bytes of an event; `null` if it is confirmed to be gone. */
-export type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
+type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
 
 /** A first attempt that is made before its delivery is stored. */
 export interface FirstAttempt {

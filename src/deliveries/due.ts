@@ -178,7 +178,7 @@ export interface UnfinishedEventsDeps {
   readonly logger: Logger;
 }
 
-export type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;
+type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;
 
 /**
  * Fans out the events that no process holds: from processes without workers, from transactions, and those whose process died. A

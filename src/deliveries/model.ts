@@ -35,7 +35,7 @@ export interface AttemptRecord {
 }
 
 /** A worker's right to make one attempt. Lapses at the delivery's `claimableAt` unless renewed. */
-export interface Lease {
+interface Lease {
   /** The worker; only for people who look at the database. */
   owner: string;
   /** The fencing token: random and new with every claim. */
@@ -44,7 +44,7 @@ export interface Lease {
 }
 
 /** A process's right to make one attempt that was asked for, outside the schedule. */
-export interface ManualLease extends Lease {
+interface ManualLease extends Lease {
   /** By the database's clock. In the past, it means that the owner died. */
   until: Date;
 }

@@ -23,7 +23,7 @@ export interface Catalogue {
   list(): DescribedType[];
 }
 
-/** The public description of an event type. */
+/** The public description of an event type. @public */
 export interface DescribedType {
   readonly type: string;
   readonly description: string;

@@ -41,7 +41,7 @@ export interface EventStatusPage {
   readonly limit: number;
 }
 
-export interface EventStatusList {
+interface EventStatusList {
   readonly ids: readonly string[];
   /** The id at which the read ended before it had found enough events; there may be more after it. */
   readonly lookedTo?: string;
@@ -59,7 +59,7 @@ export interface EventStatuses {
 }
 
 /** Which events, and which page of them. */
-export interface EventPage extends Page {
+interface EventPage extends Page {
   readonly type?: string;
   readonly state?: EventState;
   /** Only events published at this moment or later. */
@@ -69,7 +69,7 @@ export interface EventPage extends Page {
 }
 
 /** A page of events. */
-export interface EventList {
+interface EventList {
   readonly events: PastEvent[];
   readonly hasMore: boolean;
   /** The id that the next page follows, if that is not the last event of this page. */

@@ -8,7 +8,7 @@ import type { SendRateDocument, SendRateModel } from './model.ts';
 export const permitHorizon = 500;
 
 /** A request that wants to be sent to a webhook with a rate limit. */
-export interface PermitRequest {
+interface PermitRequest {
   readonly webhookId: string;
   /** Requests a second. */
   readonly rateLimit: number;

@@ -54,7 +54,7 @@ const readsAtOnce = 8;
 const maxAuthenticationWait = 1_500;
 
 /** Says who makes a request, before its body is read. @throws GatewayError if that is not known */
-export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
+type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
 
 /** Adds every path of the API to a router whose paths are case-sensitive. */
 export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;

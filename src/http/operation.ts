@@ -17,7 +17,7 @@ export interface FieldRange extends ByteRange {
 }
 
 /** The operations that the gateway serves, as openapi.yaml names them. Those of its webhooks, `on…`, are only sent. */
-export type OperationId = Exclude<keyof operations, `on${Capitalize<string>}`>;
+type OperationId = Exclude<keyof operations, `on${Capitalize<string>}`>;
 
 /** What the generated types say of an operation's request; as the default, what holds for each of them. */
 interface Description {
@@ -118,7 +118,7 @@ export interface RelayOperation {
 export type Operation = DataOperation | RelayOperation;
 
 /** What does an operation: it gets what openapi.yaml describes as its request, and answers what it describes as its success. */
-export type Handler<Op extends { responses: object }> = DataOperation<ApiRequest<Op>, ReplyOf<Op>> | RelayOperation;
+type Handler<Op extends { responses: object }> = DataOperation<ApiRequest<Op>, ReplyOf<Op>> | RelayOperation;
 
 /** Every operation of openapi.yaml, and what does it. */
 export type OperationTable = { readonly [Id in OperationId]: Handler<operations[Id]> };

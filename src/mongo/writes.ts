@@ -17,7 +17,7 @@ interface WriteAnswer {
 }
 
 /** The result of an `insert`: every document that is not among the failures is stored. */
-export interface Inserted {
+interface Inserted {
   /** By index. */
   readonly failures: ReadonlyMap<number, mongo.MongoServerError>;
   /** The election in which its primary was chosen, in hexadecimal; absent if the server does not report it. */
@@ -25,7 +25,7 @@ export interface Inserted {
 }
 
 /** The result of an `update`. */
-export interface Updated {
+interface Updated {
   /** Documents that matched. */
   readonly matched: number;
   /** Indexes of the statements that inserted their document. */

@@ -33,7 +33,7 @@ export type {
   UsageRecord,
 } from './models/model-hooks.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './models/upstreams.ts';
-export type { TracingOptions } from './tracing.ts';
+
 export type { EventTypeOptions } from './webhooks/custom-event-types.ts';
 export { defaultRetryDelays } from './webhooks/deliveries.ts';
 

@@ -2,7 +2,7 @@ import type { DeliveryModel } from '../deliveries/model.ts';
 import type { EventModel } from '../events/model.ts';
 
 /** What is due and what no process has claimed, of one kind. */
-export interface DueCount {
+interface DueCount {
   /** How many, counted up to 10,000: a count takes time with each document. */
   readonly count: number;
   /** How long the oldest has been due. Seconds. */

@@ -7,7 +7,7 @@ import { decoded } from './relay/decoded-body.ts';
 import { modelMatcher } from './routing/model-matcher.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from './routing/upstream.ts';
 
-/** One model as the upstream lists it, unknown fields included. */
+/** One model as the upstream lists it, unknown fields included. @public */
 export interface Model {
   readonly id: string;
   readonly object: 'model';

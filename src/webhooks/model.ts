@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** A stored rotation: the previous secret also signs until `endsAt`. */
-export interface StoredRotation {
+interface StoredRotation {
   /** Sealed for this document and field. */
   previousSecret: string;
   /** By the database's clock. */

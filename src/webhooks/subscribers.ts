@@ -15,7 +15,7 @@ interface SubscriberQuery {
 }
 
 /** What decides which webhooks an event goes to. */
-export interface AddressedEvent extends SubscriberQuery {
+interface AddressedEvent extends SubscriberQuery {
   /** The envelope: filters judge the event as its receivers get it. */
   readonly body: Buffer;
 }

@@ -18,7 +18,7 @@ export interface Webhook extends OptionalFields, WithHeaderNames {
 }
 
 /** Which of two valid secrets signs `x-service-signature`. */
-export type ServiceSignature = 'new' | 'previous';
+type ServiceSignature = 'new' | 'previous';
 
 /** A webhook, with its disabling and the rotation of its secret. */
 export interface WebhookDetails extends Webhook {
@@ -161,7 +161,7 @@ export interface OptionalFields {
 }
 
 /** Headers that are sent with each delivery; sealed before they are stored, and never shown. */
-export interface WithHeaders {
+interface WithHeaders {
   /** At most 10, such as `{ authorization: 'Bearer …' }`. None that the gateway sends itself can be set. */
   readonly headers?: StaticHeaders;
 }

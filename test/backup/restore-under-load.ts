@@ -16,7 +16,7 @@ import { Caller } from './caller.ts';
 import { Publisher, type } from './publisher.ts';
 
 /** Where a database has its data, and where its backup goes. */
-export interface Folders {
+interface Folders {
   readonly data: string;
   readonly copy: string;
 }

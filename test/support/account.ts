@@ -8,7 +8,7 @@ import { type LiveGateway, startGateway } from './gateway.ts';
 import { json, ScriptedUpstream } from './upstream.ts';
 
 /** An event as a webhook got it, its signature checked. */
-export interface DeliveredEvent {
+interface DeliveredEvent {
   readonly id: string;
   readonly type: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test knows the data it asks for

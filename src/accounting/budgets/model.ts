@@ -3,7 +3,7 @@ import { durableSchema, modelOf } from '../../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../../options/accounts/budgets.ts';
 
 /** The budgets of one account. */
-export interface AccountBudgetsDocument {
+interface AccountBudgetsDocument {
   /** The account. */
   _id: string;
   /** Empty if they were removed. */

@@ -4,7 +4,7 @@ import type { AccountDocument } from './model.ts';
 import { toCredits } from './price.ts';
 
 /** A balance that has moved. */
-export interface MovedBalance {
+interface MovedBalance {
   readonly userId: string;
   readonly before: Pick<AccountDocument, 'low' | 'depleted'>;
   /** What it is now. Micro-credits. */

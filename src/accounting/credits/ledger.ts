@@ -25,7 +25,7 @@ export interface LedgerDeps {
 export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 
 /** Entries by their accounts. Booking opens a new account even if it has no entries. */
-export type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
+type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
 
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {

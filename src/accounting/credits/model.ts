@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
 /** What one process has leased of a balance. */
-export interface StoredLease {
+interface StoredLease {
   readonly holder: string;
   /** Micro-credits. */
   readonly amount: number;

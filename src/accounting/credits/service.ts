@@ -29,7 +29,7 @@ export interface CreditServiceDeps {
 }
 
 /** Credits given to an account. */
-export interface TopUp {
+interface TopUp {
   readonly userId: string;
   /** More than 0, in whole millionths. */
   readonly credits: number;
@@ -38,7 +38,7 @@ export interface TopUp {
 }
 
 /** What an account has. */
-export interface CreditBalance {
+interface CreditBalance {
   /** Less than 0 if the account has spent more than it had. */
   readonly creditsRemaining: number;
   /** Below it, `credits.low` is published. */
@@ -46,7 +46,7 @@ export interface CreditBalance {
 }
 
 /** Credits that were paid for. */
-export interface PaidCredits {
+interface PaidCredits {
   readonly userId: string;
   readonly credits: number;
   readonly paymentId: string;

@@ -5,7 +5,7 @@ import { type LimitUsage, rateLimitHeaders } from './headers.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
 /** One admitted call: the headers of its answer, and what to call when it ends. */
-export interface LimitAdmission {
+interface LimitAdmission {
   readonly headers: Readonly<Record<string, string>>;
   /** Replaces the estimate by what the call has used. */
   closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;

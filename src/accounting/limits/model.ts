@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
 /** What one key or account has used in one minute, in all processes. */
-export interface RateDocument {
+interface RateDocument {
   /** `<minutes since 1970>:<subject>` */
   _id: string;
   /** The total of each process, so that writing it twice changes nothing. */

@@ -7,7 +7,7 @@ import { createWriteAccount, type InTurn } from '../writer-turns.ts';
 import type { PaymentDocument, PaymentModel } from './model.ts';
 
 /** A payment that the host's payment processor has settled. */
-export interface CompletedPayment {
+interface CompletedPayment {
   /** The id of the payment at its processor, such as `pay_…` or `pi_…`. At most 200 characters. */
   readonly paymentId: string;
   readonly userId: string;
@@ -19,7 +19,7 @@ export interface CompletedPayment {
 }
 
 /** A payment that failed. */
-export interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
+interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
   /** Why, such as `card_declined`. */
   readonly reason: string;
 }

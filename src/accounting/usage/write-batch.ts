@@ -13,7 +13,7 @@ export type UsageWrite =
   | { readonly kind: 'dropped' };
 
 /** Entries of calls, by the ids of their records. */
-export type UsageBatch = ReadonlyMap<string, UsageWrite>;
+type UsageBatch = ReadonlyMap<string, UsageWrite>;
 
 /** The record of an ended call, as it is stored. */
 export type ClosedDocument = ReturnType<typeof toClosedDocument>;

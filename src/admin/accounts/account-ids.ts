@@ -5,7 +5,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import type { WebhookModel } from '../../webhooks/model.ts';
 
 /** Which user ids are listed. */
-export interface AccountRange {
+interface AccountRange {
   /** The user id that the page follows; `undefined` for the first page. */
   readonly after: string | undefined;
   /** What the user ids begin with; `undefined` for any. */

@@ -29,7 +29,7 @@ export const variables: Readonly<Record<VariableName, Variable>> = table;
 type Types = { readonly [Name in VariableName]: z.ZodOptional<(typeof table)[Name]['type']> };
 
 /** What the variables say that are set. */
-export const environmentSchema = z.object(
+const environmentSchema = z.object(
   Object.fromEntries(Object.entries(variables).map(([name, { type }]) => [name, type.optional()])) as Types,
 );
 

@@ -15,7 +15,7 @@ import { countInput, createResponse, responseEvents, unfinished } from './stored
 type Body = Readonly<Record<string, unknown>>;
 
 /** The parts of a request that its route needs. */
-export interface DemoRequest {
+interface DemoRequest {
   /** What matches `*` in the route. */
   readonly params: readonly string[];
   readonly query: URLSearchParams;

@@ -9,7 +9,7 @@ import { isCompatible, readSchemaRecord, schemaCollection } from '../../mongo/sc
 import type { OpenDatabase, Services } from '../services.ts';
 
 /** What is due, and whether anybody sees to it. */
-export interface BacklogState {
+interface BacklogState {
   /** How long the oldest delivery or event has been due that no process has claimed; 0 where none is. Seconds. */
   readonly oldestDue: number;
   /** Whether a live process makes attempts, or none is due. */

@@ -5,7 +5,7 @@ import { hostOf } from '../request/target.ts';
 import type { Authenticate } from './principal.ts';
 
 /** Who makes a request, and what shows it. */
-export interface Authenticated {
+interface Authenticated {
   readonly principal: Principal;
   readonly via: 'key' | 'session';
 }

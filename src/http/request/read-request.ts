@@ -18,7 +18,7 @@ import { searchOf } from './target.ts';
 export type ReadRequest = (req: IncomingMessage, res: ServerResponse, request: RoutedRequest) => Promise<ApiRequest>;
 
 /** What a request is for, and who makes it. */
-export interface RoutedRequest {
+interface RoutedRequest {
   readonly route: Route;
   readonly head: RequestHead;
 }

@@ -10,7 +10,7 @@ import { pathParameter, type Route } from '../route.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
 /** What has been parsed of a request before it is checked against openapi.yaml. */
-export interface Parsed {
+interface Parsed {
   readonly params: Readonly<Record<string, string>>;
   /** Only parameters of the operation: the validator turns names with brackets into objects. */
   readonly query: Record<string, unknown>;

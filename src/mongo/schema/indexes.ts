@@ -18,7 +18,7 @@ export interface CollectionIndexes {
  * `collMod`. `building`: the database is building it. `unknown`: this version
  * does not use it, and it is no hashed one, as shard keys have.
  */
-export type IndexState = 'present' | 'missing' | 'different' | 'altered' | 'building' | 'unknown';
+type IndexState = 'present' | 'missing' | 'different' | 'altered' | 'building' | 'unknown';
 
 /** One index, and whether the database has it. A collection that needs none and does not exist lacks its `_id_`. */
 export interface FoundIndex {

@@ -1,7 +1,7 @@
 import { refuse } from '../../errors.ts';
 
 /** The periods of budgets: a day and a month of the calendar, in UTC, or all time. */
-export const budgetPeriods = Object.freeze(['day', 'month', 'total'] as const);
+const budgetPeriods = Object.freeze(['day', 'month', 'total'] as const);
 
 export type BudgetPeriod = (typeof budgetPeriods)[number];
 

@@ -1,7 +1,7 @@
 import { checkKeys, refuseOption } from '../checks.ts';
 
 /** What a model costs, in credits. Tokens and characters are priced by the million. */
-export interface ModelPrice {
+interface ModelPrice {
   /** A million tokens of input. @default 0 */
   readonly input?: number;
   /** A million tokens of input that the provider had in its cache. @default the price of input */

@@ -5,7 +5,7 @@ import { listedTokens, requestedOutput } from './requested-output.ts';
 import { longestValue, shortValue } from './short-value.ts';
 
 /** A span of bytes and what stands there instead; an empty span inserts. */
-export interface Edit extends ByteRange {
+interface Edit extends ByteRange {
   readonly text: string;
 }
 

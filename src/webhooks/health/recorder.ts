@@ -98,7 +98,7 @@ export function createRecorder(deps: RecorderDeps): Recorder {
 }
 
 /** One webhook's attempts of one hour. */
-export interface Hour {
+interface Hour {
   succeeded: number;
   failed: number;
   readonly durations: Map<number, number>;
@@ -159,14 +159,14 @@ export interface RecordedAttempt {
   readonly late?: number;
 }
 
-export interface WriteStatisticsDeps {
+interface WriteStatisticsDeps {
   readonly tallies: TallyModel;
   readonly healths: HealthModel;
   readonly logger: Pick<Logger, 'error'>;
 }
 
 /** Adds the batches of some webhooks, by their ids, to the statistics in the database. */
-export type WriteStatistics = (batches: ReadonlyMap<string, AttemptBatch>) => Promise<void>;
+type WriteStatistics = (batches: ReadonlyMap<string, AttemptBatch>) => Promise<void>;
 
 const epoch = new Date(0);
 

@@ -32,7 +32,7 @@ export interface RecoveredWebhook extends ChangedWebhook {
 }
 
 /** Called when the health of a webhook has changed, by the process whose write has marked the change. */
-export interface HealthListeners {
+interface HealthListeners {
   readonly onFailing: (webhook: FailingWebhook) => void;
   readonly onRecovered: (webhook: RecoveredWebhook) => void;
 }

@@ -6,12 +6,12 @@ import type { WebhookDocument, WebhookModel } from '../model.ts';
 import type { SecretRotation } from '../webhook.ts';
 
 /** The sealed fields of a webhook. */
-export type SecretField = 'secret' | 'previousSecret' | 'headers';
+type SecretField = 'secret' | 'previousSecret' | 'headers';
 
 type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation' | 'headers'>;
 
 /** What a webhook's sealed fields say. */
-export interface Opened {
+interface Opened {
   readonly secret: string;
   readonly rotation: SecretRotation | null;
   /** The headers of the owner's own, if there are any. */

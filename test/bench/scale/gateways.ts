@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Arrival, Process, Published, Setup, Target } from '../deliveries/setup.ts';
 
 /** One gateway process: publishers reach it over HTTP, and it delivers. */
-export interface Gateway {
+interface Gateway {
   readonly sender: Process;
   readonly target: Target;
 }

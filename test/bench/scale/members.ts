@@ -4,7 +4,7 @@ import type { Setup } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 
 /** What the members of a replica set have used so far. */
-export interface MembersUsage {
+interface MembersUsage {
   /** CPU time. Milliseconds. */
   readonly primaryCpu: number;
   /** Of one secondary, on average. */

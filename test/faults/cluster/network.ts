@@ -30,7 +30,7 @@ export interface NetworkFault {
 }
 
 /** Answers that are lost, each with its connection, after the command has been carried out. */
-export interface LostAnswers {
+interface LostAnswers {
   /** How many are still to be lost. */
   left(): number;
   stop(): void;

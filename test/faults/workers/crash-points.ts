@@ -24,7 +24,7 @@ export const crashPoints = [
 export type CrashPoint = (typeof crashPoints)[number];
 
 /** Where it can also be made to stop: a first attempt has been sent, or a sweep takes events that somebody left. */
-export type StopPoint = CrashPoint | 'first attempt' | 'take';
+type StopPoint = CrashPoint | 'first attempt' | 'take';
 
 /** Die, or stop until somebody wakes this process, when this has happened so many times. */
 export interface Crash {

@@ -4,7 +4,7 @@ import { startTcpProxy } from '../servers/tcp-proxy.ts';
 import { memoryFolder } from './memory-folder.ts';
 
 /** One way in which a database fails, and how it comes back. */
-export interface DatabaseFault {
+interface DatabaseFault {
   readonly name: string;
   begin(): Promise<void>;
   end(): Promise<void>;

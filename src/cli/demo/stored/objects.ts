@@ -12,7 +12,7 @@ export function newId(prefix: string): string {
 }
 
 /** Objects of one kind, in memory. */
-export class StoredObjects<T> {
+class StoredObjects<T> {
   readonly #name: string;
   readonly #texts = new Map<string, string>();
   #size = 0;

@@ -7,7 +7,7 @@ import { keyStore } from './key-store.ts';
 import type { SessionValue } from './session.ts';
 
 /** The state of signing in. */
-export type SignInState =
+type SignInState =
   | { readonly kind: 'asking' }
   | { readonly kind: 'signed_out'; readonly message?: string }
   | { readonly kind: 'unreachable'; readonly error: ApiError }

@@ -6,7 +6,7 @@ import type { CallDeadline } from '../../call-deadline.ts';
 import type { RelayedBody } from '../decoded-body.ts';
 
 /** Changes the bytes of a body before they are sent. */
-export interface Transform {
+interface Transform {
   /** @returns what can be sent now */
   push(chunk: Buffer): readonly Buffer[];
   /** What is still held when the body has ended. */
