@@ -10,7 +10,7 @@ import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
 import { nextAfter, type RetryRules } from './retry.ts';
-import { NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
+import { type DeliveryRequest, NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;
@@ -218,22 +218,15 @@ export class Attempts {
 /** How often the wait checks whether the attempt still waits for its receiver. Milliseconds. */
 const lookInterval = 100;
 
-/** Knows which attempts of this process wait for their receiver: that may take long, but the database may not. */
-export interface AttemptWait {
-  /** The same `send`, which also records what is under way. */
-  readonly send: Send;
-  /**
-   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it continues. Waiting
-   * for the receiver does not use the budget.
-   */
-  hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
-}
+export type AttemptWait = ReturnType<typeof createAttemptWait>;
 
-export function createAttemptWait(send: Send): AttemptWait {
+/** Knows which attempts of this process wait for their receiver: that may take long, but the database may not. */
+export function createAttemptWait(send: Send) {
   const sending = new Set<string>();
 
   return {
-    async send(request) {
+    /** The same `send`, which also records what is under way. */
+    async send(request: DeliveryRequest): Promise<AttemptResult> {
       const { deliveryId = '' } = request.attempt ?? {};
       sending.add(deliveryId);
       try {
@@ -242,7 +235,11 @@ export function createAttemptWait(send: Send): AttemptWait {
         sending.delete(deliveryId);
       }
     },
-    async hasEnded(attempt, deliveryId, wait, budget) {
+    /**
+     * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it continues. Waiting
+     * for the receiver does not use the budget.
+     */
+    async hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget) {
       const ended = attempt.then(
         () => true,
         (error: unknown) => {

@@ -1,28 +1,12 @@
 import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { type AttemptRef, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
+import { type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
 export interface DuePosition {
   readonly claimableAt: Date;
   readonly webhookId: string;
-}
-
-/** Webhooks that have something due, and events that wait for their fan-out. */
-export interface DuePage {
-  readonly webhookIds: readonly string[];
-  /** The position after which there may be more; `null` at the end. */
-  readonly next: DuePosition | null;
-  readonly events: readonly UnfinishedEvent[];
-}
-
-/** What a read of some webhooks has found. */
-export interface FoundAttempts {
-  /** Attempts that may be claimed, longest due first. */
-  readonly refs: readonly AttemptRef[];
-  /** Webhooks with more due within a second, and in how many milliseconds: a job may come early, because clocks differ a little. */
-  readonly soon: readonly (Readonly<WebhookRef> & { readonly wait: number })[];
 }
 
 interface Group {
@@ -98,11 +82,11 @@ export function createDueAttempts(deliveries: DeliveryModel) {
   return {
     /**
      * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
-     * fan-out.
+     * fan-out. `next` is the position after which there may be more; `null` at the end.
      * @param limit deliveries that one page reads
      * @param events the query for events; `null` for none
      */
-    async look(after: DuePosition | null, limit: number, events: PartOfQuery | null): Promise<DuePage> {
+    async look(after: DuePosition | null, limit: number, events: PartOfQuery | null) {
       const beside = events ? [{ $unionWith: events }] : [];
       const entries = await collection
         .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
@@ -117,8 +101,11 @@ export function createDueAttempts(deliveries: DeliveryModel) {
         events: entries.filter((entry) => 'targetCount' in entry),
       };
     },
-    /** As many attempts of each webhook as its share says. */
-    async ofWebhooks(shares: ReadonlyMap<string, number>): Promise<FoundAttempts> {
+    /**
+     * As many attempts of each webhook as its share says, longest due first, and the webhooks with more due within a second, with the
+     * milliseconds until then: a job may come early, because clocks differ a little.
+     */
+    async ofWebhooks(shares: ReadonlyMap<string, number>) {
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
       if (!first) return { refs: [], soon: [] };
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));

@@ -248,19 +248,13 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
   };
 }
 
-/** Durations are milliseconds. */
-export interface HeldEventsDeps extends Pick<FanOutDeps, 'renewEvents' | 'lease' | 'logger'> {
-  /** How often leases are looked at. @default 250 */
-  readonly lookInterval?: number;
-}
-
 /** The events whose fan-out is under way here: their weight and their leases. Nearly every fan-out ends before half of its lease. */
 export class HeldEvents {
   readonly #events = new Map<string, { readonly event: StoredEvent; readonly weight: number }>();
   readonly #keeper: LeaseKeeper<StoredEvent>;
   #weight = 0;
 
-  constructor(deps: HeldEventsDeps) {
+  constructor(deps: Pick<FanOutDeps, 'renewEvents' | 'lease' | 'logger'>) {
     this.#keeper = new LeaseKeeper({
       name: 'renewing the leases of events',
       async renew(events) {
@@ -268,7 +262,7 @@ export class HeldEvents {
         return events;
       },
       duration: deps.lease,
-      interval: deps.lookInterval ?? lookInterval,
+      interval: lookInterval,
       renewBelow: deps.lease / 2,
       longestRenewal,
       logger: deps.logger,

@@ -1,5 +1,4 @@
-import type { Connection } from 'mongoose';
-import { createWakeUps, jobsDb, nextJob, type WakeUps } from '../mongo/agenda.ts';
+import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/agenda.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { Logger } from '../options/options.ts';
@@ -14,10 +13,7 @@ export function jobIndexes(prefix: string): CollectionIndexes {
   return { collection: `${prefix}jobs`, indexes: [nextJob, ofAttempt], isDisposable: true };
 }
 
-export interface JobsDeps {
-  readonly connection: Connection;
-  /** Names this process in the jobs that it locks. */
-  readonly owner: string;
+export interface JobsDeps extends Pick<WakeUpsDeps<JobData>, 'connection' | 'owner'> {
   /** What stands before the name of the collection `jobs`, which holds nothing but jobs. */
   readonly collectionPrefix: string;
   readonly logger: Logger;

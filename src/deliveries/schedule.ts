@@ -1,6 +1,6 @@
 import { dynamicThreshold } from '../fairness/dynamic-threshold.ts';
+import { MetLimits } from '../fairness/send-rates.ts';
 import type { WebhookRef } from './model.ts';
-import { MetLimits } from './rate-limit.ts';
 
 /** Attempts held in all, in multiples of the requests under way: claimed ahead, or waiting to be recorded. */
 const heldLimit = 5;

@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
@@ -13,32 +12,19 @@ import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
-import { Attempts, type AttemptWait, createAttemptWait } from './attempt.ts';
+import { Attempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
 import { createDue, createUnfinishedEvents, type Due } from './due.ts';
 import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createEventExpiry } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
-import {
-  createDeliveryHistory,
-  createDerivedDeliveries,
-  type DeliveryContext,
-  type DeliveryHistory,
-  type ShownDelivery,
-} from './history.ts';
+import { createDeliveryHistory, createDerivedDeliveries, type DeliveryContext, type ShownDelivery } from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel } from './model.ts';
-import { createFindRecoverable, type FindRecoverable } from './recoveries.ts';
-import {
-  createMakeTestAttempt,
-  createRedeliver,
-  createResend,
-  type MakeTestAttempt,
-  type Redeliver,
-  type Resend,
-} from './redeliver.ts';
+import { createFindRecoverable } from './recoveries.ts';
+import { createMakeTestAttempt, createRedeliver, createResend } from './redeliver.ts';
 import { Scheduler } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
@@ -87,38 +73,7 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
   readonly onSwept?: OnRun;
 }
 
-export interface DeliveryService {
-  /** Await it before anything else. */
-  init(): Promise<void>;
-  /** Makes the deliveries of events. */
-  readonly fanOut: FanOuts;
-  /** How long this process holds an event that it fans out. Milliseconds. */
-  readonly lease: number;
-  /** The states of events, from their deliveries. */
-  readonly eventStatuses: EventStatuses;
-  readonly history: DeliveryHistory;
-  /** What the details of a delivery show beside it. */
-  context(userId: string, delivery: ShownDelivery): Promise<DeliveryContext>;
-  /** Makes one more attempt now. */
-  readonly resend: Resend;
-  /** Makes the one attempt of a test event that this process holds. */
-  readonly makeTestAttempt: MakeTestAttempt;
-  /** Finds what a recovery can send again. */
-  readonly recoverable: FindRecoverable;
-  /** Sends it again. */
-  readonly redeliver: Redeliver;
-  readonly hasEnded: AttemptWait['hasEnded'];
-  /** What this process has under way. */
-  readonly scheduler: Pick<Scheduler, 'isWorking' | 'attempts'>;
-  /** Whether its sweep runs. */
-  readonly due: Pick<Due, 'isLive' | 'sweptAt'>;
-  /** Makes attempts in this process from now on. */
-  start(): Promise<void>;
-  /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
-  stop(): Promise<void>;
-  /** Stops, and sends nothing more. At most 35 s; may be called again. */
-  close(): Promise<void>;
-}
+export type DeliveryService = ReturnType<typeof createDeliveryService>;
 
 /** What a function resolves to when it is called for the first time, for every call. */
 function once(work: () => Promise<void>): () => Promise<void> {
@@ -130,7 +85,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** Joins the parts of deliveries. Each takes those above it. */
-export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
+export function createDeliveryService(deps: DeliveryServiceDeps) {
   const { deliveries, events, outbox, clock, options, userAgent, fanOutObserver } = deps;
   const { retryDelays } = options;
   const closed = new AbortController();
@@ -192,28 +147,42 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   });
 
   return {
+    /** Await it before anything else. */
     init: jobs.init,
-    fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent },
+    /** Makes the deliveries of events. */
+    fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent } satisfies FanOuts,
+    /** How long this process holds an event that it fans out. Milliseconds. */
     lease,
+    /** The states of events, from their deliveries. */
     eventStatuses: createEventStatuses(deliveries, events),
     history,
-    async context(userId, { webhookId, eventId }) {
+    /** What the details of a delivery show beside it. */
+    async context(userId: string, { webhookId, eventId }: ShownDelivery): Promise<DeliveryContext> {
       const [url, body] = await Promise.all([deps.urlOf(webhookId), outbox.body({ _id: eventId, userId })]);
       return { url, body, userAgent, retryDelays };
     },
+    /** Makes one more attempt now. */
     resend,
+    /** Makes the one attempt of a test event that this process holds. */
     makeTestAttempt: createMakeTestAttempt(fanOut, attempts),
+    /** Finds what a recovery can send again. */
     recoverable: createFindRecoverable(deliveries, events),
+    /** Sends it again. */
     redeliver: createRedeliver({ deliveries, events, manual, attempts, retryDelays }),
     hasEnded,
-    scheduler,
-    due,
-    async start() {
+    /** What this process has under way. */
+    scheduler: scheduler as Pick<Scheduler, 'isWorking' | 'attempts'>,
+    /** Whether its sweep runs. */
+    due: due as Pick<Due, 'isLive' | 'sweptAt'>,
+    /** Makes attempts in this process from now on. */
+    async start(): Promise<void> {
       scheduler.start();
       expiry.start();
       await due.start();
     },
+    /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
     stop,
+    /** Stops, and sends nothing more. At most 35 s; may be called again. */
     close,
   };
 }

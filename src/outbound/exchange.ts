@@ -11,6 +11,62 @@ export interface Abortable {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
+/** A timer that is later than this tells that the process was stopped, or kept busy for long. Milliseconds. */
+const muchTooLate = 100;
+
+/**
+ * Ends a request that takes too long. With an AbortSignal instead, the POST of a delivery takes 1.25 times the CPU: 13 µs more (10 to 24
+ * in five interleaved rounds).
+ */
+export class Deadline implements Abortable {
+  aborted = false;
+  reason: unknown = undefined;
+  /** One at a time: that of the request that is under way. */
+  #listener: (() => void) | undefined;
+  #timer: NodeJS.Timeout;
+  #immediate: NodeJS.Immediate | undefined;
+
+  /** @param time milliseconds */
+  constructor(time: number) {
+    const startedAt = performance.now();
+    this.#timer = setTimeout(() => {
+      const late = performance.now() - startedAt - time;
+      if (late <= muchTooLate) this.#endAfterReading();
+      // A process may have been stopped right before it wrote the request. The other side gets the time that it lost by that, once
+      // and at most as much as the whole request has.
+      else this.#timer = setTimeout(() => this.#endAfterReading(), Math.min(late, time));
+    }, time);
+  }
+
+  /** Cancels the deadline. */
+  clear(): void {
+    clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listener = listener;
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    if (this.#listener === listener) this.#listener = undefined;
+  }
+
+  /**
+   * A process that was stopped or busy runs its due timers before it reads what has arrived meanwhile: a response in
+   * time, or the end of the connection, which it sees one turn of the event loop later.
+   */
+  #endAfterReading(): void {
+    this.#immediate = setImmediate(() => {
+      this.#immediate = setImmediate(() => {
+        this.aborted = true;
+        this.reason = outboundError('timeout');
+        this.#listener?.();
+      });
+    });
+  }
+}
+
 /** One request to the outside, under axios' names: what is read of axios' own configuration. */
 export interface OutboundRequest {
   /** Absolute, with its query. */
