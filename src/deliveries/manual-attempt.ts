@@ -40,14 +40,8 @@ function withManualAttempt(record: object) {
  * The right to make attempts that were asked for, and every write under it. A manual attempt and a scheduled one of the same
  * delivery exclude each other: neither can be claimed while the other's lease is held.
  */
-function createManualClaims({
-  deliveries,
-  owner,
-  lease: duration,
-  renewInterval,
-  retention,
-  logger,
-}: ManualAttemptDeps) {
+function createManualClaims(deps: ManualAttemptDeps) {
+  const { deliveries, owner, lease: duration, renewInterval, retention, logger } = deps;
   const collection = durableCollection(deliveries);
   const leases = new Leases(collection, { fence: 'manual.token', until: 'manual.until', duration });
   const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, fence: token });

@@ -403,7 +403,7 @@ const oldestFirst = { projection: { _id: 1 }, sort: { _id: 1 } } as const;
  * Finds what a webhook has missed, by index, oldest first. The reads are confirmed, because a recovery never returns to what it
  * did not find. Test events do not count as missed.
  */
-export type FindRecoverable = ReturnType<typeof createFindRecoverable>;
+type FindRecoverable = ReturnType<typeof createFindRecoverable>;
 
 export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel) {
   const deliveries = durableCollection(deliveryModel);

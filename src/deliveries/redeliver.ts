@@ -51,8 +51,6 @@ export interface ResendDeps extends OutcomeWaitDeps {
   readonly logger: Logger;
 }
 
-export type Resend = ReturnType<typeof createResend>;
-
 export function createResend(deps: ResendDeps) {
   const { manual, history, pendingWork, limit, logger, wait = outcomeWait } = deps;
 
@@ -111,7 +109,7 @@ export function createResend(deps: ResendDeps) {
   };
 }
 
-export type MakeTestAttempt = ReturnType<typeof createMakeTestAttempt>;
+type MakeTestAttempt = ReturnType<typeof createMakeTestAttempt>;
 
 export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, attempts: Attempts) {
   /** Makes the one attempt of a test event that this process holds, outside the scheduler's limits. `ended` never rejects. */
