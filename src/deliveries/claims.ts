@@ -107,7 +107,7 @@ const unclaimed = { lease: null, starts: 0 } as const;
  *
  * What the death of a process leaves: a delivery that is not stored has its event, whose lease lapses, and the next fan-out stores
  * it; a stored claim lapses at `claimableAt`, and the next claim counts one more start. An attempt that was sent but not recorded is
- * made again.
+ * made again; one that processes have started four times without an end counts as failed (`attempt.ts`).
  */
 export class Claims {
   readonly #deps: ClaimsDeps;

@@ -78,7 +78,7 @@ export function createDue(deps: DueDeps) {
     void scheduler.whenWanted().then(() => (unfinished.hasRoom ? onEvent() : whenRoom()));
   }
 
-  /** A stored event waits for its fan-out. */
+  /** A stored event waits for its fan-out: the sweep looks for it now. */
   function onEvent(): void {
     if (scheduler.isWorking && unfinished.hasRoom) sweep.runNow();
   }
@@ -148,9 +148,9 @@ export function createSweepCursor(now = () => performance.now()) {
       return lastPosition && { claimableAt: new Date(lastPosition.claimableAt.getTime() - overlap), webhookId: '' };
     },
     /** Notes the position after which there is more, or with `null` that the end was reached. */
-    reached(place: DuePosition | null): void {
-      next = place;
-      lastPosition = place ?? lastPosition;
+    reached(position: DuePosition | null): void {
+      next = position;
+      lastPosition = position ?? lastPosition;
     },
   };
 }
@@ -187,12 +187,12 @@ type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;
 export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
   const { outbox, settleSubscribers, fanOut, logger } = deps;
   const failed = new Set<string>();
-  /** First attempts, bytes and events of the page. */
+  /** First attempts, bytes and events of the page that `take` gets next. */
   let budget = { attempts: 0, bytes: 0, events: 0 };
   /** When enough of the next events, or all of them, were last taken, by `performance.now()`. */
   let tookAt = Number.NEGATIVE_INFINITY;
 
-  /** The room for events, or what is taken without room: then the bytes of one event. */
+  /** The room for events, or what is taken without room. One event is always taken, whatever its bytes. */
   function room(): { readonly attempts: number; readonly bytes: number } {
     const attempts = deps.scheduler.wantedFirsts;
     const bytes = Math.max(fanOut.room, 0);

@@ -115,16 +115,17 @@ export class FanOut {
     };
   }
 
+  /** Begins the first attempts of an event that there is room for, and stores the other deliveries. */
   fanOut(held: HeldEvent): Promise<void> {
     return this.#start(held, { begin: this.#schedule });
   }
 
-  /** The same, but stores every delivery for any worker to claim. */
+  /** Stores every delivery of the event for any worker to claim. */
   store(held: HeldEvent): Promise<void> {
     return this.#start(held, storeOnly);
   }
 
-  /** The same for an event with one target, whose first attempt the caller makes; `null` if it was stored instead. */
+  /** Fans out an event with one target, whose first attempt the caller makes; `null` if it was stored instead. */
   async firstAttempt(held: HeldEvent): Promise<FirstAttempt | null> {
     let first: FirstAttempt | null = null;
     await this.#start(held, {

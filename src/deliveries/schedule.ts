@@ -34,7 +34,7 @@ export interface ScheduleOptions {
 
 /** What a webhook or an account has under way, and how quickly its receivers answer. */
 interface Load {
-  /** Attempts that are claimed or being claimed. */
+  /** Attempts that are claimed or being claimed, until their request has ended. */
   held: number;
   /** Attempts whose request is under way. */
   sending: number;
@@ -82,8 +82,8 @@ export interface ClaimShare {
  * monotonic time in milliseconds.
  *
  * **Places.** An account's part is `concurrencyPerAccount` of `concurrency` at first. It grows by one place with each quick response,
- * up to all places except a reserve, so that a single account can use nearly everything within a few responses. It
- * shrinks by the places that slow requests occupy. Of that, a webhook may use two thirds of what the account's other webhooks leave,
+ * up to all places except a reserve, so that a single account can use nearly everything within a few responses. Each slow response
+ * takes from it the places that it has kept busy, down to the first part. Of that, a webhook may use two thirds of what the account's other webhooks leave,
  * up to its own limit. So receivers that hang leave places to others, of the same account and of all others.
  *
  * **Claims ahead.** Attempts are claimed ahead for receivers that answer quickly, so that a free place is filled without asking the
@@ -196,7 +196,7 @@ export class Schedule<Item> {
     );
   }
 
-  /** Whether a new delivery may wait in memory: another attempt of its webhook will end soon, and nothing stored comes first. */
+  /** Whether a new delivery may wait in memory: another attempt of its webhook is under way, and nothing stored comes first. */
   mayWaitNew(webhook: ScheduledWebhook<Item>, now: number): boolean {
     return webhook.held > 0 && webhook.dueSerial === 0 && !this.limits.has(webhook.ref.webhookId, now);
   }
@@ -220,7 +220,7 @@ export class Schedule<Item> {
   }
 
   /** The attempt is recorded, or given back. */
-  close(): void {
+  recorded(): void {
     this.#open -= 1;
   }
 
@@ -253,7 +253,7 @@ export class Schedule<Item> {
     this.#toSend.add(webhook.account);
   }
 
-  /** It waits no more. @param isStuck whether it found no place in time: then little is claimed ahead until requests end */
+  /** It waits no more. @param isStuck whether it found no place in time: then nothing is claimed ahead until requests end */
   leave(webhook: ScheduledWebhook<Item>, item: Item, isStuck: boolean): void {
     const { account } = webhook;
     webhook.waiting.delete(item);

@@ -253,7 +253,7 @@ export class Scheduler {
     this.#schedule.hold(webhook);
     const ended = this.#attempt(webhook, preparing).finally(() => {
       this.#held.delete(ref.deliveryId);
-      this.#schedule.close();
+      this.#schedule.recorded();
       if (this.#schedule.mayClaimOthers) this.#claim();
       if (this.#onWanted && this.wantedFirsts > 0) this.#tellWanted(this.#onWanted);
     });

@@ -28,7 +28,7 @@ import { createMakeTestAttempt, createRedeliver, createResend } from './redelive
 import { Scheduler } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
-/** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
+/** How long the lease of an attempt or of an event lasts: after that, another process may go on for a dead one. Milliseconds. */
 const lease = 4_500;
 /** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;

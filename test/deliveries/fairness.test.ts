@@ -225,7 +225,7 @@ class Model {
   #release(webhook: ScheduledWebhook<Attempt>): void {
     const model = this.#model(webhook);
     this.#schedule.release(webhook);
-    this.#schedule.close();
+    this.#schedule.recorded();
     model.held -= 1;
     if (this.#schedule.mayClaim(webhook, this.#now) || this.#schedule.mayClaimOthers) this.#claim();
     // an account of which nothing is here is forgotten

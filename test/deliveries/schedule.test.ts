@@ -26,7 +26,7 @@ function start(choices = {}) {
   function letGo(webhook: Webhook, count = 1): void {
     for (let i = 0; i < count; i += 1) {
       schedule.release(webhook);
-      schedule.close();
+      schedule.recorded();
     }
   }
   return {
@@ -289,7 +289,7 @@ describe('Attempts claimed ahead', () => {
     for (const webhookId of 'abcdefghij') hold(of(webhookId));
     for (const webhookId of 'abcde') schedule.release(of(webhookId));
     expect([roomInAll(), room('a')]).to.deep.equal([0, 0]);
-    schedule.close();
+    schedule.recorded();
 
     expect([roomInAll(), room('a')]).to.deep.equal([1, 1]);
   });
