@@ -7,14 +7,8 @@ import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { RecordedAttempt } from '../webhooks/health/recorder.ts';
-import {
-  type Change,
-  createDeliveryWrites,
-  type Deliveries,
-  type DeliveryWrites,
-  type DeliveryWritesDeps,
-} from './delivery-writes.ts';
-import type { AttemptKey, AttemptRecord, CancelReason, Claim, DeliveryDocument } from './model.ts';
+import { type Change, createDeliveryWrites, type DeliveryWrites, type DeliveryWritesDeps } from './delivery-writes.ts';
+import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, DeliveryDocument } from './model.ts';
 
 /** What follows an attempt: the end of the delivery, or another attempt in `retryIn` milliseconds. */
 export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retryIn: number };

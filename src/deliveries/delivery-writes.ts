@@ -5,9 +5,7 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { bareWrites, isDuplicateKey, type UpdateStatement } from '../mongo/writes.ts';
-import type { AttemptKey, AttemptRecord, Claim, DeliveryDocument, DeliveryModel } from './model.ts';
-
-export type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
+import type { AttemptKey, AttemptRecord, Claim, Deliveries, DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** Attempts in one claim, and deliveries in one insert. */
 const claimMaxSize = 500;

@@ -3,7 +3,7 @@ import type { EventDocument, EventModel } from '../events/model.ts';
 import { firstId, timeOf } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { maxSeen, readPageBelow } from '../mongo/list-page.ts';
-import { type DeliveryDocument, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
+import { type Deliveries, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
 
 /** Deliveries in the first read for events of a state; each further read has four times as many. */
 const firstCount = 50;
@@ -46,10 +46,7 @@ function toStatuses(groups: readonly StateCount[], events: readonly FannedOut[])
   return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
 }
 
-async function readStatuses(
-  collection: ReturnType<typeof durableCollection<DeliveryDocument>>,
-  events: readonly FannedOut[],
-): Promise<Map<string, EventStatus>> {
+async function readStatuses(collection: Deliveries, events: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
   const groups = await collection
     .aggregate<StateCount>(
       [

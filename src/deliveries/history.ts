@@ -9,6 +9,7 @@ import { checkPage, checkTimes, maxSeen, type Page, pageLimit, readPageBelow } f
 import { firstDelivery } from './fan-out.ts';
 import {
   type AttemptRecord,
+  type Deliveries,
   type DeliveryDocument,
   type DeliveryModel,
   type DeliveryState,
@@ -189,8 +190,6 @@ function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: s
 
 /** MongoDB merges this many ranges at most; it would sort more of them in memory (internalQueryMaxScansToExplode). */
 const maxRanges = 200;
-
-type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
 
 /**
  * The queries whose results together are a page: one, unless there are unusually many types. The indexes have owner, type and

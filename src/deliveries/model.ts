@@ -1,5 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { type durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 import type { OutboundCode } from '../outbound/outbound-error.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
@@ -83,6 +83,9 @@ export interface DeliveryDocument {
 }
 
 export type DeliveryModel = Model<DeliveryDocument>;
+
+/** The collection behind the model. */
+export type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
 
 /** A webhook and its account. */
 export type WebhookRef = Pick<DeliveryDocument, 'webhookId' | 'userId'>;

@@ -16,6 +16,11 @@ type Schemas = components['schemas'];
 const byStart = (a: Pick<AttemptRecord, 'startedAt'>, b: Pick<AttemptRecord, 'startedAt'>) =>
   a.startedAt.getTime() - b.startedAt.getTime();
 
+/** The attempts on schedule. */
+function attemptsMade({ attempts }: Delivery): number {
+  return attempts.filter(({ manual }) => !manual).length;
+}
+
 /** A delivery in the API's lists. */
 function toSummaryBody(delivery: Delivery): Schemas['DeliverySummary'] {
   const { id, eventId, webhookId, type, test, state, reason, maxAttempts, dueAt, createdAt, endedAt } = delivery;
@@ -28,7 +33,7 @@ function toSummaryBody(delivery: Delivery): Schemas['DeliverySummary'] {
     test,
     state,
     reason: reason ?? null,
-    attempts_made: delivery.attempts.filter(({ manual }) => !manual).length,
+    attempts_made: attemptsMade(delivery),
     max_attempts: maxAttempts,
     next_attempt_at: state === 'pending' ? dueAt.toISOString() : null,
     in_flight: delivery.inFlight,
@@ -69,10 +74,9 @@ function toAttemptBody(
 /** The remaining attempts and their times, if each of them fails at once. */
 function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Schemas['ScheduledAttempt'][] {
   if (delivery.state !== 'pending') return [];
-  const attemptsMade = delivery.attempts.filter(({ manual }) => !manual).length;
   const schedule: Schemas['ScheduledAttempt'][] = [];
   let due = delivery.dueAt.getTime();
-  for (let number = attemptsMade + 1; number <= delivery.maxAttempts; number += 1) {
+  for (let number = attemptsMade(delivery) + 1; number <= delivery.maxAttempts; number += 1) {
     schedule.push({ number, due_at: new Date(due).toISOString() });
     due += delayAfter(number, retryDelays);
   }
