@@ -60,8 +60,8 @@ describe('More events than there is room for', function () {
       await all(() => gateway.events.countDocuments({ fanOut: 'done' }), count);
 
       expect(ahead, 'deliveries stored before their attempt').to.be.below(count * targets * 0.05);
-      // one by one, they would be three and more; a machine that is busy with other things shares a command among as few as three
-      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.5);
+      // one by one, they would be three and more
+      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.25);
     });
   }
 
