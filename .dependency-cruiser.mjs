@@ -27,31 +27,31 @@ const arrows = {
   'http/authentication': `${base} http/principal.ts http/request/target.ts`,
   'http/reply': `${base} http/operation.ts`,
   'http/validation': `${base} openapi http/route.ts`,
-  'http/body/json': `${base} openapi http/operation.ts`,
+  'http/json': `${base} openapi http/operation.ts`,
   'http/body/form': `${base} openapi http/route.ts`,
-  'http/body': `${base} outbound/content-decoder.ts http/reply http/body/json
+  'http/body': `${base} outbound/content-decoder.ts http/reply http/json
     http/request/open-requests.ts http/operation.ts http/route.ts`,
   'http/server': `${base} http/reply`,
-  'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form
+  'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/json http/body/form
     http/operation.ts http/principal.ts http/route.ts`,
   http: `${base} openapi fairness tracing http/request
-    http/authentication http/reply http/validation http/body http/body/json http/body/form`,
+    http/authentication http/reply http/validation http/body http/json http/body/form`,
 
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/body/json outbound proxy/request proxy/routing
+  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/json outbound proxy/request proxy/routing
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
-    proxy/endpoint.ts proxy/byte-buffer.ts`,
-  'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
+  'proxy/metering': `${base} http/operation.ts http/json/search.ts proxy/request
+    proxy/endpoint.ts`,
+  'proxy/relay': `${base} tracing http/operation.ts http/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
+    proxy/failure.ts proxy/headers.ts proxy/hooks.ts proxy/observer.ts`,
   'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-    proxy/byte-buffer.ts`,
+   `,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored-calls`,
 
@@ -86,7 +86,7 @@ const arrows = {
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
-  'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
+  'dashboard/page': 'api.d.ts http/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
   metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorder.ts
@@ -101,7 +101,7 @@ const arrows = {
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
-  'cli/client': `api.d.ts version.ts http/body/json/exact-number.ts http/body/json/parse.ts
+  'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/parse.ts
     cli/terminal cli/config/duration.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',

@@ -14,7 +14,7 @@ const wrong: [file: string, line: string, rule: string][] = [
   ['src/proxy/relay/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'proxy/relay'],
   ['src/proxy/x.ts', "export { modelOf } from '../mongo/collection.ts';", 'proxy'],
   ['src/http/x.ts', "export type { KeyService } from '../keys/service.ts';", 'http'],
-  ['src/http/body/json/x.ts', "export type { KeyService } from '../../../keys/service.ts';", 'http/body/json'],
+  ['src/http/json/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'http/json'],
   ['src/outbound/x.ts', "export type { KeyService } from '../keys/service.ts';", 'outbound'],
   ['src/mongo/x.ts', "export type { KeyService } from '../keys/service.ts';", 'mongo'],
   ['src/webhooks/x.ts', "export { createJobs } from '../deliveries/jobs.ts';", 'webhooks'],

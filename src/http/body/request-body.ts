@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
+import { checkTree } from '../json/budget.ts';
+import { outline, parseJson } from '../json/parse.ts';
+import type { BodyShape } from '../json/scan.ts';
 import type { FieldRange } from '../operation.ts';
 import { announcesBody } from '../reply/unread-body.ts';
 import type { Route } from '../route.ts';
-import type { BodyShape } from './json/body-shape.ts';
-import { checkTree, outline, parseJson } from './json/parse.ts';
 import { keptBody } from './kept-body.ts';
 import { bodyMediaType } from './media-type.ts';
 import { type BodyBounds, checkSize, readBody } from './read-body.ts';

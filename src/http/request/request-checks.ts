@@ -1,6 +1,6 @@
 import { jsonBodyOf, type Spec, type SpecOperation } from '../../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from '../body/form/check-form.ts';
-import { type BodyShape, bodyShape } from '../body/json/body-shape.ts';
+import { type BodyShape, bodyShape } from '../json/scan.ts';
 import { isRelayed, type Route } from '../route.ts';
 import { createRemoveAbsentNulls, type RemoveAbsentNulls } from '../validation/absent-nulls.ts';
 import { type CompiledCheck, createCompiledCheck } from '../validation/compiled-check.ts';

@@ -1,3 +1,4 @@
+import { JsonMembers } from '../../http/json/search.ts';
 import type { UsageRecord } from '../../options/options.ts';
 import { failure } from '../failure.ts';
 import { finalUsage } from '../metering/final-usage.ts';
@@ -6,7 +7,6 @@ import { usageFrom } from '../metering/usage-reader.ts';
 import { closedRecord } from '../metering/usage-record.ts';
 import { type BackgroundUsage, runsOn } from '../ownership/background-usage.ts';
 import type { RelayedBody } from '../relay/decoded-body.ts';
-import { JsonMembers } from './json-members.ts';
 
 /** The largest output whose text is told from the rest of it. Bytes. */
 const keepLimit = 1024 * 1024;
@@ -37,7 +37,17 @@ const oneAnswer = { choices: 1, maxTokens: undefined };
  * named `usage`, in its tools for one, counts for nothing.
  */
 export class ResponseReader {
-  readonly #members = new JsonMembers(['status', 'usage', 'output'], keepLimit);
+  readonly #values = new Map<string, unknown>();
+  /** The lengths of those that are too large to be held. Bytes. */
+  readonly #lengths = new Map<string, number>();
+  readonly #members = new JsonMembers({
+    names: ['status', 'usage', 'output'],
+    keepLimit,
+    onMember: (name, value, length) => {
+      if (length > keepLimit) this.#lengths.set(name, length);
+      else this.#values.set(name, value);
+    },
+  });
 
   read(chunk: Buffer): void {
     this.#members.read(chunk);
@@ -48,9 +58,10 @@ export class ResponseReader {
    * @throws GatewayError `upstream_invalid_response` for what is no response
    */
   record(open: BackgroundUsage): UsageRecord | undefined {
-    const { values, lengths, isWhole } = this.#members;
+    const values = this.#values;
+    const lengths = this.#lengths;
     const status = values.get('status');
-    if (!isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
+    if (!this.#members.isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
     if (runsOn(status)) return undefined;
     const output = lengths.get('output') ?? textBytes(values.get('output'));
     // the client may have read text of which this body says nothing: estimate as for a client that has left

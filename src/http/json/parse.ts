@@ -1,10 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { GatewayError } from '../../../errors.ts';
-import type { FieldRange } from '../../operation.ts';
-import type { BodyShape } from './body-shape.ts';
-import { maxDepth, maxParts } from './limits.ts';
-import { JsonScan } from './scan.ts';
+import { GatewayError } from '../../errors.ts';
+import type { FieldRange } from '../operation.ts';
+import { type BodyShape, JsonScan } from './scan.ts';
 import { NotJson } from './tokens.ts';
 
 /** Bytes that are scanned in one turn of the event loop, which takes some milliseconds. */
@@ -90,21 +88,4 @@ export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline>
     until = Math.min(bytes.length, until + sliceLength);
   } while (!scanOn(scan, bytes, until));
   return scan;
-}
-
-/**
- * Refuses a parsed body that would cost too much to serialise again.
- * @throws GatewayError `invalid_json` when it nests deeper than 100 levels, `request_too_large` when it has too many values
- */
-export function checkTree(value: unknown): void {
-  let remaining = maxParts;
-  const check = (node: unknown, levels: number): void => {
-    remaining -= 1;
-    if (remaining < 0) throw new GatewayError('request_too_large', `The body has more than ${maxParts} values`);
-    if (typeof node !== 'object' || node === null) return;
-    if (levels === 0) throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
-    if (Array.isArray(node)) for (const item of node) check(item, levels - 1);
-    else for (const key in node) check((node as Record<string, unknown>)[key], levels - 1);
-  };
-  check(value, maxDepth);
 }

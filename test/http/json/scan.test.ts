@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { bodyShape, foldCase } from '../../../../src/http/body/json/body-shape.ts';
-import { outline, parseJson } from '../../../../src/http/body/json/parse.ts';
-import { loadSpec, type SpecSchema } from '../../../../src/openapi/spec.ts';
+import { outline, parseJson } from '../../../src/http/json/parse.ts';
+import { bodyShape, foldCase } from '../../../src/http/json/scan.ts';
+import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
 
 const spec = loadSpec();
 const chat = bodyShape(spec, spec.components.schemas.ChatCompletionRequest as SpecSchema);

@@ -1,15 +1,23 @@
 import { expect } from 'chai';
-import { JsonMembers } from '../../../src/proxy/stored-calls/json-members.ts';
+import { JsonMembers } from '../../../src/http/json/search.ts';
 
 const names = ['status', 'usage', 'output'];
 const kept = 64;
 
 function read(text: string, step: number) {
   const bytes = Buffer.from(text);
-  const members = new JsonMembers(names, kept);
+  const values: Record<string, unknown> = {};
+  const lengths: Record<string, number> = {};
+  const members = new JsonMembers({
+    names,
+    keepLimit: kept,
+    onMember(name, value, length) {
+      if (length > kept) lengths[name] = length;
+      else values[name] = value;
+    },
+  });
   for (let at = 0; at < bytes.length; at += step) members.read(bytes.subarray(at, at + step));
-  const { values, lengths, isWhole } = members;
-  return { values: Object.fromEntries(values), lengths: Object.fromEntries(lengths), isWhole };
+  return { values, lengths, isWhole: members.isWhole };
 }
 
 const long = `["${'x'.repeat(kept)}"]`;

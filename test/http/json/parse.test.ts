@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { GatewayError } from '../../../../src/errors.ts';
-import { parseJson } from '../../../../src/http/body/json/parse.ts';
-import { checkStorableBody } from '../../../../src/http/validation/storable-body.ts';
+import type { GatewayError } from '../../../src/errors.ts';
+import { parseJson } from '../../../src/http/json/parse.ts';
+import { checkStorableBody } from '../../../src/http/validation/storable-body.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {
   try {

@@ -1,9 +1,18 @@
+// The tokens of JSON (RFC 8259). A body that is checked has all its bytes, and each token must be right: JsonScan asks where it ends. An
+// answer comes in chunks that end anywhere, and only passes: StructureWalk finds its structure, whatever its tokens hold.
+
 // not exported: V8 reads an exported constant as a variable, which makes a loop over bytes half as fast again
 const quote = 0x22;
 const backslash = 0x5c;
 const letterU = 0x75;
 const zero = 0x30;
 const nine = 0x39;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
 
 /** Thrown where bytes stop being JSON. */
 export class NotJson {
@@ -137,4 +146,64 @@ export function literalAt(bytes: Buffer, start: number): { readonly value: boole
     if (bytes[start + i] !== literal.bytes[i]) throw new NotJson(start + i);
   }
   return { value: literal.value, end: start + literal.bytes.length };
+}
+
+/**
+ * Goes through JSON that comes in chunks, from one mark of its structure to the next. Texts are passed over, whatever they hold, and so is
+ * all that stands between: numbers, literals, white space, and the lines of an event stream.
+ */
+export class StructureWalk {
+  /** How many objects and lists are open. */
+  depth = 0;
+  #inString = false;
+  /** Whether the bytes have ended with the backslash of an escape. */
+  #isEscaped = false;
+
+  /**
+   * Goes on from `start`, counting in `depth` what opens and closes.
+   * @returns the index of the next brace, bracket, colon, comma or closing quote; the length of the bytes when none is in them
+   */
+  next(bytes: Buffer, start: number): number {
+    if (this.#inString) return this.#throughString(bytes, start);
+    for (let at = start; at < bytes.length; at += 1) {
+      const byte = bytes[at];
+      if (byte === quote) {
+        this.#inString = true;
+        return this.#throughString(bytes, at + 1);
+      }
+      if (byte === comma || byte === colon) return at;
+      if (byte === openBrace || byte === openBracket) {
+        this.depth += 1;
+        return at;
+      }
+      if (byte === closeBrace || byte === closeBracket) {
+        this.depth -= 1;
+        return at;
+      }
+    }
+    return bytes.length;
+  }
+
+  /** @returns the index of the last byte of the object, list or text that begins at `start` or has begun before; -1 when it is not in the bytes */
+  endOfValue(bytes: Buffer, start: number): number {
+    for (let at = this.next(bytes, start); at < bytes.length; at = this.next(bytes, at + 1))
+      if (this.depth === 0) return at;
+    return -1;
+  }
+
+  #throughString(bytes: Buffer, start: number): number {
+    let at = this.#isEscaped ? start + 1 : start;
+    for (; at < bytes.length; at += 1) {
+      const byte = bytes[at];
+      // a quote behind it is part of the text
+      if (byte === backslash) at += 1;
+      else if (byte === quote) {
+        this.#inString = false;
+        this.#isEscaped = false;
+        return at;
+      }
+    }
+    this.#isEscaped = at > bytes.length;
+    return bytes.length;
+  }
 }
