@@ -24,18 +24,11 @@ const arrows = {
   fairness: `${base} mongo`,
   outbound: base,
 
-  'http/authentication': `${base} http/principal.ts http/request/target.ts`,
-  'http/reply': `${base} http/operation.ts`,
-  'http/validation': `${base} openapi http/route.ts`,
   'http/json': `${base} openapi http/operation.ts`,
-  'http/body/form': `${base} openapi http/route.ts`,
-  'http/body': `${base} outbound/content-decoder.ts http/reply http/json
-    http/request/open-requests.ts http/operation.ts http/route.ts`,
-  'http/server': `${base} http/reply`,
-  'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/json http/body/form
-    http/operation.ts http/principal.ts http/route.ts`,
-  http: `${base} openapi fairness tracing http/request
-    http/authentication http/reply http/validation http/body http/json http/body/form`,
+  'http/body': `${base} openapi outbound/content-decoder.ts http/json
+    http/operation.ts http/reply.ts http/request.ts http/route.ts`,
+  'http/validation': `${base} openapi http/json http/body http/route.ts`,
+  http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
@@ -78,7 +71,7 @@ const arrows = {
   'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
-  'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
+  'admin/refusals': `${domain} statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts stored-objects`,
@@ -87,9 +80,9 @@ const arrows = {
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/json/exact-number.ts',
-  dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
+  dashboard: 'errors.ts version.ts options http',
 
-  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorder.ts
+  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/operation.ts webhooks/health/recorder.ts
     accounting/credits/credit-observer.ts processes/backlog.ts deliveries/claims.ts
     deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
 
@@ -151,7 +144,7 @@ const packages = {
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
-  'rate-limiter-flexible': 'http/management-rate-limit.ts',
+  'rate-limiter-flexible': 'http/api.ts',
   'prom-client': 'gateway metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',

@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts';
 /** How deep JSON may nest: more than any real body needs, and far less than BSON (200) and recursion allow. */
 export const maxDepth = 100;
 /** Keys, strings, objects, arrays and literals that a body may have. */
-export const maxParts = 1_000_000;
+const maxParts = 1_000_000;
 /** Numbers that a body may have: one of the largest size may consist of tokens. */
 const maxNumbers = 8_000_000;
 

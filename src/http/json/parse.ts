@@ -9,7 +9,7 @@ import { NotJson } from './tokens.ts';
 const sliceLength = 256 * 1024;
 
 /** The parts of a JSON body that a relay reads. */
-export interface Outline {
+interface Outline {
   /** The parsed values that the shape describes; strings of more than 64 bytes are `…`. */
   readonly value: unknown;
   /** The positions of described values, by path, such as `stream_options.include_usage`. */

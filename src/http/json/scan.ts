@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors.ts';
-import { alternativesOf } from '../../openapi/resolve-schema.ts';
+import { alternativesOf } from '../../openapi/schemas.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
 import type { FieldRange } from '../operation.ts';
 import { JsonBudget, maxDepth, nestsTooDeep, tooLarge, weights } from './budget.ts';

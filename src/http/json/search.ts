@@ -123,7 +123,7 @@ export class JsonSearch {
 }
 
 /** Which members are read, and who is told of them. */
-export interface WantedMembers {
+interface WantedMembers {
   readonly names: readonly string[];
   /** The most that is held of a key or a value. Bytes. */
   readonly keepLimit: number;

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
 import { parseJson } from '../../../src/http/json/parse.ts';
-import { checkStorableBody } from '../../../src/http/validation/storable-body.ts';
+import { checkStorableBody } from '../../../src/http/validation/check-request.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {
   try {

@@ -3,14 +3,13 @@ import { Socket } from 'node:net';
 import express from 'express';
 import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
-import { referencedSchemas } from '../../openapi/resolve-schema.ts';
-import { simplifySchemas } from '../../openapi/simplify-schemas.ts';
-import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
+import { referencedSchemas } from '../../openapi/schemas.ts';
+import { jsonBodyOf, type Spec, type SpecOperation } from '../../openapi/spec.ts';
 import { pathParameter, type Route } from '../route.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
 /** What has been parsed of a request before it is checked against openapi.yaml. */
-interface Parsed {
+export interface Parsed {
   readonly params: Readonly<Record<string, string>>;
   /** Only parameters of the operation: the validator turns names with brackets into objects. */
   readonly query: Record<string, unknown>;
@@ -22,7 +21,7 @@ interface Parsed {
  * Checks a request against its operation, and turns the numbers in `query` into numbers.
  * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
  */
-export type Validate = (
+type Validate = (
   req: Pick<IncomingMessage, 'method' | 'headers' | 'socket'>,
   route: Route,
   parsed: Parsed,
@@ -42,15 +41,6 @@ function filledPath({ path }: Route, params: Readonly<Record<string, string>>): 
   return path.replace(pathParameter, (_, name: string) => encoded(params[name] ?? ''));
 }
 
-/** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
-const idPattern = /^\^([a-z]+_|\[A-Za-z0-9_:-\])/;
-
-/** A handler answers for an id that cannot exist as for one that does not exist, or with its own message. */
-function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
-  const { pattern, ...rest } = schema as SpecSchema;
-  return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
-}
-
 /** The validator would refuse HEAD, and characters in a query that URLs may have. */
 function toChecked({ method, description, parameters }: Route): Record<string, SpecOperation> {
   const { requestBody, ...others } = description;
@@ -58,9 +48,9 @@ function toChecked({ method, description, parameters }: Route): Record<string, S
   const operation = {
     ...others,
     ...(json && { requestBody: { ...requestBody, content: { 'application/json': json } } }),
-    parameters: parameters
-      .map(withoutIdPattern)
-      .map((parameter) => (parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter)),
+    parameters: parameters.map((parameter) =>
+      parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter,
+    ),
     responses: {},
   } as SpecOperation;
   return method === 'GET' ? { get: operation, head: operation } : { [method.toLowerCase()]: operation };
@@ -125,15 +115,14 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
 }
 
 /**
- * Makes a validator for some routes. Every path in it slows each request down, so the relay has its own validator.
+ * Makes the function that has express-openapi-validator check the requests of some routes.
  *
- * It runs the validator's middleware in a separate app and on a separate request, not on the client's. Both change what they
- * get: on the client's request, a client that disconnected at the wrong moment ended a host's process, a host that defines
- * `query` got 500 for every call, and a request of `node:http2` passed unchecked. A relayed call whose body the compiled
- * check accepts does not come here.
+ * Its middleware is mounted in an app of its own, which gets a request of its own, and not the client's: both change what they get, and
+ * the middleware cannot do without what Express adds to a request. On the client's request, a client that disconnected at the wrong moment
+ * ended a host's process, a host that defines `query` got 500 for every call, and a request of `node:http2` passed unchecked.
+ * @param spec as {@link simplifySchemas} leaves it
  */
-export async function createValidator(described: Spec, routes: readonly Route[]): Promise<Validate> {
-  const spec = simplifySchemas(described);
+export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const app = createValidatorApp(spec, routes);
   // the request is the validator's own: Express and the validator change what they get, and the host's listeners see the client's
   const validate: Validate = async ({ method, headers, socket }, route, { params, query, body }) => {
