@@ -41,10 +41,9 @@ const arrows = {
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts outbound
+  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts http/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-   `,
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored-calls`,
 

@@ -168,15 +168,18 @@ export class JsonMembers {
       const byte = chunk[at];
       if (byte === openBrace || byte === openBracket) {
         if (this.#opens(byte)) from = at + 1;
-      } else if (byte === colon || byte === comma) {
+      } else if (byte === colon || byte === comma || byte === quote) {
         if (walk.depth !== this.#readDepth) continue;
         if (byte === colon) this.#endKey(chunk, from, at);
-        else this.#endMember(chunk, from, at);
+        else if (byte === comma) this.#endMember(chunk, from, at);
+        // a text ends with its quote, even where nothing more comes
+        else if (this.#name !== undefined) this.#endMember(chunk, from, at + 1);
+        else continue;
         from = at + 1;
-      } else if (byte !== quote && walk.depth < this.#readDepth) {
+      } else if (walk.depth < this.#readDepth) {
         this.#endMember(chunk, from, at);
         this.#close();
-      } else if (byte !== quote && this.#isInList && walk.depth === 1) this.#endList();
+      } else if (this.#isInList && walk.depth === 1) this.#endList();
     }
     if (walk.depth > 0 && !this.isWhole) this.#hold(chunk, from, chunk.length);
   }
