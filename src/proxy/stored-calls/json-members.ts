@@ -1,4 +1,4 @@
-import { ByteBuffer } from '../byte-buffer.ts';
+import { ByteBuffer } from '../answer-body.ts';
 
 const quote = 0x22;
 const backslash = 0x5c;

@@ -4,8 +4,8 @@ import { costOf } from '../../../src/accounting/credits/price.ts';
 import { bodyShape } from '../../../src/http/body/json/body-shape.ts';
 import { JsonScan } from '../../../src/http/body/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
-import { usageFrom } from '../../../src/proxy/metering/usage-reader.ts';
-import { readModelBody } from '../../../src/proxy/request/model-body.ts';
+import { readModelBody } from '../../../src/proxy/model-body.ts';
+import { usageFrom } from '../../../src/proxy/usage-meter.ts';
 
 const { schemas } = loadSpec().components;
 const properties = ['ChatCompletionRequest', 'CompletionRequest', 'EmbeddingRequest'].map(
