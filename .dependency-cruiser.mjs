@@ -30,22 +30,14 @@ const arrows = {
   'http/validation': `${base} openapi http/json http/body http/route.ts`,
   http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
-  'proxy/request': `${base} http/operation.ts`,
-  'proxy/routing': `${base} fairness outbound
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/json outbound proxy/request proxy/routing
-    proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/metering': `${base} http/operation.ts http/json/search.ts proxy/request
-    proxy/endpoint.ts`,
-  'proxy/relay': `${base} tracing http/operation.ts http/json/search.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts http/json/search.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  proxy: `${base} http/operation.ts http/principal.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored-calls`,
+  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/json outbound
+    proxy/admission.ts proxy/failure.ts proxy/headers.ts proxy/model-body.ts proxy/upstream.ts`,
+  'proxy/stored-calls': `${base} fairness http/operation.ts http/principal.ts http/json/search.ts outbound proxy/ownership
+    proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts proxy/retry.ts
+    proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts proxy/upstream-state.ts proxy/usage-meter.ts
+    proxy/usage-record.ts`,
+  proxy: `${base} fairness tracing http/operation.ts http/principal.ts http/json/search.ts outbound
+    proxy/ownership proxy/stored-calls`,
 
   'stored-objects': `${domain} proxy/ownership`,
 
@@ -63,7 +55,7 @@ const arrows = {
     accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
   'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
-  accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
+  accounting: `${domain} events proxy/admission.ts proxy/upstream.ts accounting/**`,
 
   deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
@@ -125,7 +117,6 @@ const packages = {
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',
   axios: 'outbound deliveries/send.ts',
-  cockatiel: 'proxy/routing/breaker.ts',
   commander: 'cli cli/client cli/commands/**',
   cors: 'cli/server',
   esbuild: 'bundle.mjs',

@@ -4,7 +4,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
-import { longestCall } from '../proxy/routing/upstream.ts';
+import { longestCall } from '../proxy/upstream.ts';
 import { createReadAccountBudgets } from './budgets/account-budgets.ts';
 import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
 import type { AccountBudgetsModel } from './budgets/model.ts';

@@ -14,7 +14,7 @@ export interface AskedInBackground {
 }
 
 /** The parts of an answer's body that are used here. */
-type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
+type Body = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
 
 /**
  * The answer to a call that creates a stored object. Its bytes are passed on once the gateway has stored which account owns

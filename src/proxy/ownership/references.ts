@@ -1,5 +1,5 @@
 import type { ByteRange, FieldRange } from '../../http/operation.ts';
-import { longestValue, shortValue } from '../request/short-value.ts';
+import { longestValue, shortValue } from '../model-body.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import type { StoredKind } from './stored-objects.ts';
 

@@ -1,5 +1,5 @@
 import type { Principal } from '../../http/principal.ts';
-import type { Upstream } from '../routing/upstream.ts';
+import type { Upstream } from '../upstream.ts';
 import type { InputItem } from './input-items.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import { keepersOf } from './require-owned.ts';

@@ -1,6 +1,6 @@
 import type { Principal } from '../../http/principal.ts';
-import { mayCall } from '../allowed-models.ts';
-import type { Upstream } from '../routing/upstream.ts';
+import { mayCall } from '../admission.ts';
+import type { Upstream } from '../upstream.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import type { StoredReference } from './references.ts';
 import type { StoredObject, StoredObjects } from './stored-objects.ts';

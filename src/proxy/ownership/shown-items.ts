@@ -4,7 +4,7 @@ import { AnsweredIds } from './item-ids.ts';
 import { itemsBody } from './items-body.ts';
 import type { ItemKeeper, StoredObjects } from './stored-objects.ts';
 
-type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
+type Body = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
 
 /**
  * An answer that shows items: the client gets their last bytes when it is stored that the account has been shown them.

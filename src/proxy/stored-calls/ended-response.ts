@@ -1,12 +1,10 @@
 import { JsonMembers } from '../../http/json/search.ts';
 import type { UsageRecord } from '../../options/options.ts';
+import type { RelayedBody } from '../answer-body.ts';
 import { failure } from '../failure.ts';
-import { finalUsage } from '../metering/final-usage.ts';
-import { textBytes } from '../metering/usage-meter.ts';
-import { usageFrom } from '../metering/usage-reader.ts';
-import { closedRecord } from '../metering/usage-record.ts';
 import { type BackgroundUsage, runsOn } from '../ownership/background-usage.ts';
-import type { RelayedBody } from '../relay/decoded-body.ts';
+import { textBytes, usageFrom } from '../usage-meter.ts';
+import { closedRecord, finalUsage } from '../usage-record.ts';
 
 /** The largest output whose text is told from the rest of it. Bytes. */
 const keepLimit = 1024 * 1024;

@@ -1,16 +1,12 @@
 import type { ApiRequest } from '../../http/operation.ts';
 import type { Principal } from '../../http/principal.ts';
+import { collect, decoded, isJson, type RelayedBody } from '../answer-body.ts';
 import type { CallDeadline } from '../call-deadline.ts';
-import { failure } from '../failure.ts';
+import { failure, requireRelayable } from '../failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../headers.ts';
-import { collect } from '../relay/collect.ts';
-import { decoded, type RelayedBody } from '../relay/decoded-body.ts';
-import { isJson } from '../relay/is-json.ts';
-import { requireRelayable } from '../relay/require-relayable.ts';
-import { tryUpstreams } from '../routing/retry.ts';
-import type { RetryPolicy } from '../routing/retry-policy.ts';
-import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
-import { CallPlace } from '../routing/upstream-calls.ts';
+import { type RetryPolicy, tryUpstreams } from '../retry.ts';
+import { type Upstream, upstreamUrl } from '../upstream.ts';
+import { CallPlace } from '../upstream-state.ts';
 import { ReadDeadline } from './read-deadline.ts';
 
 export interface StoredFetch {
@@ -49,7 +45,7 @@ export async function readStored<Read>(
     return upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
   };
   try {
-    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place, send }, retry);
+    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place }, send, retry);
     const response = decoded(received);
     requireRelayable(response, apiRequest);
     const { status } = response;
@@ -74,7 +70,7 @@ export async function readStored<Read>(
 export function fetchStored(deps: Deps, fetch: StoredFetch, limit: number): Promise<Buffer | null | 'too large'> {
   return readStored(deps, fetch, async (body, onProgress) => {
     const { bytes, whole } = await collect(body, limit, onProgress);
-    if (whole && isJson(bytes.toString('latin1'))) return bytes;
+    if (whole && isJson(bytes)) return bytes;
     body.destroy();
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');

@@ -4,8 +4,8 @@ import { OutboundError } from '../../outbound/outbound-error.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
 import type { BackgroundResponse } from '../ownership/background-responses.ts';
-import type { RetryPolicy } from '../routing/retry-policy.ts';
-import type { Upstream } from '../routing/upstream.ts';
+import type { RetryPolicy } from '../retry.ts';
+import type { Upstream } from '../upstream.ts';
 import { readEndedResponse } from './ended-response.ts';
 import { readStored } from './fetch-stored.ts';
 

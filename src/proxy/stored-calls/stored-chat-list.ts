@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors.ts';
 import { AccountTurns } from '../../fairness/account-turns.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { mayCall } from '../allowed-models.ts';
+import { mayCall } from '../admission.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
 import { type StoredObject, type StoredObjectQuery, storedId } from '../ownership/stored-objects.ts';

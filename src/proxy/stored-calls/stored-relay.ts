@@ -13,10 +13,9 @@ import { requireOwnItems } from '../ownership/require-own-items.ts';
 import { requireOwned } from '../ownership/require-owned.ts';
 import { shownItems } from '../ownership/shown-items.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
-import { selectUpstreams } from '../routing/select-upstreams.ts';
-import type { Upstream } from '../routing/upstream.ts';
+import { selectUpstreams, type Upstream } from '../upstream.ts';
 import { countShownEnd, isUncounted } from './count-shown-end.ts';
-import { StoredCall, type StoredCallDependencies, type StoredRequest } from './stored-call.ts';
+import { relayStoredCall, type StoredCallDependencies, type StoredRequest } from './stored-call.ts';
 import { idParameter, type StoredEndpoint, upstreamPath } from './stored-endpoint.ts';
 
 export interface StoredRelayDependencies extends StoredCallDependencies {
@@ -129,7 +128,7 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     const path = upstreamPath(endpoint, apiRequest.params);
     const request = { apiRequest, method, path, template: endpoint.path, order, deadline, onSuccess };
     try {
-      await new StoredCall(deps, request).run(res);
+      await relayStoredCall(deps, request, res);
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;

@@ -1,5 +1,5 @@
 import type { BodySink } from '../../outbound/exchange.ts';
-import type { RelayedBody } from '../relay/decoded-body.ts';
+import type { RelayedBody } from '../answer-body.ts';
 
 /** Sees a body while it passes. Must not throw. */
 export interface BodyWatcher {
@@ -25,14 +25,6 @@ export function watchedBody(body: RelayedBody, watcher: BodyWatcher): RelayedBod
   }
 
   return {
-    takeWhole() {
-      const bytes = body.takeWhole();
-      if (bytes) {
-        watcher.read(bytes);
-        watcher.onEnd();
-      }
-      return bytes;
-    },
     flowTo: (sink) => body.flowTo(watching(sink)),
     resume: () => body.resume(),
     destroy: () => body.destroy(),
