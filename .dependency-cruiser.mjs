@@ -16,10 +16,9 @@ const arrows = {
   'logger.ts': 'errors.ts',
   'version.ts': '',
   'api.d.ts': '',
-  statistics: '',
+  'tracing.ts': 'version.ts',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
-  tracing: 'version.ts',
   mongo: base,
   fairness: `${base} mongo`,
   outbound: base,
@@ -34,7 +33,7 @@ const arrows = {
   'http/server': `${base} http/reply`,
   'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form
     http/operation.ts http/principal.ts http/route.ts`,
-  http: `${base} openapi fairness tracing http/request
+  http: `${base} tracing.ts openapi fairness http/request
     http/authentication http/reply http/validation http/body http/body/json http/body/form`,
 
   'proxy/request': `${base} http/operation.ts`,
@@ -44,11 +43,11 @@ const arrows = {
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/byte-buffer.ts`,
-  'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
+  'proxy/relay': `${base} tracing.ts http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts outbound
+  'proxy/stored-calls': `${base} tracing.ts fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/byte-buffer.ts`,
@@ -57,47 +56,34 @@ const arrows = {
 
   'stored-objects': `${domain} proxy/ownership`,
 
-  'webhooks/health': `${domain} statistics`,
+  'webhooks/health': domain,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
-  events: `${domain} openapi tracing`,
+  events: `${domain} tracing.ts openapi`,
 
   'keys/authentication': `${base} mongo http/principal.ts keys/api-key.ts keys/model.ts`,
   keys: `${domain} events keys/authentication`,
-  'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
-  'accounting/budgets': `${domain} accounting/usage accounting/micro-credits.ts`,
-  'accounting/credits': `${domain} events
-    accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
-  'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
-  'accounting/payments': `${domain} events accounting/writer-turns.ts`,
-  accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
+  // It books entries, and knows nothing of calls and payments.
+  'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
+  accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/ledger.ts`,
 
-  deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
+  deliveries: `${domain} tracing.ts outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
   'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
-  'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
-  admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
-    accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
-    accounting/payments/model.ts events deliveries/model.ts stored-objects`,
-
-  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
+  operator: `${domain} http/request/request-observer.ts proxy/proxy.ts proxy/observer.ts keys accounting
+    webhooks webhooks/health webhooks/secrets/rotation.ts events deliveries stored-objects`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
-  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorder.ts
-    accounting/credits/credit-observer.ts processes/backlog.ts deliveries/claims.ts
-    deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
-
   // These join the folders. The command uses the package as a host does.
-  gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events
-    keys/** accounting/** stored-objects stored-objects/background deliveries admin/** processes metrics dashboard`,
-  '.': `${base} openapi mongo http/** webhooks/** events keys/** accounting/** deliveries admin/** processes
-    metrics gateway`,
+  gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events
+    keys/** accounting stored-objects stored-objects/background deliveries operator dashboard`,
+  '.': `${base} openapi mongo http/** webhooks/** events keys/** accounting deliveries operator gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -107,7 +93,7 @@ const arrows = {
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
+  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets operator/model.ts
     cli/doctor/check.ts`,
   'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
@@ -128,7 +114,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'mongo/agenda.ts',
-  '@opentelemetry/api': 'tracing',
+  '@opentelemetry/api': 'tracing.ts',
   agenda: 'mongo/agenda.ts',
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',
@@ -147,12 +133,12 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo fairness admin/** processes stored-objects/** webhooks/** events keys accounting/** deliveries cli/doctor/**',
+    '. gateway options mongo fairness stored-objects/** webhooks/** events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/management-rate-limit.ts',
-  'prom-client': 'gateway metrics',
+  'prom-client': 'gateway operator',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',

@@ -4,7 +4,7 @@ import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import { inFanOutSpan } from '../tracing/spans.ts';
+import { inFanOutSpan } from '../tracing.ts';
 import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';

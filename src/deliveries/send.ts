@@ -14,7 +14,7 @@ import {
   textOfBeginning,
 } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
+import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing.ts';
 import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
 import type { AttemptResult } from './claims.ts';
 import type { CancelReason, Claim, DeliveryDocument, FailureCode } from './model.ts';

@@ -1,8 +1,8 @@
 import type { Accounting } from '../accounting/accounting.ts';
-import type { Metrics } from '../metrics/metrics.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Metrics } from '../operator/metrics.ts';
+import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { UpstreamWindow } from '../processes/upstream-window.ts';
 import { usageHook } from '../proxy/hooks.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';

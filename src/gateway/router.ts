@@ -56,15 +56,12 @@ function operationsOf(deps: RouterDeps): OperationTable {
     recoveries,
     health: { health, requireWebhook: webhooks.get, explain },
     keys,
+    accounting,
     events: {
       publish: events.publish,
       history: deps.services.eventHistory,
       catalogue,
     },
-    payments: accounting.payments,
-    credits: accounting.credits,
-    usage: accounting.report,
-    budgets: accounting.budgets,
     admin: { service: deps.services.admin, explain },
     processes: deps.services.processes,
   });

@@ -4,7 +4,7 @@ import type { ErrorCode, GatewayError } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { endRequestSpan, inSpan, startRequestSpan } from '../tracing/spans.ts';
+import { endRequestSpan, inSpan, startRequestSpan } from '../tracing.ts';
 import { addRoutes, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
 import type { LimitAccount } from './management-rate-limit.ts';

@@ -8,7 +8,7 @@ export interface TallyDocument {
   hour: Date;
   succeeded: number;
   failed: number;
-  /** Counts of durations, by bucket of histogram.ts. */
+  /** Counts of durations, by bucket of durations.ts. */
   durations: Record<string, number>;
 }
 

@@ -1,5 +1,5 @@
 import { durableCollection } from '../../mongo/collection.ts';
-import { hourLength, hourOf, merged, percentile } from '../../statistics/durations.ts';
+import { hourLength, hourOf, merged, percentile } from '../../mongo/durations.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
 /** The attempts of one hour, or of all hours. */

@@ -1,20 +1,21 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
-import { createCreditService } from '../../../src/accounting/credits/service.ts';
-import { createClosing } from '../../../src/accounting/limits/close-windows.ts';
-import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
-import { createExceededModel, createRateModel } from '../../../src/accounting/limits/model.ts';
-import { createRefusedCallCounter } from '../../../src/accounting/limits/refused-calls.ts';
-import { createSharing } from '../../../src/accounting/limits/sharing.ts';
-import { createCount, RecentUsage } from '../../../src/accounting/usage/count.ts';
+import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
+import { createCreditService } from '../../../src/accounting/credits.ts';
+import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
 import {
+  createAccountModel,
   createCounterModel,
+  createExceededModel,
   createKeyTotalModel,
+  createLedgerModel,
   createPeriodModel,
+  createRateModel,
   createUsageModel,
-} from '../../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../../src/accounting/usage/service.ts';
+} from '../../../src/accounting/model.ts';
+import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
+import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
@@ -235,7 +236,7 @@ describe('An item that the database cannot take does not block the others:', fun
         accounts,
         ledger,
         publish: async () => {},
-        transaction: (fn) => connection.transaction(fn),
+        writeAccount: createWriteAccount((fn) => connection.transaction(fn)),
         // a micro-credit for each token
         options: { prices: { '*': { input: 1, output: 1 } } },
         logger,
@@ -403,7 +404,7 @@ describe('An item that the database cannot take does not block the others:', fun
   it('a refused call, and a window of refused calls that is published', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
     await exceeded.createIndexes();
-    const refusals = createRefusedCallCounter({
+    const refusals = new RefusedCalls({
       exceeded,
       owner: 'wrk_1',
       window: 1_000,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { costOf } from '../../../src/accounting/credits/price.ts';
+import { costOf } from '../../../src/accounting/price.ts';
 import { bodyShape } from '../../../src/http/body/json/body-shape.ts';
 import { JsonScan } from '../../../src/http/body/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';

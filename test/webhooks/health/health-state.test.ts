@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { bucketOf, type Durations, merged, percentile } from '../../../src/statistics/durations.ts';
+import { bucketOf, type Durations, merged, percentile } from '../../../src/mongo/durations.ts';
 import { healthState } from '../../../src/webhooks/health/health-state.ts';
 import { addAttempt, newAttemptBatch } from '../../../src/webhooks/health/recorder.ts';
 
