@@ -62,8 +62,7 @@ const arrows = {
 
   events: `${domain} tracing.ts openapi`,
 
-  'keys/authentication': `${base} mongo http/principal.ts keys/api-key.ts keys/model.ts`,
-  keys: `${domain} events keys/authentication`,
+  keys: `${domain} events`,
   // It books entries, and knows nothing of calls and payments.
   'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/ledger.ts`,
@@ -82,8 +81,8 @@ const arrows = {
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events
-    keys/** accounting stored-objects stored-objects/background deliveries operator dashboard`,
-  '.': `${base} openapi mongo http/** webhooks/** events keys/** accounting deliveries operator gateway`,
+    keys accounting stored-objects stored-objects/background deliveries operator dashboard`,
+  '.': `${base} openapi mongo http/** webhooks/** events keys accounting deliveries operator gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',

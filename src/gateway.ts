@@ -8,7 +8,7 @@ import { createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createShutdown } from './gateway/shutdown.ts';
 import { OpenRequests } from './http/request/open-requests.ts';
-import { createAuthenticateKey } from './keys/authenticate-key.ts';
+import { createAuthenticateKey } from './keys/verify-key.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
@@ -17,7 +17,6 @@ import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { addGauges } from './operator/gauges.ts';
 import { createHasWorker } from './operator/processes.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
-
 export type { ModelGateway } from './gateway/model-gateway.ts';
 
 /**

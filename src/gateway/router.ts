@@ -12,7 +12,7 @@ import type { OperationTable } from '../http/operation.ts';
 import type { OpenRequests } from '../http/request/open-requests.ts';
 import { modelPaths } from '../http/route.ts';
 import { createRouter, type GatewayRouter } from '../http/router.ts';
-import type { AuthenticateKey } from '../keys/authenticate-key.ts';
+import type { AuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { toHealthBody } from '../webhooks/health/routes.ts';

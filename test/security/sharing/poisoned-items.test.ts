@@ -3,16 +3,7 @@ import type { Connection } from 'mongoose';
 import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { createCreditService } from '../../../src/accounting/credits.ts';
 import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
-import {
-  createAccountModel,
-  createCounterModel,
-  createExceededModel,
-  createKeyTotalModel,
-  createLedgerModel,
-  createPeriodModel,
-  createRateModel,
-  createUsageModel,
-} from '../../../src/accounting/model.ts';
+import { createAccountModel, createCounterModel, createExceededModel, createKeyTotalModel, createLedgerModel, createPeriodModel, createRateModel, createUsageModel } from '../../../src/accounting/model.ts';
 import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
 import { createUsageService } from '../../../src/accounting/usage.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
@@ -22,8 +13,8 @@ import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliver
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/events/outbox.ts';
 import { newId } from '../../../src/ids.ts';
-import { createLastUsed } from '../../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
+import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { createPendingWork } from '../../../src/mongo/periodic.ts';

@@ -1,4 +1,4 @@
-import type { Principal } from '../../http/principal.ts';
+import type { Principal } from '../http/principal.ts';
 
 /** What decides whether a key's bearer may call. */
 export interface KeyRecord {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createKeyCache, type KeyRecord } from '../../../src/keys/authentication/key-cache.ts';
-import { eventually } from '../../support/until.ts';
+import { createKeyCache, type KeyRecord } from '../../src/keys/key-cache.ts';
+import { eventually } from '../support/until.ts';
 
 const record: KeyRecord = { digest: Buffer.alloc(32), principal: { userId: 'usr_1' }, good: true };
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
-import { newId } from '../../../src/ids.ts';
-import { digestOf, keyIdIn, newKeyText } from '../../../src/keys/authentication/key-text.ts';
+import { newId } from '../../src/ids.ts';
+import { digestOf, keyIdIn, newKeyText } from '../../src/keys/verify-key.ts';
 
 describe('the text of an API key', () => {
   const id = newId('key', Date.now());
