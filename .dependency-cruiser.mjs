@@ -56,9 +56,11 @@ const arrows = {
 
   'stored-objects': `${domain} proxy/ownership`,
 
-  'webhooks/health': domain,
-  'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
-  webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
+  // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
+  'webhooks/recorder.ts': `${domain} webhooks/model.ts`,
+  'webhooks/service.ts': `${domain} webhooks/model.ts webhooks/optional-fields.ts webhooks/rotation.ts webhooks/secrets.ts
+    webhooks/subscribers.ts webhooks/url.ts webhooks/webhook.ts`,
+  webhooks: `${domain} outbound/addresses.ts webhooks/recorder.ts webhooks/service.ts`,
 
   events: `${domain} tracing.ts openapi`,
 
@@ -67,22 +69,22 @@ const arrows = {
   'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/ledger.ts`,
 
-  deliveries: `${domain} tracing.ts outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
+  deliveries: `${domain} tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
   'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
   operator: `${domain} http/request/request-observer.ts proxy/proxy.ts proxy/observer.ts keys accounting
-    webhooks webhooks/health webhooks/secrets/rotation.ts events deliveries stored-objects`,
+    webhooks webhooks/recorder.ts events deliveries stored-objects`,
 
-  receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
+  receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
   // These join the folders. The command uses the package as a host does.
-  gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events
+  gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks webhooks/recorder.ts webhooks/service.ts events
     keys accounting stored-objects stored-objects/background deliveries operator dashboard`,
-  '.': `${base} openapi mongo http/** webhooks/** events keys accounting deliveries operator gateway`,
+  '.': `${base} openapi mongo http/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting deliveries operator gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -92,7 +94,7 @@ const arrows = {
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets operator/model.ts
+  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/model.ts
     cli/doctor/check.ts`,
   'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
@@ -102,7 +104,7 @@ const arrows = {
   'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
     deliveries/send.ts`,
   'cli/commands/listen/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
-    webhooks/secrets/pasted-secret.ts cli/commands/listen/forward.ts`,
+    webhooks/pasted-secret.ts cli/commands/listen/forward.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/database/stored-schema.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/beside-gateway.ts',
@@ -132,7 +134,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo fairness stored-objects/** webhooks/** events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
+    '. gateway options mongo fairness stored-objects/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -17,6 +17,7 @@ import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { addGauges } from './operator/gauges.ts';
 import { createHasWorker } from './operator/processes.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
+
 export type { ModelGateway } from './gateway/model-gateway.ts';
 
 /**

@@ -37,9 +37,8 @@ export type {
   UsageRecord,
 } from './options/options.ts';
 export type { DisabledWebhook } from './options/webhooks/disabling.ts';
-export type { Filters, FilterValue } from './webhooks/filters.ts';
-export type { Metadata } from './webhooks/metadata.ts';
-export type { Resealed } from './webhooks/secrets/resealing.ts';
+export type { Filters, FilterValue, Metadata } from './webhooks/optional-fields.ts';
+export type { Resealed } from './webhooks/secrets.ts';
 export type {
   MadeSecret,
   NewWebhook,

@@ -20,8 +20,7 @@ import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.
 import { createProcessModel, createRefusalModel } from '../operator/model.ts';
 import { responseJobIndexes } from '../stored-objects/background/indexes.ts';
 import { createStoredObjectModel } from '../stored-objects/model.ts';
-import { createHealthModel, createTallyModel } from '../webhooks/health/model.ts';
-import { createWebhookModel } from '../webhooks/model.ts';
+import { createHealthModel, createTallyModel, createWebhookModel } from '../webhooks/model.ts';
 
 /** The models of one gateway; every collection's name starts with the prefix. */
 export function createModels(connection: Connection, prefix: string) {

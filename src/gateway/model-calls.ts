@@ -8,7 +8,7 @@ import type { ModelObserver } from '../proxy/observer.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
 import { createBackgroundService } from '../stored-objects/background/service.ts';
 import { createStoredObjects } from '../stored-objects/service.ts';
-import type { Sealer } from '../webhooks/secrets/secrets.ts';
+import type { Sealer } from '../webhooks/secrets.ts';
 import type { Models } from './collections.ts';
 
 interface ModelCallsOptions {

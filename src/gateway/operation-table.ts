@@ -9,8 +9,12 @@ import type { KeyService } from '../keys/service.ts';
 import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
-import { type HealthRoutesDeps, healthOperations } from '../webhooks/health/routes.ts';
-import { type WebhookRoutesDeps, webhookOperations } from '../webhooks/routes.ts';
+import {
+  type HealthRoutesDeps,
+  healthOperations,
+  type WebhookRoutesDeps,
+  webhookOperations,
+} from '../webhooks/routes.ts';
 
 /** The parts that answer requests. */
 export interface RouterParts {

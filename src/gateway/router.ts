@@ -15,7 +15,7 @@ import { createRouter, type GatewayRouter } from '../http/router.ts';
 import type { AuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { toHealthBody } from '../webhooks/health/routes.ts';
+import { toHealthBody } from '../webhooks/routes.ts';
 import { operationTable } from './operation-table.ts';
 import type { Services } from './services.ts';
 

@@ -4,9 +4,8 @@ import { microCreditsPerCredit } from '../accounting/price.ts';
 import { dayOf, periodsOf } from '../accounting/sums.ts';
 import { countWorking, type KeyModel } from '../keys/model.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { isFailing } from '../webhooks/health/health-state.ts';
-import type { HealthModel } from '../webhooks/health/model.ts';
-import type { WebhookModel } from '../webhooks/model.ts';
+import { isFailing } from '../webhooks/health.ts';
+import type { HealthModel, WebhookModel } from '../webhooks/model.ts';
 
 /** What an account has, and what it has used this month (UTC). */
 export interface AccountSummary {

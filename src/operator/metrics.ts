@@ -6,7 +6,7 @@ import type { EndedRequest, RequestObserver } from '../http/request/request-obse
 import type { OnRun } from '../mongo/periodic.ts';
 import type { UsageRecord } from '../options/options.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
-import type { RecordedAttempt } from '../webhooks/health/recorder.ts';
+import type { RecordedAttempt } from '../webhooks/recorder.ts';
 
 /** What a gateway counts and measures. No label names an account, key, webhook or model, so that the number of series is bounded. */
 export interface Metrics {

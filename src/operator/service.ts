@@ -8,7 +8,7 @@ import type { KeyService } from '../keys/service.ts';
 import { checkLimit, pageLimit } from '../mongo/list-page.ts';
 import type { BudgetUsage } from '../options/accounts/budgets.ts';
 import type { LimitOptions, RateLimits, ResolvedOptions } from '../options/options.ts';
-import type { HealthModel } from '../webhooks/health/model.ts';
+import type { HealthModel } from '../webhooks/model.ts';
 import { type AccountSummary, createListAccountIds, createReadSummaries } from './accounts.ts';
 import type { RefusalModel } from './model.ts';
 import { countByCode, createListRefusals, type ListRefusals, type RefusalCount } from './refusals.ts';

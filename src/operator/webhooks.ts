@@ -1,10 +1,9 @@
 import { refuse } from '../errors.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
-import { type HealthState, healthState } from '../webhooks/health/health-state.ts';
-import type { HealthDocument, HealthModel } from '../webhooks/health/model.ts';
-import type { WebhookDocument, WebhookModel } from '../webhooks/model.ts';
-import { liveRotation } from '../webhooks/secrets/rotation.ts';
+import { type HealthState, healthState } from '../webhooks/health.ts';
+import type { HealthDocument, HealthModel, WebhookDocument, WebhookModel } from '../webhooks/model.ts';
+import { liveRotation } from '../webhooks/rotation.ts';
 import { toDetails, type WebhookDetails } from '../webhooks/webhook.ts';
 
 /** A webhook with its health. */

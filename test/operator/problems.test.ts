@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import { newId, timeOf } from '../../src/ids.ts';
 import { createRefusalModel } from '../../src/operator/model.ts';
-import { createHealthModel } from '../../src/webhooks/health/model.ts';
-import { createWebhookModel } from '../../src/webhooks/model.ts';
+import { createHealthModel, createWebhookModel } from '../../src/webhooks/model.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';

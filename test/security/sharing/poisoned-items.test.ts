@@ -3,7 +3,16 @@ import type { Connection } from 'mongoose';
 import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { createCreditService } from '../../../src/accounting/credits.ts';
 import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
-import { createAccountModel, createCounterModel, createExceededModel, createKeyTotalModel, createLedgerModel, createPeriodModel, createRateModel, createUsageModel } from '../../../src/accounting/model.ts';
+import {
+  createAccountModel,
+  createCounterModel,
+  createExceededModel,
+  createKeyTotalModel,
+  createLedgerModel,
+  createPeriodModel,
+  createRateModel,
+  createUsageModel,
+} from '../../../src/accounting/model.ts';
 import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
 import { createUsageService } from '../../../src/accounting/usage.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
@@ -19,9 +28,8 @@ import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { createPendingWork } from '../../../src/mongo/periodic.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
-import { createHealthModel, createTallyModel } from '../../../src/webhooks/health/model.ts';
-import { createRecorder } from '../../../src/webhooks/health/recorder.ts';
-import { createWebhookModel } from '../../../src/webhooks/model.ts';
+import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
+import { createRecorder } from '../../../src/webhooks/recorder.ts';
 import { createSubscriberLookup } from '../../../src/webhooks/subscribers.ts';
 import { pendingDelivery } from '../../deliveries/attempt/pending-delivery.ts';
 import { claimsOf } from '../../deliveries/claims-of.ts';

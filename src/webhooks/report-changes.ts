@@ -1,8 +1,8 @@
-import { describeThrown } from '../../errors.ts';
-import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
-import { withTimeout } from '../../mongo/periodic.ts';
-import type { Logger } from '../../options/options.ts';
-import { isFailing } from './health-state.ts';
+import { describeThrown } from '../errors.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { withTimeout } from '../mongo/periodic.ts';
+import type { Logger } from '../options/options.ts';
+import { isFailing } from './health.ts';
 import type { Failure, HealthModel } from './model.ts';
 import { forEachDespiteErrors } from './recorder.ts';
 

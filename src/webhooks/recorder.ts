@@ -1,10 +1,10 @@
-import { describeThrown } from '../../errors.ts';
-import { createSetAsideLog, itemFailures, writeIsolated } from '../../mongo/batcher.ts';
-import { durableCollection } from '../../mongo/collection.ts';
-import { bucketOf, hourOf } from '../../mongo/durations.ts';
-import { TimeoutError } from '../../mongo/periodic.ts';
-import { failuresIn } from '../../mongo/writes.ts';
-import type { Logger } from '../../options/options.ts';
+import { describeThrown } from '../errors.ts';
+import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { bucketOf, hourOf } from '../mongo/durations.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
+import { failuresIn } from '../mongo/writes.ts';
+import type { Logger } from '../options/options.ts';
 import type { Failure, HealthModel, TallyModel } from './model.ts';
 
 /** Adds this process's attempts to the statistics. */
