@@ -16,7 +16,8 @@ const arrows = {
   'logger.ts': 'errors.ts',
   'version.ts': '',
   'api.d.ts': '',
-  'tracing.ts': 'version.ts',
+  // What the operator sees shows the other subjects, all but this file: they write to it.
+  'operator/tracing.ts': 'version.ts',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
   mongo: base,
@@ -33,7 +34,7 @@ const arrows = {
   'http/server': `${base} http/reply`,
   'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form
     http/operation.ts http/principal.ts http/route.ts`,
-  http: `${base} tracing.ts openapi fairness http/request
+  http: `${base} operator/tracing.ts openapi fairness http/request
     http/authentication http/reply http/validation http/body http/body/json http/body/form`,
 
   'proxy/request': `${base} http/operation.ts`,
@@ -43,11 +44,11 @@ const arrows = {
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/byte-buffer.ts`,
-  'proxy/relay': `${base} tracing.ts http/operation.ts http/body/json/search.ts outbound
+  'proxy/relay': `${base} operator/tracing.ts http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored-calls': `${base} tracing.ts fairness http/operation.ts http/principal.ts outbound
+  'proxy/stored-calls': `${base} operator/tracing.ts fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/byte-buffer.ts`,
@@ -62,14 +63,14 @@ const arrows = {
     webhooks/subscribers.ts webhooks/url.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/recorder.ts webhooks/service.ts`,
 
-  events: `${domain} tracing.ts openapi`,
+  events: `${domain} operator/tracing.ts openapi`,
 
   keys: `${domain} events`,
   // It books entries, and knows nothing of calls and payments.
   'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/ledger.ts`,
 
-  deliveries: `${domain} tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
+  deliveries: `${domain} operator/tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
   'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
@@ -115,7 +116,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'mongo/agenda.ts',
-  '@opentelemetry/api': 'tracing.ts',
+  '@opentelemetry/api': 'operator/tracing.ts',
   agenda: 'mongo/agenda.ts',
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { UpstreamSpan } from '../../operator/tracing.ts';
 import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { UpstreamSpan } from '../../tracing.ts';
 import { type CallDeadline, disconnectGrace } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import type { RelayHooks } from '../hooks.ts';

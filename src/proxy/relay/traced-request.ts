@@ -1,7 +1,7 @@
+import { inSpan, type UpstreamSpan } from '../../operator/tracing.ts';
 import type { RequestConfig } from '../../outbound/client.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { inSpan, type UpstreamSpan } from '../../tracing.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { Upstream } from '../routing/upstream.ts';
 

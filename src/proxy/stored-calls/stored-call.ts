@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
+import { UpstreamSpan } from '../../operator/tracing.ts';
 import type { Logger } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
-import { UpstreamSpan } from '../../tracing.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import { UsageMeter } from '../metering/usage-meter.ts';
