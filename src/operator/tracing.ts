@@ -1,4 +1,15 @@
-import { context, isSpanContextValid, ProxyTracerProvider, ROOT_CONTEXT, type Span, type SpanContext, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import {
+  context,
+  isSpanContextValid,
+  ProxyTracerProvider,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
 import { readVersion } from '../version.ts';
 
 // By the conventions for messaging: the event is the message, and its type the destination.

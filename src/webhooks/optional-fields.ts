@@ -173,7 +173,7 @@ function isLonger(text: string, limit: number): boolean {
  * Checks a description. `null` if it is empty.
  * @throws GatewayError `invalid_type` or `invalid_value`
  */
-export function storedDescription(description: string | null): string | null {
+function storedDescription(description: string | null): string | null {
   if (description === null || description === '') return null;
   if (typeof description !== 'string') refuse('invalid_type', 'description', 'must be a string');
   if (isLonger(description, descriptionLimit)) {
@@ -187,7 +187,7 @@ export function storedDescription(description: string | null): string | null {
  * Checks metadata, and returns it as it is stored: as JSON, because a key may be anything, dots and `$` too. `null` if it is empty.
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the key
  */
-export function storedMetadata(metadata: Metadata | null): string | null {
+function storedMetadata(metadata: Metadata | null): string | null {
   if (metadata === null) return null;
   if (typeof metadata !== 'object' || Array.isArray(metadata)) {
     refuse('invalid_type', 'metadata', 'must be an object of strings');
