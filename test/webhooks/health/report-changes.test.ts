@@ -1,6 +1,10 @@
 import { expect } from 'chai';
-import { createReportChanges, type FailingWebhook, type RecoveredWebhook } from '../../../src/webhooks/health-changes.ts';
 import { createHealthService, type HealthService, healthState, isFailing } from '../../../src/webhooks/health.ts';
+import {
+  createReportChanges,
+  type FailingWebhook,
+  type RecoveredWebhook,
+} from '../../../src/webhooks/health-changes.ts';
 import { createHealthModel, createTallyModel, type HealthDocument } from '../../../src/webhooks/model.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { recordingLogger } from '../../support/logger.ts';
