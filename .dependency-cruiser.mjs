@@ -16,10 +16,10 @@ const arrows = {
   'logger.ts': 'errors.ts',
   'version.ts': '',
   'api.d.ts': '',
-  statistics: '',
+  // What the operator sees shows the other subjects, all but this file: they write to it.
+  'operator/tracing.ts': 'version.ts',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
-  tracing: 'version.ts',
   mongo: base,
   fairness: `${base} mongo`,
   outbound: base,
@@ -28,7 +28,7 @@ const arrows = {
   'http/body': `${base} openapi outbound/content-decoder.ts http/json
     http/operation.ts http/reply.ts http/request.ts http/route.ts`,
   'http/validation': `${base} openapi http/json http/body http/route.ts`,
-  http: `${base} openapi fairness tracing http/json http/body http/validation`,
+  http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,
 
   'proxy/ownership': `${base} http/operation.ts http/principal.ts http/json outbound
     proxy/admission.ts proxy/failure.ts proxy/headers.ts proxy/model-body.ts proxy/upstream.ts`,
@@ -36,52 +36,40 @@ const arrows = {
     proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts proxy/retry.ts
     proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts proxy/upstream-state.ts proxy/usage-meter.ts
     proxy/usage-record.ts`,
-  proxy: `${base} fairness tracing http/operation.ts http/principal.ts http/json/search.ts outbound
+  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound
     proxy/ownership proxy/stored-calls`,
 
   'stored-objects': `${domain} proxy/ownership`,
 
-  'webhooks/health': `${domain} statistics`,
-  'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
-  webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
+  // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
+  'webhooks/recorder.ts': `${domain} webhooks/model.ts`,
+  'webhooks/service.ts': `${domain} webhooks/model.ts webhooks/optional-fields.ts webhooks/rotation.ts webhooks/secrets.ts
+    webhooks/subscribers.ts webhooks/url.ts webhooks/webhook.ts`,
+  webhooks: `${domain} outbound/addresses.ts webhooks/recorder.ts webhooks/service.ts`,
 
-  events: `${domain} openapi tracing`,
+  events: `${domain} operator/tracing.ts openapi`,
 
-  'keys/authentication': `${base} mongo http/principal.ts keys/api-key.ts keys/model.ts`,
-  keys: `${domain} events keys/authentication`,
-  'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
-  'accounting/budgets': `${domain} accounting/usage accounting/micro-credits.ts`,
-  'accounting/credits': `${domain} events
-    accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
-  'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
-  'accounting/payments': `${domain} events accounting/writer-turns.ts`,
-  accounting: `${domain} events proxy/admission.ts proxy/upstream.ts accounting/**`,
+  keys: `${domain} events`,
+  // It books entries, and knows nothing of calls and payments.
+  'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
+  accounting: `${domain} events proxy/admission.ts proxy/upstream.ts accounting/ledger.ts`,
 
-  deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
+  deliveries: `${domain} operator/tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
   'stored-objects/background': `${domain} stored-objects
     proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
 
-  'admin/refusals': `${domain} statistics`,
-  admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
-    accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
-    accounting/payments/model.ts events deliveries/model.ts stored-objects`,
+  operator: `${domain} http/operation.ts proxy/proxy.ts proxy/observer.ts keys accounting
+    webhooks webhooks/recorder.ts events deliveries stored-objects`,
 
-  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
-
-  receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
+  receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/json/exact-number.ts',
   dashboard: 'errors.ts version.ts options http',
 
-  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/operation.ts webhooks/health/recorder.ts
-    accounting/credits/credit-observer.ts processes/backlog.ts deliveries/claims.ts
-    deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
-
   // These join the folders. The command uses the package as a host does.
-  gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events
-    keys/** accounting/** stored-objects stored-objects/background deliveries admin/** processes metrics dashboard`,
-  '.': `${base} openapi mongo http/** webhooks/** events keys/** accounting/** deliveries admin/** processes
-    metrics gateway`,
+  gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks webhooks/recorder.ts webhooks/service.ts events
+    keys accounting stored-objects stored-objects/background deliveries operator dashboard`,
+  '.': `${base} openapi mongo http/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting deliveries operator gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -91,7 +79,7 @@ const arrows = {
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
+  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/model.ts
     cli/doctor/check.ts`,
   'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
@@ -101,7 +89,7 @@ const arrows = {
   'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
     deliveries/send.ts`,
   'cli/commands/listen/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
-    webhooks/secrets/pasted-secret.ts cli/commands/listen/forward.ts`,
+    webhooks/pasted-secret.ts cli/commands/listen/forward.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/database/stored-schema.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/beside-gateway.ts',
@@ -112,7 +100,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'mongo/agenda.ts',
-  '@opentelemetry/api': 'tracing',
+  '@opentelemetry/api': 'operator/tracing.ts',
   agenda: 'mongo/agenda.ts',
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',
@@ -130,12 +118,12 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo fairness admin/** processes stored-objects/** webhooks/** events keys accounting/** deliveries cli/doctor/**',
+    '. gateway options mongo fairness stored-objects/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/api.ts',
-  'prom-client': 'gateway metrics',
+  'prom-client': 'gateway operator',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',

@@ -8,15 +8,15 @@ import { createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createShutdown } from './gateway/shutdown.ts';
 import { OpenRequests } from './http/request.ts';
-import { createAuthenticateKey } from './keys/authenticate-key.ts';
-import { addGauges } from './metrics/gauges.ts';
+import { createAuthenticateKey } from './keys/verify-key.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
+import { addGauges } from './operator/gauges.ts';
+import { createHasWorker } from './operator/processes.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
-import { createHasWorker } from './processes/live-worker.ts';
 
 export type { ModelGateway } from './gateway/model-gateway.ts';
 

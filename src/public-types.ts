@@ -1,10 +1,5 @@
-export type { ExceededReport } from './accounting/limits/service.ts';
-export type { UsageLine, UsageQuery, UsageReport } from './accounting/usage/report.ts';
-export type { AccountDetails, AccountSummary, AccountUsage, AccountWebhook } from './admin/accounts/account.ts';
-export type { AccountPage } from './admin/accounts/service.ts';
-export type { FailingWebhooksPage } from './admin/failing-webhooks.ts';
-export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './admin/refusals/list.ts';
-export type { SearchResult, SearchResultType } from './admin/search.ts';
+export type { ExceededReport } from './accounting/limits.ts';
+export type { UsageLine, UsageQuery, UsageReport } from './accounting/report.ts';
 export type { FailedDelivery } from './deliveries/claims.ts';
 export type { Delivery } from './deliveries/history.ts';
 export type { ErrorBody, ErrorCode } from './errors.ts';
@@ -16,6 +11,13 @@ export type { ModelGateway } from './gateway.ts';
 export type { HardenOptions } from './http/harden-server.ts';
 export type { Principal, Scope } from './http/principal.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
+export type { AccountSummary, AccountUsage } from './operator/accounts.ts';
+export type { ProcessRole } from './operator/model.ts';
+export type { Backlog, Percentiles, ProcessInfo, UpstreamInfo } from './operator/processes.ts';
+export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './operator/refusals.ts';
+export type { SearchResult, SearchResultType } from './operator/search.ts';
+export type { AccountDetails, AccountPage } from './operator/service.ts';
+export type { AccountWebhook, FailingWebhooksPage } from './operator/webhooks.ts';
 export type { Budget, BudgetUsage } from './options/accounts/budgets.ts';
 export type {
   CreditOptions,
@@ -35,11 +37,8 @@ export type {
   UsageRecord,
 } from './options/options.ts';
 export type { DisabledWebhook } from './options/webhooks/disabling.ts';
-export type { ProcessRole } from './processes/model.ts';
-export type { Backlog, Percentiles, ProcessInfo, UpstreamInfo } from './processes/service.ts';
-export type { Filters, FilterValue } from './webhooks/filters.ts';
-export type { Metadata } from './webhooks/metadata.ts';
-export type { Resealed } from './webhooks/secrets/resealing.ts';
+export type { Filters, FilterValue, Metadata } from './webhooks/optional-fields.ts';
+export type { Resealed } from './webhooks/secrets.ts';
 export type {
   MadeSecret,
   NewWebhook,

@@ -1,30 +1,35 @@
 import type { EventService } from '../events/service.ts';
+import { AccountTurns } from '../fairness/account-turns.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
-import { createReadAccountBudgets } from './budgets/account-budgets.ts';
-import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
-import type { AccountBudgetsModel } from './budgets/model.ts';
-import { type BudgetService, createBudgetService } from './budgets/service.ts';
-import { createReadUsed } from './budgets/used-amounts.ts';
-import type { CreditObserver } from './credits/credit-observer.ts';
-import type { AccountModel, LedgerModel } from './credits/model.ts';
-import { costOf } from './credits/price.ts';
-import { type CreditService, createCreditService } from './credits/service.ts';
-import type { ExceededModel, RateModel } from './limits/model.ts';
-import { createLimitService, type LimitService } from './limits/service.ts';
-import type { PaymentModel } from './payments/model.ts';
-import { createPaymentService, type PaymentService } from './payments/service.ts';
-import { createCount, createCounting, RecentUsage } from './usage/count.ts';
-import type { CounterModel, KeyTotalModel, PeriodModel, UsageModel } from './usage/model.ts';
-import type { ThresholdQuotas } from './usage/publish-thresholds.ts';
-import { createQuotaOf } from './usage/quotas.ts';
-import { createReport, type ReportUsage } from './usage/report.ts';
-import { createUsageService, type UsageService } from './usage/service.ts';
-import { createInTurn } from './writer-turns.ts';
+import { type BudgetService, createBudgetService, createReadUsed } from './budgets.ts';
+import { createCount, createCounting, RecentUsage } from './count.ts';
+import type { CreditObserver } from './credit-admission.ts';
+import { type CreditService, createCreditService } from './credits.ts';
+import { createEnforceBudgets, createReadAccountBudgets } from './enforce-budgets.ts';
+import { createLimitService, type LimitService } from './limits.ts';
+import type {
+  AccountBudgetsModel,
+  AccountModel,
+  CounterModel,
+  ExceededModel,
+  KeyTotalModel,
+  LedgerModel,
+  PaymentModel,
+  PeriodModel,
+  RateModel,
+  UsageModel,
+} from './model.ts';
+import { createPaymentService, type PaymentService } from './payments.ts';
+import { costOf } from './price.ts';
+import { createReport, type ReportUsage } from './report.ts';
+import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
+import { createUsageService, type UsageService } from './usage.ts';
+import { createWriteAccount } from './write-account.ts';
 
 export interface AccountingDeps {
   readonly models: {
@@ -72,26 +77,24 @@ export interface Accounting {
 const batchSize = 2_000;
 
 /** Joins credits and payments; without the option `credits`, payments are only booked. */
-function createCreditsAndPayments(deps: AccountingDeps) {
-  const { models, publish, transaction, database, options, creditObserver } = deps;
-  const { accounts, ledger } = models;
-  const { logger } = options;
-  const shared = { publish, transaction: whileAwaited(transaction) };
-  if (!options.credits) return { payments: createPaymentService({ ...shared, payments: models.payments }) };
-  const inTurn = createInTurn();
+function createCreditsAndPayments({ models, publish, transaction, database, options, creditObserver }: AccountingDeps) {
+  const { payments, accounts, ledger } = models;
+  const awaited = whileAwaited(transaction);
+  if (!options.credits) {
+    return { payments: createPaymentService({ payments, publish, writeAccount: createWriteAccount(awaited) }) };
+  }
+  const writeAccount = createWriteAccount(awaited, new AccountTurns(1));
   const credits = createCreditService({
-    ...shared,
     accounts,
     ledger,
-    inTurn,
+    publish,
+    writeAccount,
     database,
     options: options.credits,
     ...(creditObserver && { observer: creditObserver }),
-    logger,
+    logger: options.logger,
   });
-  const { lock, credit, credited } = credits;
-  const payments = createPaymentService({ ...shared, payments: models.payments, inTurn, lock, credit, credited });
-  return { credits, payments };
+  return { credits, payments: createPaymentService({ payments, publish, credits, writeAccount }) };
 }
 
 /** Joins the records of calls and their counting, which also charges for them. */
@@ -147,11 +150,7 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
   const readUsed = createReadUsed({ ...models, clock });
   const quotaOf = (options.quotas?.enforce && quotas?.quotaOf) || (() => undefined);
   const { logger } = options;
-  const service = createBudgetService({
-    readUsed,
-    accountBudgets: models.accountBudgets,
-    hasPrices: options.credits !== undefined,
-  });
+  const service = createBudgetService(readUsed, models.accountBudgets, options.credits !== undefined);
   const readBudgets = createReadAccountBudgets(service.ofAccount, logger);
   // keys of the gateway's own come with the budgets of their account; whom a host's own functions name comes without
   const readAccountBudgets = ({ userId, keyId }: ModelCall['principal']) =>

@@ -6,7 +6,7 @@ import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
-import type { RecordedAttempt } from '../webhooks/health/recorder.ts';
+import type { RecordedAttempt } from '../webhooks/recorder.ts';
 import { type Change, createDeliveryWrites, type DeliveryWrites, type DeliveryWritesDeps } from './delivery-writes.ts';
 import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, DeliveryDocument } from './model.ts';
 

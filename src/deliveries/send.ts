@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../operator/tracing.ts';
 import {
   createDispatcher,
   createHttpClient,
@@ -14,7 +15,6 @@ import {
   textOfBeginning,
 } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
 import type { AttemptResult } from './claims.ts';
 import type { CancelReason, Claim, DeliveryDocument, FailureCode } from './model.ts';

@@ -7,8 +7,8 @@ import { latestElection } from '../mongo/clock.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
+import { inPublishSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
-import { inPublishSpan } from '../tracing/spans.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
 import type {

@@ -1,26 +1,26 @@
 import type { Connection } from 'mongoose';
-import { createAccountBudgetsModel } from '../accounting/budgets/model.ts';
-import { createAccountModel, createLedgerModel } from '../accounting/credits/model.ts';
-import { createExceededModel, createRateModel } from '../accounting/limits/model.ts';
-import { createPaymentModel } from '../accounting/payments/model.ts';
 import {
+  createAccountBudgetsModel,
+  createAccountModel,
   createCounterModel,
+  createExceededModel,
   createKeyTotalModel,
+  createLedgerModel,
+  createPaymentModel,
   createPeriodModel,
+  createRateModel,
   createUsageModel,
-} from '../accounting/usage/model.ts';
-import { createRefusalModel } from '../admin/refusals/model.ts';
+} from '../accounting/model.ts';
 import { jobIndexes } from '../deliveries/jobs.ts';
 import { createDeliveryModel, createRecoveryModel } from '../deliveries/model.ts';
 import { createEventModel, createOwnerModel } from '../events/model.ts';
 import { createSendRateModel } from '../fairness/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
-import { createProcessModel } from '../processes/model.ts';
+import { createProcessModel, createRefusalModel } from '../operator/model.ts';
 import { responseJobIndexes } from '../stored-objects/background/indexes.ts';
 import { createStoredObjectModel } from '../stored-objects/model.ts';
-import { createHealthModel, createTallyModel } from '../webhooks/health/model.ts';
-import { createWebhookModel } from '../webhooks/model.ts';
+import { createHealthModel, createTallyModel, createWebhookModel } from '../webhooks/model.ts';
 
 /** The models of one gateway; every collection's name starts with the prefix. */
 export function createModels(connection: Connection, prefix: string) {

@@ -1,6 +1,6 @@
-import type { GaugeReadings } from '../metrics/gauges.ts';
 import { poolUsage } from '../mongo/connection/pools.ts';
 import { withTimeout } from '../mongo/periodic.ts';
+import type { GaugeReadings } from '../operator/gauges.ts';
 import type { CheckHealth } from './health/gateway-health.ts';
 import type { OpenDatabase, Services } from './services.ts';
 

@@ -1,14 +1,14 @@
 import type { Accounting } from '../accounting/accounting.ts';
-import type { Metrics } from '../metrics/metrics.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Metrics } from '../operator/metrics.ts';
+import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { UpstreamWindow } from '../processes/upstream-window.ts';
 import { usageHook } from '../proxy/hooks.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
 import { createBackgroundService } from '../stored-objects/background/service.ts';
 import { createStoredObjects } from '../stored-objects/service.ts';
-import type { Sealer } from '../webhooks/secrets/secrets.ts';
+import type { Sealer } from '../webhooks/secrets.ts';
 import type { Models } from './collections.ts';
 
 interface ModelCallsOptions {

@@ -2,7 +2,7 @@ import type { FailedDelivery } from '../deliveries/claims.ts';
 import { describeThrown, refuse } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { DisabledWebhook } from '../options/webhooks/disabling.ts';
-import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health/report-changes.ts';
+import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health-changes.ts';
 
 /**
  * What the host is notified of, by name. Each change is notified once, by the process whose write made it, right after that

@@ -1,23 +1,20 @@
-import { budgetOperations } from '../accounting/budgets/routes.ts';
-import type { BudgetService } from '../accounting/budgets/service.ts';
-import { creditOperations } from '../accounting/credits/routes.ts';
-import type { CreditService } from '../accounting/credits/service.ts';
-import { paymentOperations } from '../accounting/payments/routes.ts';
-import type { PaymentService } from '../accounting/payments/service.ts';
-import type { ReportUsage } from '../accounting/usage/report.ts';
-import { usageOperations } from '../accounting/usage/routes.ts';
-import { type AdminRoutesDeps, adminOperations } from '../admin/routes.ts';
+import type { Accounting } from '../accounting/accounting.ts';
+import { accountingOperations } from '../accounting/routes.ts';
 import type { RecoveryService } from '../deliveries/recoveries.ts';
 import { type DeliveryRoutesDeps, deliveryOperations, recoveryOperations } from '../deliveries/routes.ts';
 import { type EventRoutesDeps, eventOperations } from '../events/routes.ts';
 import type { OperationTable } from '../http/operation.ts';
 import { keyOperations } from '../keys/routes.ts';
 import type { KeyService } from '../keys/service.ts';
-import { processOperations } from '../processes/routes.ts';
-import type { ProcessService } from '../processes/service.ts';
+import type { ProcessService } from '../operator/processes.ts';
+import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
-import { type HealthRoutesDeps, healthOperations } from '../webhooks/health/routes.ts';
-import { type WebhookRoutesDeps, webhookOperations } from '../webhooks/routes.ts';
+import {
+  type HealthRoutesDeps,
+  healthOperations,
+  type WebhookRoutesDeps,
+  webhookOperations,
+} from '../webhooks/routes.ts';
 
 /** The parts that answer requests. */
 export interface RouterParts {
@@ -28,14 +25,8 @@ export interface RouterParts {
   readonly recoveries: RecoveryService;
   readonly health: HealthRoutesDeps;
   readonly keys: KeyService;
-  /** `undefined` where usage is not counted. */
-  readonly usage: ReportUsage | undefined;
-  /** `undefined` where usage is not counted. */
-  readonly budgets: BudgetService | undefined;
+  readonly accounting: Accounting;
   readonly events: EventRoutesDeps;
-  readonly payments: PaymentService;
-  /** `undefined` where credits are off. */
-  readonly credits: CreditService | undefined;
   readonly admin: AdminRoutesDeps;
   readonly processes: ProcessService;
 }
@@ -48,11 +39,8 @@ export function operationTable({
   recoveries,
   health,
   keys,
+  accounting,
   events,
-  payments,
-  usage,
-  budgets,
-  credits,
   admin,
   processes,
 }: RouterParts): OperationTable {
@@ -63,10 +51,7 @@ export function operationTable({
     ...recoveryOperations(recoveries),
     ...healthOperations(health),
     ...keyOperations(keys),
-    ...paymentOperations(payments),
-    ...creditOperations(credits),
-    ...usageOperations(usage),
-    ...budgetOperations(budgets),
+    ...accountingOperations(accounting),
     ...eventOperations(events),
     ...adminOperations(admin),
     ...processOperations(processes),

@@ -9,10 +9,10 @@ import type { OperationTable } from '../http/operation.ts';
 import type { OpenRequests } from '../http/request.ts';
 import { modelPaths } from '../http/route.ts';
 import { createRouter, type GatewayRouter } from '../http/router.ts';
-import type { AuthenticateKey } from '../keys/authenticate-key.ts';
+import type { AuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { toHealthBody } from '../webhooks/health/routes.ts';
+import { toHealthBody } from '../webhooks/routes.ts';
 import { operationTable } from './operation-table.ts';
 import type { Services } from './services.ts';
 
@@ -53,15 +53,12 @@ function operationsOf(deps: RouterDeps): OperationTable {
     recoveries,
     health: { health, requireWebhook: webhooks.get, explain },
     keys,
+    accounting,
     events: {
       publish: events.publish,
       history: deps.services.eventHistory,
       catalogue,
     },
-    payments: accounting.payments,
-    credits: accounting.credits,
-    usage: accounting.report,
-    budgets: accounting.budgets,
     admin: { service: deps.services.admin, explain },
     processes: deps.services.processes,
   });

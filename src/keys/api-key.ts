@@ -1,6 +1,7 @@
-import type { Principal, Scope } from '../http/principal.ts';
-import type { Budget, BudgetUsage } from '../options/accounts/budgets.ts';
-import type { KeyRecord } from './authentication/key-cache.ts';
+import { refuse } from '../errors.ts';
+import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
+import { checkUserId, isStorable } from '../ids.ts';
+import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../options/accounts/budgets.ts';
 import type { KeyDocument } from './model.ts';
 
 /** An API key, without its text. */
@@ -49,25 +50,90 @@ export interface ApiKeyPatch {
   readonly budgets: readonly Budget[];
 }
 
-function toPrincipal(
-  { _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
-  accountBudgets: readonly Budget[],
-): Principal {
+const nameLimit = 100;
+const maxModels = 100;
+/** The longest name of a model. Characters. */
+const modelNameLimit = 256;
+
+function isName(text: unknown, limit: number): text is string {
+  return typeof text === 'string' && text.length <= limit && isStorable(text);
+}
+
+function checkScopes(scopes: readonly Scope[]): void {
+  if (!Array.isArray(scopes) || scopes.length === 0)
+    refuse('invalid_value', 'scopes', 'must be a list of one or more scopes');
+  scopes.forEach((scope, i) => {
+    if (!everyScope.includes(scope)) refuse('invalid_value', `scopes[${i}]`, `must be one of ${everyScope.join(', ')}`);
+  });
+}
+
+function checkModels(models: readonly string[]): void {
+  if (!Array.isArray(models) || models.length === 0 || models.length > maxModels) {
+    refuse('invalid_value', 'models', `must be a list of 1 to ${maxModels} models`);
+  }
+  models.forEach((model, i) => {
+    if (!isName(model, modelNameLimit) || model === '') {
+      refuse('invalid_value', `models[${i}]`, `must be a string of 1 to ${modelNameLimit} characters`);
+    }
+  });
+}
+
+function checkExpiry(expiresAt: Date): void {
+  const isDate = expiresAt instanceof Date && !Number.isNaN(expiresAt.getTime());
+  if (!isDate || expiresAt.getTime() <= Date.now())
+    refuse('invalid_value', 'expires_at', 'must be a time in the future');
+}
+
+/** The checked fields of a new key, with all defaults. */
+export interface KeyFields {
+  readonly userId: string;
+  readonly name: string;
+  readonly scopes: Scope[];
+  readonly models: string[] | null;
+  readonly budgets: Budget[];
+  readonly expiresAt: Date | null;
+}
+
+/** @throws GatewayError `invalid_value`, naming the field as the HTTP API does */
+export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput): KeyFields {
+  const { models, budgets = [], expiresAt } = input;
+  checkUserId(userId);
+  if (!isName(name, nameLimit)) refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);
+  checkScopes(scopes);
+  if (models !== undefined) checkModels(models);
+  if (expiresAt !== undefined) checkExpiry(expiresAt);
   return {
     userId,
-    keyId: _id,
-    scopes,
-    ...(models && { models }),
-    ...(budgets.length > 0 && { budgets }),
-    ...(accountBudgets.length > 0 && { accountBudgets }),
-    ...(expiresAt && { expiresAt }),
+    name,
+    scopes: [...new Set(scopes)],
+    models: models ? [...new Set(models)] : null,
+    budgets: toBudgets(budgets),
+    expiresAt: expiresAt ?? null,
   };
 }
 
-/**
- * @param good whether the key may be used, by the database's clock
- * @param accountBudgets those of its account
- */
-export function toRecord(key: KeyDocument, good: boolean, accountBudgets: readonly Budget[] = []): KeyRecord {
-  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key, accountBudgets), good };
+/** Of a gateway that does not count. */
+export const noBudgets: KeyBudgets = {
+  check(budgets) {
+    if (budgets.length === 0) return;
+    refuse('invalid_value', 'budgets', 'this gateway does not count usage, so it has no budgets; leave them out');
+  },
+  usage: async () => new Map(),
+};
+
+/** Stored keys of one account, with what they have used of their budgets. */
+export async function toApiKeys(found: readonly KeyDocument[], { usage }: KeyBudgets): Promise<ApiKey[]> {
+  const [first] = found;
+  if (!first) return [];
+  const used = await usage(
+    first.userId,
+    found.map(({ _id: id, budgets = [] }) => ({ id, budgets })),
+  );
+  return found.map(({ _id: id, hash: _, slot: __, ...key }) => ({ id, ...key, budgets: used.get(id) ?? [] }));
+}
+
+/** A stored key, with what it has used of its budgets. */
+export async function toApiKey(found: KeyDocument, budgets: KeyBudgets): Promise<ApiKey> {
+  const [key] = await toApiKeys([found], budgets);
+  return key as ApiKey;
 }

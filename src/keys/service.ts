@@ -1,24 +1,34 @@
+import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
-import type { KeyBudgets } from '../options/accounts/budgets.ts';
-import type { ApiKey, ApiKeyInput, NewApiKey } from './api-key.ts';
-import { digestOf, newKeyText } from './authentication/key-text.ts';
-import { createLastUsed } from './authentication/last-used.ts';
-import { createLookUp } from './authentication/read-key-records.ts';
-import { createKeyVerifier, type KeyVerifier } from './authentication/verify-key.ts';
-import { toKeyFields } from './fields.ts';
-import { noBudgets, toApiKey, toApiKeys } from './key-budgets.ts';
-import { createPublishKeyEvent } from './key-events.ts';
+import { type KeyBudgets, toBudgets } from '../options/accounts/budgets.ts';
+import {
+  type ApiKey,
+  type ApiKeyInput,
+  type ApiKeyPatch,
+  type NewApiKey,
+  noBudgets,
+  toApiKey,
+  toApiKeys,
+  toKeyFields,
+} from './api-key.ts';
 import { type KeyDocument, type KeyModel, markUsed, releaseExpired, takenSlots } from './model.ts';
-import { createRevoke, type Revoke } from './revoke.ts';
-import { createUpdate, type Update } from './update.ts';
+import {
+  createKeyVerifier,
+  createLastUsed,
+  createLookUp,
+  digestOf,
+  type KeyVerifier,
+  newKeyText,
+  toRecord,
+} from './verify-key.ts';
 
 export interface KeyServiceDeps {
   readonly keys: KeyModel;
@@ -51,8 +61,19 @@ export interface KeyService
    * working keys; `publish_unconfirmed` if the database does not confirm the write: that key is lost, so create another one
    */
   create(input: ApiKeyInput): Promise<NewApiKey>;
-  readonly update: Update;
-  readonly revoke: Revoke;
+  /**
+   * Changes a key: in this process at once, in every other process within a second.
+   * @param userId the account that the key must belong to. @default any
+   * @returns `null` if there is no such key
+   * @throws GatewayError `invalid_value`
+   */
+  update(id: string, patch: ApiKeyPatch, userId?: string): Promise<ApiKey | null>;
+  /**
+   * Revokes a key and publishes `api_key.revoked`, once: in this process at once, in every other process within a second.
+   * @param userId the account that the key must belong to. @default any
+   * @returns whether there was a key that was not revoked yet
+   */
+  revoke(id: string, userId?: string): Promise<boolean>;
   /**
    * An account's keys, oldest first, including expired and revoked ones.
    * @throws GatewayError `invalid_value`
@@ -89,6 +110,63 @@ async function inFreeSlot(
   });
 }
 
+/** Publishes that a key was created or revoked, once for each key; in the transaction of the session. */
+async function publishKeyEvent(
+  publish: KeyServiceDeps['publish'],
+  type: 'api_key.created' | 'api_key.revoked',
+  { _id, name, userId }: KeyDocument,
+  session: ClientSession | undefined,
+): Promise<void> {
+  const event = { type, userId, data: { api_key_id: _id, name, user_id: userId } };
+  await publish(event, { idempotencyKey: `${type}:${_id}`, ...(session && { session }) });
+}
+
+/** The key that a call names: of one account, or of any. */
+function filterOf(id: string, userId: string | undefined) {
+  if (userId === undefined) return { _id: id };
+  checkUserId(userId);
+  return { _id: id, userId };
+}
+
+function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerifier): KeyService['update'] {
+  return async function update(id, patch, userId) {
+    if (!isId('key', id)) return null;
+    const filter = filterOf(id, userId);
+    const budgets = toBudgets(patch.budgets);
+    keyBudgets.check(budgets);
+    const key = await keys.findOneAndUpdate(filter, { $set: { budgets } }, { returnDocument: 'after' }).lean();
+    if (!key) {
+      // a replaced primary may not know the key
+      await confirmAbsent(durableCollection(keys), filter);
+      return null;
+    }
+    verifier.changed(id);
+    return toApiKey(key, keyBudgets);
+  };
+}
+
+function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: KeyVerifier): KeyService['revoke'] {
+  const revocation = [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }, { $unset: 'slot' }];
+  const options = { updatePipeline: true, returnDocument: 'before' } as const;
+
+  return async function revoke(id, userId) {
+    if (!isId('key', id)) return false;
+    const filter = filterOf(id, userId);
+    const before = await transaction(async (session) => {
+      const key = await keys.findOneAndUpdate(filter, revocation, { ...options, ...(session && { session }) }).lean();
+      if (key?.revokedAt === null) await publishKeyEvent(publish, 'api_key.revoked', key, session);
+      return key;
+    });
+    if (!before) {
+      // a replaced primary may not know the key: make sure that it does not exist before saying so
+      await confirmAbsent(durableCollection(keys), filter);
+      return false;
+    }
+    verifier.revoked(id, toRecord(before, false));
+    return before.revokedAt === null;
+  };
+}
+
 /** Creates, recognises and revokes API keys. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
   const {
@@ -115,7 +193,6 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
   });
   const { authenticate, authenticateCached, authenticateInGracePeriod } = verifier;
 
-  const publish = createPublishKeyEvent(deps.publish);
   return {
     async create(input) {
       const fields = toKeyFields(input);
@@ -128,7 +205,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
       await inFreeSlot(keys, maxKeys, fields.userId, (slot) =>
         deps.transaction(async (session) => {
           await keys.create([{ ...stored, slot }], session ? { session } : {});
-          await publish('api_key.created', stored, session);
+          await publishKeyEvent(deps.publish, 'api_key.created', stored, session);
         }),
       );
       verifier.created(id);
@@ -140,8 +217,8 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     authenticateCached,
     authenticateInGracePeriod,
 
-    update: createUpdate({ keys, budgets, onUpdated: verifier.changed }),
-    revoke: createRevoke({ keys, publish, transaction: deps.transaction, onRevoked: verifier.revoked }),
+    update: createUpdate(keys, budgets, verifier),
+    revoke: createRevoke(deps, verifier),
 
     async list(userId, page = {}) {
       checkUserId(userId);

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ApiRequest } from '../http/operation.ts';
+import { inSpan, UpstreamSpan } from '../operator/tracing.ts';
 import type { RequestConfig } from '../outbound/client.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { inSpan, UpstreamSpan } from '../tracing/spans.ts';
 import { type DecodedResponse, decoded } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from './headers.ts';

@@ -1,4 +1,3 @@
-export type { WebhookEvent } from './event.ts';
-export { type WebhookReceiver, type WebhookReceiverOptions, webhookReceiver } from './middleware.ts';
+export { type WebhookEvent, type WebhookReceiver, type WebhookReceiverOptions, webhookReceiver } from './middleware.ts';
 export { ReceiverError, type ReceiverErrorCode } from './receiver-error.ts';
 export { type DeliveryHeaders, verifySignature } from './verify.ts';

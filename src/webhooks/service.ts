@@ -1,15 +1,14 @@
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
-import { durableCollection } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
-import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
-import { chooseSecret } from './secrets/choose-secret.ts';
-import { createReseal, type Resealed } from './secrets/resealing.ts';
-import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
-import { createSecrets, missingKeyIds, requireEveryKey, type Sealer } from './secrets/secrets.ts';
+import { changeByPipeline, type StoredDisabling, type WebhookDocument, type WebhookModel } from './model.ts';
+import { toStored, toStoredHeaders } from './optional-fields.ts';
+import { chooseSecret, createRotateSecret, liveRotation, type RotateSecret } from './rotation.ts';
+import { createReseal, createSecrets, missingKeyIds, type Resealed, requireEveryKey, type Sealer } from './secrets.ts';
 import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './subscribers.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
@@ -19,15 +18,12 @@ import {
   type NewWebhook,
   toChanges,
   toDetails,
-  toStored,
-  toStoredHeaders,
   toWebhook,
   type Webhook,
   type WebhookDetails,
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
-import { createWebhooksForHealth, type WebhooksForHealth } from './webhooks-for-health.ts';
 
 /** Values for a pipeline, where a text may look like an expression; `null` removes a field. */
 function literals(values: object): Record<string, unknown> {
@@ -73,6 +69,16 @@ export interface WebhookServiceDeps {
   readonly rules: UrlRules;
   /** The most webhooks of one account. */
   readonly maxWebhooks: number;
+}
+
+/** What the health of webhooks needs of them: reads, and the write that disables one. */
+interface WebhooksForHealth {
+  /** Those that exist, of any account. */
+  byIds(ids: readonly string[]): Promise<Webhook[]>;
+  /** The webhook if it has been active ever since `since`; otherwise `null`. */
+  activeSince(id: string, since: Date): Promise<Webhook | null>;
+  /** Sets it inactive on the same condition; `false` if that is no longer met. */
+  disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean>;
 }
 
 /** An account's webhooks. A webhook of another account counts as unknown. */
@@ -137,6 +143,32 @@ function createGetConfirmed(webhooks: WebhookModel): WebhookService['getConfirme
     const [confirmed] = await confirm(read);
     if (!confirmed) throw webhookNotFound(id);
     return toDetails(confirmed);
+  };
+}
+
+function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
+  const collection = durableCollection(webhooks);
+  const filterFor = (id: string, since: Date) => ({
+    _id: id,
+    active: true,
+    $or: [{ enabledAt: { $exists: false } }, { enabledAt: { $lte: since } }],
+  });
+
+  return {
+    async byIds(ids) {
+      const documents = await collection.find({ _id: { $in: [...ids] } }, inOneBatch).toArray();
+      return documents.map(toWebhook);
+    },
+    async activeSince(id, since) {
+      const webhook = await collection.findOne(filterFor(id, since));
+      return webhook && toWebhook(webhook);
+    },
+    async disable(id, reason, since) {
+      const { matchedCount } = await collection.updateOne(filterFor(id, since), [
+        { $set: { active: false, disabled: { at: '$$NOW', reason } } },
+      ]);
+      return matchedCount === 1;
+    },
   };
 }
 

@@ -3,9 +3,9 @@ import { checkUserId, isId } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
-import { passes } from './filters.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
-import type { Secrets } from './secrets/secrets.ts';
+import { passes } from './optional-fields.ts';
+import type { Secrets } from './secrets.ts';
 import { type DeliveryTarget, type Subscribers, type TargetLookUp, toWebhook } from './webhook.ts';
 
 /** The account and the event type. */

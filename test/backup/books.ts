@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import type { LedgerDocument } from '../../src/accounting/credits/model.ts';
-import type { UsageDocument } from '../../src/accounting/usage/model.ts';
+import type { LedgerDocument, UsageDocument } from '../../src/accounting/model.ts';
 import { until } from '../support/until.ts';
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);

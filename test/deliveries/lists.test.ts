@@ -11,8 +11,8 @@ import { createEventHistory, type EventState } from '../../src/events/history.ts
 import { createEventModel } from '../../src/events/model.ts';
 import { newId } from '../../src/ids.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
-import { createTallyModel, type TallyDocument } from '../../src/webhooks/health/model.ts';
-import { createReadStats } from '../../src/webhooks/health/stats.ts';
+import { createReadStats } from '../../src/webhooks/health.ts';
+import { createTallyModel, type TallyDocument } from '../../src/webhooks/model.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const count = 100_000;

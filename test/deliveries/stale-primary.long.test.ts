@@ -12,7 +12,7 @@ import { createSendRateModel } from '../../src/fairness/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
-import { createSealer } from '../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../src/webhooks/secrets.ts';
 import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';

@@ -9,7 +9,7 @@ import { parseDuration } from '../../src/cli/config/duration.ts';
 import { variables } from '../../src/cli/config/environment.ts';
 import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
 import type { GatewayHealth } from '../../src/index.ts';
-import { createMetrics } from '../../src/metrics/metrics.ts';
+import { createMetrics } from '../../src/operator/metrics.ts';
 import { root } from '../package/tarball.ts';
 import { listen } from '../support/listen.ts';
 import { composeServices, manifestsOf, read } from './files.ts';

@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import { loadAll } from 'js-yaml';
 import { Registry } from 'prom-client';
-import { addGauges } from '../../src/metrics/gauges.ts';
-import { createMetrics } from '../../src/metrics/metrics.ts';
-
+import { addGauges } from '../../src/operator/gauges.ts';
+import { createMetrics } from '../../src/operator/metrics.ts';
 import { documentText } from '../documentation/documents.ts';
 import { read } from './files.ts';
 

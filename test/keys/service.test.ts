@@ -3,9 +3,9 @@ import { inspect } from 'node:util';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';
-import { newKeyText } from '../../src/keys/authentication/key-text.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
+import { newKeyText } from '../../src/keys/verify-key.ts';
 import { type SeenCommand, watchedDatabase } from '../support/commands.ts';
 import { until } from '../support/until.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type Filters, passes, storedFilters } from '../../src/webhooks/filters.ts';
+import { type Filters, passes, storedFilters } from '../../src/webhooks/optional-fields.ts';
 
 /** The error that these filters are refused with. */
 function refusalOf(filters: unknown) {

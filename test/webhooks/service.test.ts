@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { newId } from '../../src/ids.ts';
 import { createWebhookModel, type WebhookModel } from '../../src/webhooks/model.ts';
-import { createSealer } from '../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../src/webhooks/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';

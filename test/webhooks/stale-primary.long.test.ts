@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
-import { createSealer, keyIdsExcept } from '../../src/webhooks/secrets/secrets.ts';
+import { createSealer, keyIdsExcept } from '../../src/webhooks/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { type Cluster, startCluster } from '../faults/cluster/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/database/stale-primary.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { createSealer } from '../../src/webhooks/secrets/secrets.ts';
-import { checkedHeaders, type StaticHeaders } from '../../src/webhooks/static-headers.ts';
+import { checkedHeaders, type StaticHeaders } from '../../src/webhooks/optional-fields.ts';
+import { createSealer } from '../../src/webhooks/secrets.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Connection } from 'mongoose';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createWebhookModel, type WebhookModel } from '../../src/webhooks/model.ts';
-import { createSealer } from '../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../src/webhooks/secrets.ts';
 import { createWebhookService, type WebhookService, type WebhookServiceDeps } from '../../src/webhooks/service.ts';
 
 const types = ['credits.low', 'payment.completed', 'usage.threshold'] as const;

@@ -1,10 +1,14 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createReadAccountBudgets, type ReadAccountBudgets } from '../../../src/accounting/budgets/account-budgets.ts';
-import { createEnforceBudgets, type EnforceBudgets } from '../../../src/accounting/budgets/enforce-budgets.ts';
-import { createReadUsed } from '../../../src/accounting/budgets/used-amounts.ts';
-import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
-import { periodsOf } from '../../../src/accounting/usage/sums.ts';
+import { createReadUsed } from '../../../src/accounting/budgets.ts';
+import {
+  createEnforceBudgets,
+  createReadAccountBudgets,
+  type EnforceBudgets,
+  type ReadAccountBudgets,
+} from '../../../src/accounting/enforce-budgets.ts';
+import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
+import { periodsOf } from '../../../src/accounting/sums.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { Budget } from '../../../src/options/accounts/budgets.ts';
 import type { Quota } from '../../../src/options/options.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createRenewAllowanceLease } from '../../../src/accounting/credits/allowance-lease.ts';
-import { createAccountModel } from '../../../src/accounting/credits/model.ts';
+import { createRenewAllowanceLease } from '../../../src/accounting/allowances.ts';
+import { createAccountModel } from '../../../src/accounting/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('The credits that a process leases from a balance', () => {

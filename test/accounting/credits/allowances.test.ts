@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { type Allowances, createAllowances } from '../../../src/accounting/credits/allowances.ts';
+import { Allowances } from '../../../src/accounting/allowances.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';
 
@@ -16,7 +16,7 @@ describe('the credit allowance of an account in one process', () => {
     asked = [];
     free = Number.POSITIVE_INFINITY;
     silence = undefined;
-    allowances = createAllowances({
+    allowances = new Allowances({
       ledger: {
         async booked(ids) {
           asked.push(ids);

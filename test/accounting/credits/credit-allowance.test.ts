@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { CreditAllowance } from '../../../src/accounting/credits/credit-allowance.ts';
+import { CreditAllowance } from '../../../src/accounting/credit-allowance.ts';
 
 /** One that was leased with a balance of so much, all of it set aside here. */
 function leasedFrom(balance: number): CreditAllowance {

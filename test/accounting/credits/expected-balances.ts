@@ -1,14 +1,15 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
 import {
+  createAccountModel,
   createCounterModel,
+  createLedgerModel,
   createPeriodModel,
   createUsageModel,
   type UsageDocument,
   type UsageSums,
-} from '../../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../../src/accounting/usage/service.ts';
+} from '../../../src/accounting/model.ts';
+import { createUsageService } from '../../../src/accounting/usage.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';

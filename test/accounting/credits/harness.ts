@@ -1,5 +1,6 @@
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
-import { type CreditService, createCreditService } from '../../../src/accounting/credits/service.ts';
+import { type CreditService, createCreditService } from '../../../src/accounting/credits.ts';
+import { createAccountModel, createLedgerModel } from '../../../src/accounting/model.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
 import { startEvents } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
@@ -18,7 +19,7 @@ export async function startCredits() {
       accounts,
       ledger,
       publish: events.publish,
-      transaction: events.transaction,
+      writeAccount: createWriteAccount(events.transaction),
       options: { prices: { '*': { input: 1_000_000 } }, ...options },
       logger: silentLogger,
     });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { costOf, toCredits, toMicro } from '../../../src/accounting/credits/price.ts';
+import { costOf, toCredits, toMicro } from '../../../src/accounting/price.ts';
 
 const prices = {
   '*': { input: 2, output: 8 },

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createPaymentModel } from '../../../src/accounting/payments/model.ts';
-import { createPaymentService } from '../../../src/accounting/payments/service.ts';
+import { createPaymentModel } from '../../../src/accounting/model.ts';
+import { createPaymentService } from '../../../src/accounting/payments.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
 import { until } from '../../support/until.ts';
 import { startCredits, type TestCredits } from './harness.ts';
@@ -46,9 +47,8 @@ describe('credits given to an account', () => {
     let written: Promise<unknown> | undefined;
     const { completed } = createPaymentService({
       payments,
-      transaction: kept.events.transaction,
-      lock: service.lock,
-      credit: service.credit,
+      writeAccount: createWriteAccount(kept.events.transaction),
+      credits: service,
       async publish(event, options) {
         runs += 1;
         written ??= accounts.updateOne({}, { $inc: { turn: 1 } });

@@ -1,11 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createExceededModel, createRateModel, type ExceededModel } from '../../../src/accounting/limits/model.ts';
-import {
-  createLimitService,
-  type LimitService,
-  type LimitServiceDeps,
-} from '../../../src/accounting/limits/service.ts';
+import { createLimitService, type LimitService, type LimitServiceDeps } from '../../../src/accounting/limits.ts';
+import { createExceededModel, createRateModel, type ExceededModel } from '../../../src/accounting/model.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { EventInput } from '../../../src/events/service.ts';
 import { whileClockStands } from '../../support/clock.ts';

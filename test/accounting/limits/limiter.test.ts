@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { createLimiter } from '../../../src/accounting/limits/limiter.ts';
-import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
+import { createLimiter } from '../../../src/accounting/limiter.ts';
+import { MinuteCounters } from '../../../src/accounting/minute-counters.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { LimitOptions } from '../../../src/options/options.ts';
 

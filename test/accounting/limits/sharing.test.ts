@@ -1,8 +1,7 @@
 import { expect } from 'chai';
-import { createLimiter } from '../../../src/accounting/limits/limiter.ts';
-import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
-import { createRateModel, type RateModel } from '../../../src/accounting/limits/model.ts';
-import { createSharing } from '../../../src/accounting/limits/sharing.ts';
+import { createLimiter } from '../../../src/accounting/limiter.ts';
+import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
+import { createRateModel, type RateModel } from '../../../src/accounting/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 

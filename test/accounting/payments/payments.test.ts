@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createPaymentModel } from '../../../src/accounting/payments/model.ts';
-import { createPaymentService } from '../../../src/accounting/payments/service.ts';
+import { createPaymentModel } from '../../../src/accounting/model.ts';
+import { createPaymentService } from '../../../src/accounting/payments.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { rejection, startEvents, type TestEvents } from '../../events/harness.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -25,7 +26,7 @@ describe('payments', () => {
     createPaymentService({
       payments: createPaymentModel(connection, 'gateway_'),
       publish,
-      transaction: events.transaction,
+      writeAccount: createWriteAccount(events.transaction),
     });
   const recorded = () => createPaymentModel(connection, 'gateway_').countDocuments();
   const published = async () => (await events.stored()).map(({ type, body }) => [type, JSON.parse(String(body)).data]);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { RecentUsage } from '../../../src/accounting/usage/count.ts';
+import { RecentUsage } from '../../../src/accounting/count.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';

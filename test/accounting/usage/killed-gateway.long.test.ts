@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { createUsageModel } from '../../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../../src/accounting/usage/service.ts';
+import { createUsageModel } from '../../../src/accounting/model.ts';
+import { createUsageService } from '../../../src/accounting/usage.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';

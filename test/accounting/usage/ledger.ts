@@ -1,15 +1,17 @@
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
-import { createCreditService } from '../../../src/accounting/credits/service.ts';
-import { type CountDeps, createCount } from '../../../src/accounting/usage/count.ts';
+import { type CountDeps, createCount } from '../../../src/accounting/count.ts';
+import { createCreditService } from '../../../src/accounting/credits.ts';
 import {
+  createAccountModel,
   createCounterModel,
   createKeyTotalModel,
+  createLedgerModel,
   createPeriodModel,
   createUsageModel,
   type UsageSums,
-} from '../../../src/accounting/usage/model.ts';
-import { createQuotaOf } from '../../../src/accounting/usage/quotas.ts';
+} from '../../../src/accounting/model.ts';
+import { createQuotaOf } from '../../../src/accounting/thresholds.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { createCatalogue } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createOutbox } from '../../../src/events/outbox.ts';
@@ -50,7 +52,7 @@ export async function openLedger(connection: Connection) {
     accounts,
     ledger,
     publish: service.publish,
-    transaction: service.transaction,
+    writeAccount: createWriteAccount(service.transaction),
     // a token of input costs a micro-credit
     options: { prices: { '*': { input: 1 } }, lowThreshold: 0.0005 },
     logger,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { crossings } from '../../../src/accounting/usage/thresholds.ts';
+import { crossings } from '../../../src/accounting/thresholds.ts';
 
 describe('the thresholds of a quota', () => {
   it('are reached by the amount that brings the sum there; one amount may reach several', () => {

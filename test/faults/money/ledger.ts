@@ -1,5 +1,4 @@
-import type { LedgerDocument } from '../../../src/accounting/credits/model.ts';
-import type { PeriodDocument, UsageDocument, UsageSums } from '../../../src/accounting/usage/model.ts';
+import type { LedgerDocument, PeriodDocument, UsageDocument, UsageSums } from '../../../src/accounting/model.ts';
 import type { Disturbance } from '../verdict/disturbances.ts';
 import type { WorkerEnd } from '../workers/workers.ts';
 import type { SeenCall } from './calls.ts';

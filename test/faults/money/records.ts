@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
 import {
+  createAccountModel,
   createCounterModel,
+  createLedgerModel,
   createPeriodModel,
   createUsageModel,
   type UsageDocument,
-} from '../../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../../src/accounting/usage/service.ts';
+} from '../../../src/accounting/model.ts';
+import { createUsageService } from '../../../src/accounting/usage.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import type { AccountLedger } from './ledger.ts';

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import type { AccountDocument } from '../../../src/accounting/credits/model.ts';
+import type { AccountDocument } from '../../../src/accounting/model.ts';
 import type { ModelGateway, ModelGatewayOptions } from '../../../src/index.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';

@@ -1,14 +1,14 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createClosing } from '../../../src/accounting/limits/close-windows.ts';
-import { createExceededModel } from '../../../src/accounting/limits/model.ts';
-import { createCount } from '../../../src/accounting/usage/count.ts';
+import { createCount } from '../../../src/accounting/count.ts';
 import {
   createCounterModel,
+  createExceededModel,
   createKeyTotalModel,
   createPeriodModel,
   createUsageModel,
-} from '../../../src/accounting/usage/model.ts';
+} from '../../../src/accounting/model.ts';
+import { createClosing } from '../../../src/accounting/refused-calls.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
 

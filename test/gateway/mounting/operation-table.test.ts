@@ -20,7 +20,7 @@ describe('the table of operations', () => {
       health: {},
       keys: {},
       events: {},
-      payments: {},
+      accounting: {},
       admin: {},
       processes: {},
     } as unknown as RouterParts);

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway, type GatewayError, type ModelGateway } from '../../../src/index.ts';
-import type { HealthDocument } from '../../../src/webhooks/health/model.ts';
+import type { HealthDocument } from '../../../src/webhooks/model.ts';
 import { payment } from '../../deliveries/delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import { withAccountsIdempotencyKey } from '../../../src/proxy/headers.ts';
-import { createSealer } from '../../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../../src/webhooks/secrets.ts';
 import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer, strangerKey } from '../../support/model-server.ts';

@@ -1,35 +1,35 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
-import { createCreditService } from '../../../src/accounting/credits/service.ts';
-import { createClosing } from '../../../src/accounting/limits/close-windows.ts';
-import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
-import { createExceededModel, createRateModel } from '../../../src/accounting/limits/model.ts';
-import { createRefusedCallCounter } from '../../../src/accounting/limits/refused-calls.ts';
-import { createSharing } from '../../../src/accounting/limits/sharing.ts';
-import { createCount, RecentUsage } from '../../../src/accounting/usage/count.ts';
+import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
+import { createCreditService } from '../../../src/accounting/credits.ts';
+import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
 import {
+  createAccountModel,
   createCounterModel,
+  createExceededModel,
   createKeyTotalModel,
+  createLedgerModel,
   createPeriodModel,
+  createRateModel,
   createUsageModel,
-} from '../../../src/accounting/usage/model.ts';
-import { createUsageService } from '../../../src/accounting/usage/service.ts';
+} from '../../../src/accounting/model.ts';
+import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
+import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/events/outbox.ts';
 import { newId } from '../../../src/ids.ts';
-import { createLastUsed } from '../../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
+import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { createPendingWork } from '../../../src/mongo/periodic.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
-import { createHealthModel, createTallyModel } from '../../../src/webhooks/health/model.ts';
-import { createRecorder } from '../../../src/webhooks/health/recorder.ts';
-import { createWebhookModel } from '../../../src/webhooks/model.ts';
+import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
+import { createRecorder } from '../../../src/webhooks/recorder.ts';
 import { createSubscriberLookup } from '../../../src/webhooks/subscribers.ts';
 import { pendingDelivery } from '../../deliveries/attempt/pending-delivery.ts';
 import { claimsOf } from '../../deliveries/claims-of.ts';
@@ -235,7 +235,7 @@ describe('An item that the database cannot take does not block the others:', fun
         accounts,
         ledger,
         publish: async () => {},
-        transaction: (fn) => connection.transaction(fn),
+        writeAccount: createWriteAccount((fn) => connection.transaction(fn)),
         // a micro-credit for each token
         options: { prices: { '*': { input: 1, output: 1 } } },
         logger,
@@ -403,7 +403,7 @@ describe('An item that the database cannot take does not block the others:', fun
   it('a refused call, and a window of refused calls that is published', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
     await exceeded.createIndexes();
-    const refusals = createRefusedCallCounter({
+    const refusals = new RefusedCalls({
       exceeded,
       owner: 'wrk_1',
       window: 1_000,

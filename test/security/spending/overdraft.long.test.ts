@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { CreditService } from '../../../src/accounting/credits/service.ts';
+import type { CreditService } from '../../../src/accounting/credits.ts';
 import { GatewayError } from '../../../src/errors.ts';
 import { startCredits, type TestCredits } from '../../accounting/credits/harness.ts';
 import { startGateway } from '../../support/gateway.ts';

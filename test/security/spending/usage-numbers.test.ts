@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { costOf } from '../../../src/accounting/credits/price.ts';
+import { costOf } from '../../../src/accounting/price.ts';
 import { bodyShape, JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { readModelBody } from '../../../src/proxy/model-body.ts';

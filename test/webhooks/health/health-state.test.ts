@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { bucketOf, type Durations, merged, percentile } from '../../../src/statistics/durations.ts';
-import { healthState } from '../../../src/webhooks/health/health-state.ts';
-import { addAttempt, newAttemptBatch } from '../../../src/webhooks/health/recorder.ts';
+import { bucketOf, type Durations, merged, percentile } from '../../../src/mongo/durations.ts';
+import { healthState } from '../../../src/webhooks/health.ts';
+import { addAttempt, newAttemptBatch } from '../../../src/webhooks/recorder.ts';
 
 const minute = 60_000;
 const day = 86_400_000;

@@ -1,12 +1,11 @@
 import { expect } from 'chai';
-import { healthState, isFailing } from '../../../src/webhooks/health/health-state.ts';
-import { createHealthModel, createTallyModel, type HealthDocument } from '../../../src/webhooks/health/model.ts';
+import { createHealthService, type HealthService, healthState, isFailing } from '../../../src/webhooks/health.ts';
 import {
   createReportChanges,
   type FailingWebhook,
   type RecoveredWebhook,
-} from '../../../src/webhooks/health/report-changes.ts';
-import { createHealthService, type HealthService } from '../../../src/webhooks/health/service.ts';
+} from '../../../src/webhooks/health-changes.ts';
+import { createHealthModel, createTallyModel, type HealthDocument } from '../../../src/webhooks/model.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { whyGuessable } from '../../../src/webhooks/secrets/guessable.ts';
+import { whyGuessable } from '../../../src/webhooks/rotation.ts';
 
 describe('The check for secrets that are easy to guess', () => {
   const refused: [secret: string, why: RegExp][] = [

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { createSealer } from '../../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../../src/webhooks/secrets.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { valid, webhookService } from '../support.ts';

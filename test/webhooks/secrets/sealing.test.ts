@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
-import { createSealer } from '../../../src/webhooks/secrets/secrets.ts';
+import { createSealer } from '../../../src/webhooks/secrets.ts';
 
 const bytes = () => randomBytes(32).toString('base64');
 const place = 'gateway_webhooks:wh_1:secret';

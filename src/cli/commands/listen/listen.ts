@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { copyProblem } from '../../../webhooks/secrets/pasted-secret.ts';
+import { copyProblem } from '../../../webhooks/pasted-secret.ts';
 import { throughApi } from '../../client/api-command.ts';
 import { createContext, type GatewayOptions } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';

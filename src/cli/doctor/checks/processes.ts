@@ -1,4 +1,4 @@
-import type { ProcessDocument } from '../../../processes/model.ts';
+import type { ProcessDocument } from '../../../operator/model.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from '../check.ts';
 
 /** How many records are read. */

@@ -1,5 +1,5 @@
 import type { WebhookDocument } from '../../../webhooks/model.ts';
-import { createSealer, createSecrets } from '../../../webhooks/secrets/secrets.ts';
+import { createSealer, createSecrets } from '../../../webhooks/secrets.ts';
 import { type DatabaseContext, failed, problemsOr, type Result, skipped } from '../check.ts';
 
 /** How many webhooks of each key are opened. */

@@ -1,0 +1,134 @@
+import { type ErrorCode, GatewayError } from '../errors.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
+import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { Allowances } from './allowances.ts';
+import { type Charged, costOf, toCredits } from './price.ts';
+
+export interface CreditAdmissionDeps {
+  readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
+  /** While it is unavailable, no more credits can be leased. @default it is always available */
+  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'> & Required<Pick<CreditOptions, 'allowance'>>;
+}
+
+/** What is reserved for one admitted call. Call one of the two, once. */
+interface CallReservation {
+  /** The call was answered: replaces the reservation by its cost. */
+  closed(record: UsageRecord): void;
+  /** The call was not answered, and costs nothing: releases the reservation. */
+  dropped(): void;
+}
+
+/**
+ * Reserves what a call is likely to cost. Waits for the database only if this process does not know what the account has
+ * left: if the account is new here, was idle for longer than its lease lasts, or had nothing left.
+ * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` if the account has credits that this process cannot
+ *   spend yet; `database_unavailable` if the database does not say what the account has
+ */
+export type AdmitByCredits = (
+  call: ModelCall,
+  estimatedTokens: number,
+  output?: RequestedOutput,
+) => Promise<CallReservation>;
+
+/** Longer than two renewals of a lease take. Milliseconds. */
+const retryAfter = 150;
+
+function insufficient(): GatewayError {
+  return new GatewayError('insufficient_credits', 'This account has no credits left; add some and call again', {
+    headers: { 'x-should-retry': 'false' },
+  });
+}
+
+/**
+ * The account has credits that this process has not leased yet: OpenAI's clients retry automatically.
+ * @param amount what the call is likely to cost, in micro-credits
+ * @param allowance what each process leases, in credits
+ */
+function tooFast(amount: number, allowance: number): GatewayError {
+  const message =
+    `This account spends credits faster than the gateway reserves them: this call may cost ${toCredits(amount)} credits, ` +
+    `and each process reserves ${allowance} at a time; try again in a moment. ` +
+    'The operator can raise CREDIT_ALLOWANCE (the option credits.allowance) to several times the price of a call';
+  return new GatewayError('rate_limit_exceeded', message, {
+    headers: { 'retry-after': '1', 'retry-after-ms': String(retryAfter), 'x-should-retry': 'true' },
+  });
+}
+
+/** They need no credits. */
+const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
+
+const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
+
+/** Decides by an account's credits whether it may make a call. */
+export function createCreditAdmission({ allowances, database, options }: CreditAdmissionDeps): AdmitByCredits {
+  const { prices, expectedOutputTokens = 1_000, allowance: leaseAmount } = options;
+
+  function likelyCost(
+    endpoint: string,
+    input: Omit<Charged, 'outputTokens' | 'images' | 'seconds' | 'characters'>,
+    { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0 }: RequestedOutput,
+  ): number {
+    if (freeEndpoints.has(endpoint)) return 0;
+    const images = endpoint.startsWith('/images') ? choices : 0;
+    const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
+    return costOf(prices, { ...input, outputTokens, images, seconds, characters });
+  }
+
+  function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
+    if (database?.isUnavailable) return databaseUnavailable();
+    if (isEmpty) return insufficient();
+    // the account has credits, and the database did not answer in time
+    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast(amount, leaseAmount);
+  }
+
+  /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
+  function reserve(userId: string, amount: number): CallReservation {
+    const allowance = allowances.of(userId);
+    const isReserved = amount === 0 || allowance.reserve(amount);
+    const { isEmpty } = allowance;
+    // a later call looks up an account with nothing left again
+    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.renewSoon(userId);
+    if (!isReserved) throw reservationError(userId, amount, isEmpty);
+    return {
+      closed(record) {
+        allowance.spend(amount, record.id, costOf(prices, record));
+        if (allowance.isRunningLow) allowances.renewSoon(userId);
+      },
+      dropped: () => allowance.release(amount),
+    };
+  }
+
+  return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
+    const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
+    try {
+      // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already
+      if (amount > 0 && !database?.isUnavailable) await allowances.ensureCurrent(userId);
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+    return reserve(userId, amount);
+  };
+}
+
+/** Learns what credits admit and refuse. */
+export interface CreditObserver {
+  admitted(): void;
+  /** @param code of the error that the caller gets */
+  refused(code: ErrorCode): void;
+}
+
+/** The same decisions, told to an observer. */
+export function withCreditObserver(admit: AdmitByCredits, observer: CreditObserver): AdmitByCredits {
+  return async function admitObserved(...call) {
+    try {
+      const reservation = await admit(...call);
+      observer.admitted();
+      return reservation;
+    } catch (error) {
+      if (error instanceof GatewayError) observer.refused(error.code);
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,197 @@
+import type { ClientSession } from 'mongoose';
+import type { EventInput, PublishOptions } from '../events/service.ts';
+import { checkStorableId, checkUserId, newId } from '../ids.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { CreditOptions, Logger, UsageRecord } from '../options/options.ts';
+import { Allowances, createRenewAllowanceLease } from './allowances.ts';
+import {
+  type AdmitByCredits,
+  type CreditObserver,
+  createCreditAdmission,
+  withCreditObserver,
+} from './credit-admission.ts';
+import type { AllowanceLease } from './credit-allowance.ts';
+import { Ledger, type LedgerEntry } from './ledger.ts';
+import type { AccountModel, LedgerModel } from './model.ts';
+import { type Charged, costOf, toCredits, toMicro } from './price.ts';
+import type { WriteAccount } from './write-account.ts';
+
+export interface CreditServiceDeps {
+  readonly accounts: AccountModel;
+  readonly ledger: LedgerModel;
+  readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
+  readonly writeAccount: WriteAccount;
+  /** While it is unavailable, nothing can be leased. @default it is always available */
+  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly options: CreditOptions;
+  /** @default none */
+  readonly observer?: CreditObserver;
+  readonly logger: Logger;
+}
+
+/** Credits given to an account. */
+interface TopUp {
+  readonly userId: string;
+  /** More than 0, in whole millionths. */
+  readonly credits: number;
+  /** Identifies the top-up, in at most 256 characters. A reference that was used before adds nothing. */
+  readonly reference: string;
+}
+
+/** What an account has. */
+interface CreditBalance {
+  /** Less than 0 if the account has spent more than it had. */
+  readonly creditsRemaining: number;
+  /** Below it, `credits.low` is published. */
+  readonly lowThreshold: number;
+}
+
+/** Credits that were paid for. */
+interface PaidCredits {
+  readonly userId: string;
+  readonly credits: number;
+  readonly paymentId: string;
+}
+
+/** The part of a usage record that decides what it costs, and whom. */
+type ChargedRecord = Charged & { readonly _id: string; readonly userId: string };
+
+export interface CreditService {
+  readonly admit: AdmitByCredits;
+  /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
+  credited(userId: string): Promise<void>;
+  /** Charges for usage records, each once, in the transaction that counts them. */
+  charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
+  /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
+  chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
+  /** Call it when the charges for these records are committed. */
+  charged(records: readonly ChargedRecord[]): void;
+  /** Releases what is reserved for a lost record, which will never be charged. */
+  lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
+  /**
+   * Lets no other transaction write the account's balance until this one ends. Must be its first step.
+   * @throws GatewayError `invalid_value`
+   */
+  lock(userId: string, session: ClientSession | undefined): Promise<void>;
+  /** Adds what was paid for, in the transaction that records the payment. @throws GatewayError `invalid_value` */
+  credit(paid: PaidCredits, session: ClientSession | undefined): Promise<void>;
+  /**
+   * Adds credits to an account, once for each reference.
+   * @throws GatewayError `invalid_value`; `idempotency_conflict` if the reference was used for another amount
+   */
+  topUp(topUp: TopUp): Promise<CreditBalance>;
+  /** @throws GatewayError `invalid_value` */
+  balance(userId: string): Promise<CreditBalance>;
+  /** The credits that are left to each of these accounts. */
+  balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  close(): Promise<void>;
+}
+
+/** What the records cost, as entries of the ledger, by account. Pure. */
+function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['prices']): Map<string, LedgerEntry[]> {
+  const byUser = new Map<string, LedgerEntry[]>();
+  for (const record of records) {
+    const { _id, userId } = record;
+    const entries = byUser.get(userId) ?? [];
+    entries.push({ _id, userId, kind: 'usage', amount: 0 - costOf(prices, record) });
+    byUser.set(userId, entries);
+  }
+  return byUser;
+}
+
+/**
+ * Makes the function that renews this process's lease on the balance of an account.
+ * @param open opens an account that certainly has no ledger; `undefined` if accounts begin without credits
+ * @param duration milliseconds
+ */
+function createLeaseOrOpen(
+  accounts: AccountModel,
+  open: ((userId: string) => Promise<void>) | undefined,
+  duration: number,
+): (userId: string, requestedAmount: number) => Promise<AllowanceLease> {
+  const nothing: AllowanceLease = { amount: 0, balance: 0 };
+  const renewLease = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), duration);
+  let turns = 0;
+
+  return async function leaseOrOpen(userId, requestedAmount) {
+    turns += 1;
+    const turn = turns;
+    const lease = await renewLease(userId, requestedAmount, turn);
+    if (lease !== null || !open) return lease ?? nothing;
+    await open(userId);
+    return (await renewLease(userId, requestedAmount, turn)) ?? nothing;
+  };
+}
+
+/** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
+export function createCreditService(deps: CreditServiceDeps): CreditService {
+  const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
+  const { prices, renewInterval: interval = 500, allowance = 10 } = options;
+  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
+  const initial = toMicro('initialBalance', options.initialBalance ?? 0);
+  const leaseAmount = toMicro('allowance', allowance);
+  const ledger = new Ledger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
+  // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
+  // died while charging (the database ends transactions of dead processes after 5 s)
+  const leaseDuration = Math.max(5 * interval, 10_000);
+  const open = (userId: string) => writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
+  const renewLease = createLeaseOrOpen(accounts, initial > 0 ? open : undefined, leaseDuration);
+  const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
+  const admission = { allowances, ...(database && { database }), options: { ...options, allowance } };
+  const admit = createCreditAdmission(admission);
+
+  async function balance(userId: string): Promise<CreditBalance> {
+    checkUserId(userId);
+    return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
+  }
+
+  return {
+    admit: observer ? withCreditObserver(admit, observer) : admit,
+    credited: (userId) => allowances.refresh(userId),
+
+    async charge(records, session) {
+      const debits = toDebits(records, prices);
+      await ledger.lock([...debits.keys()], session);
+      await ledger.book(debits, session);
+    },
+
+    async chargeNew(records, session) {
+      const debits = toDebits(records, prices);
+      await ledger.lock([...debits.keys()], session);
+      await ledger.bookNew(debits, session);
+    },
+
+    charged: (records) => allowances.settle(records),
+    lost: ({ id, userId }) => allowances.settle([{ _id: id, userId }]),
+
+    async lock(userId, session) {
+      checkUserId(userId);
+      await ledger.lock([userId], session);
+    },
+
+    async credit({ userId, credits, paymentId }, session) {
+      checkUserId(userId);
+      const amount = toMicro('credits', credits);
+      await ledger.add({ _id: `payment:${paymentId}`, userId, kind: 'payment', amount }, session);
+    },
+
+    async topUp({ userId, credits, reference }) {
+      checkUserId(userId);
+      checkStorableId('reference', reference);
+      const amount = toMicro('credits', credits);
+      const _id = `top_up:${JSON.stringify([userId, reference])}`;
+      await writeAccount(userId, async (session) => {
+        await ledger.lock([userId], session);
+        await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
+      });
+      await allowances.refresh(userId);
+      return balance(userId);
+    },
+
+    balance,
+    async balances(userIds) {
+      return new Map([...(await ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
+    },
+    close: () => allowances.close(),
+  };
+}

@@ -1,0 +1,193 @@
+import type { ClientSession } from 'mongoose';
+import { GatewayError } from '../errors.ts';
+import type { EventInput, PublishOptions } from '../events/service.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { bareWrites } from '../mongo/writes.ts';
+import type { Logger } from '../options/options.ts';
+import type { AccountDocument, AccountModel, LedgerDocument, LedgerModel } from './model.ts';
+import { toCredits } from './price.ts';
+import { createPublishOrLog } from './publish-or-log.ts';
+
+export interface LedgerDeps {
+  readonly accounts: AccountModel;
+  readonly ledger: LedgerModel;
+  readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
+  /** Micro-credits; 0 for never. */
+  readonly lowThreshold: number;
+  /** What an account begins with. Micro-credits. */
+  readonly initial: number;
+  readonly logger: Logger;
+}
+
+/** An entry, before it is booked. */
+export type LedgerEntry = Omit<LedgerDocument, 'at'>;
+
+/** Entries by their accounts. Booking opens a new account even if it has no entries. */
+type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
+
+/** A balance that has moved. Micro-credits. */
+interface MovedBalance {
+  readonly userId: string;
+  readonly before: Pick<AccountDocument, 'low' | 'depleted'>;
+  readonly balance: number;
+  /** The id of the ledger entry that moved it. */
+  readonly cause: string;
+}
+
+const inSession = (session: ClientSession | undefined) => (session ? { session } : {});
+
+function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): LedgerDocument {
+  return { _id, userId, kind, amount, at };
+}
+
+/** Moves the balance, and derives from it whether it is low or depleted. */
+function movedBy(amount: number, lowThreshold: number) {
+  const balance = { $add: [{ $ifNull: ['$balance', 0] }, amount] };
+  return [
+    { $set: { balance, leases: { $ifNull: ['$leases', []] } } },
+    { $set: { low: { $lt: ['$balance', lowThreshold] }, depleted: { $lte: ['$balance', 0] } } },
+  ];
+}
+
+/** The append-only ledger, and the balances that are its sums. Micro-credits. */
+export class Ledger {
+  readonly #initial: number;
+  readonly #lowThreshold: number;
+  readonly #entries;
+  readonly #bareEntries;
+  readonly #accounts;
+  readonly #readConfirmed;
+  readonly #publishOrLog;
+
+  constructor({ accounts, ledger, publish, lowThreshold, initial, logger }: LedgerDeps) {
+    this.#initial = initial;
+    this.#lowThreshold = lowThreshold;
+    this.#entries = durableCollection(ledger);
+    this.#bareEntries = bareWrites(ledger);
+    this.#accounts = durableCollection(accounts);
+    this.#readConfirmed = createReadConfirmed<AccountDocument>(this.#accounts);
+    this.#publishOrLog = createPublishOrLog(publish, logger);
+  }
+
+  /**
+   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: processes renew their
+   * leases all the time, and a write between the begin of the transaction and its own would abort it.
+   */
+  async lock(userIds: readonly string[], session: ClientSession | undefined): Promise<void> {
+    if (!session) return;
+    await this.#accounts.updateMany({ _id: { $in: [...userIds] } }, { $inc: { turn: 1 } }, { session });
+  }
+
+  /**
+   * Books entries of accounts that are not booked yet, moves the balances and publishes what they fall below. Call it in a
+   * transaction, which does all of it or nothing.
+   */
+  async book(accounts: Entries, session?: ClientSession): Promise<void> {
+    const ids = [...accounts].flatMap(([userId, entries]) =>
+      [...this.#opening(userId), ...entries].map(({ _id }) => _id),
+    );
+    await this.#write(accounts, new Set(await this.booked(ids, session)), session);
+  }
+
+  /** The same for entries that are not booked, without looking them up. Rejects with code 11000 if one is. */
+  async bookNew(accounts: Entries, session: ClientSession): Promise<void> {
+    const ids = [...accounts.keys()].flatMap((userId) => this.#opening(userId)).map(({ _id }) => _id);
+    await this.#write(accounts, new Set(ids.length > 0 ? await this.booked(ids, session) : []), session);
+  }
+
+  /**
+   * Books what was bought or given, once for each id.
+   * @throws GatewayError `idempotency_conflict` if the id was used for another amount; `invalid_value` for too much
+   */
+  async add(entry: LedgerEntry, session?: ClientSession): Promise<void> {
+    const { _id, userId, amount } = entry;
+    const stored = await this.#entries.findOne({ _id }, inSession(session));
+    if (stored && stored.amount !== amount) {
+      const message = `reference: was used for ${toCredits(stored.amount)} credits; another top-up needs another one`;
+      throw new GatewayError('idempotency_conflict', message, { param: 'reference' });
+    }
+    if (stored) return;
+    await this.#requireRoom(userId, amount, session);
+    await this.book(new Map([[userId, [entry]]]), session);
+  }
+
+  /** Which of these entries are booked. */
+  async booked(ids: readonly string[], session?: ClientSession): Promise<string[]> {
+    const options = { projection: { _id: 1 }, ...inSession(session) } as const;
+    const entries = await this.#entries.find({ _id: { $in: [...ids] } }, options).toArray();
+    return entries.map(({ _id }) => _id);
+  }
+
+  /** The initial balance if the account certainly has no ledger. */
+  async balance(userId: string): Promise<number> {
+    const find = () => this.#accounts.findOne({ _id: userId }, { projection: { balance: 1 } });
+    const account = await this.#readConfirmed(userId, find);
+    return account?.balance ?? this.#initial;
+  }
+
+  /** The same of several accounts, by a usual read. */
+  async balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const documents = await this.#accounts
+      .find({ _id: { $in: [...userIds] } }, { projection: { balance: 1 }, ...inOneBatch })
+      .toArray();
+    const stored = new Map(documents.map(({ _id, balance }) => [_id, balance]));
+    return new Map(userIds.map((userId) => [userId, stored.get(userId) ?? this.#initial]));
+  }
+
+  /** The first entry of every ledger; none if accounts begin with nothing. */
+  #opening(userId: string): LedgerEntry[] {
+    return this.#initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: this.#initial }] : [];
+  }
+
+  async #write(accounts: Entries, known: ReadonlySet<string>, session?: ClientSession): Promise<void> {
+    const at = new Date();
+    const fresh = [...accounts].map(([userId, entries]) => ({
+      userId,
+      entries: [...this.#opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
+    }));
+    const documents = fresh.flatMap(({ entries }) => entries.map((entry) => toDocument(entry, at)));
+    if (documents.length > 0) await this.#bareEntries.insert(documents, session);
+    for (const { userId, entries } of fresh) if (entries.length > 0) await this.#move(userId, entries, session);
+  }
+
+  /** Moves the balance of an account by these entries, and publishes what it falls below. */
+  async #move(userId: string, entries: readonly LedgerEntry[], session?: ClientSession): Promise<void> {
+    const by = entries.reduce((sum, { amount }) => sum + amount, 0);
+    const stored = await this.#accounts.findOneAndUpdate({ _id: userId }, movedBy(by, this.#lowThreshold), {
+      upsert: true,
+      returnDocument: 'before',
+      ...inSession(session),
+    });
+    // a new account gets events about what it spends at once, but none because it begins with nothing
+    const before = stored ?? { balance: 0, low: this.#initial < this.#lowThreshold, depleted: this.#initial <= 0 };
+    const moved = { userId, before, balance: before.balance + by, cause: entries.at(-1)?._id ?? '' };
+    await this.#publishLowBalance(moved, session);
+  }
+
+  /** Publishes `credits.low` and `credits.depleted` if a balance has fallen that far, in the transaction that moved it. */
+  async #publishLowBalance(moved: MovedBalance, session?: ClientSession): Promise<void> {
+    const { before, balance } = moved;
+    const threshold = this.#lowThreshold;
+    if (!before.low && balance < threshold && threshold > 0) {
+      const data = { credits_remaining: toCredits(balance), threshold: toCredits(threshold) };
+      await this.#publish('credits.low', moved, data, session);
+    }
+    if (!before.depleted && balance <= 0) {
+      await this.#publish('credits.depleted', moved, { credits_remaining: 0 }, session);
+    }
+  }
+
+  async #publish(type: string, { userId, cause }: MovedBalance, data: object, session?: ClientSession) {
+    const event = { type, userId, data: { user_id: userId, ...data } };
+    await this.#publishOrLog(event, { idempotencyKey: `${type}:${cause}`, ...inSession(session) });
+  }
+
+  /** @throws GatewayError `invalid_value` if the balance would get too large to be exact */
+  async #requireRoom(userId: string, amount: number, session?: ClientSession): Promise<void> {
+    const account = await this.#accounts.findOne({ _id: userId }, inSession(session));
+    if (Number.isSafeInteger((account?.balance ?? this.#initial) + amount)) return;
+    const message = 'credits: the balance of an account can be 9,000,000,000 credits at most; add fewer';
+    throw new GatewayError('invalid_value', message, { param: 'credits' });
+  }
+}

@@ -1,0 +1,200 @@
+import { describeThrown, GatewayError } from '../errors.ts';
+import type { Principal } from '../http/principal.ts';
+import type { LimitOptions, RateLimits, RateLimitsFor } from '../options/options.ts';
+import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
+
+/** One admitted call: the headers of its answer, and what to call when it ends. */
+interface LimitAdmission {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Replaces the estimate by what the call has used. */
+  closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;
+  /** Gives the estimate back; the request still counts. */
+  dropped(): void;
+}
+
+/**
+ * Counts a call of this principal; `undefined` if nothing limits it.
+ * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; then nothing is counted
+ */
+export type Admit = (principal: Principal, estimatedTokens: number) => LimitAdmission | undefined;
+
+export interface LimiterDeps {
+  readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
+  readonly counters: MinuteCounters;
+  /** Called for each refused call with the limit that it met, in requests or tokens per minute. */
+  readonly onRefused: (principal: Principal, limit: number) => void;
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: () => number;
+}
+
+/** A key's or an account's limits, and what it has used of them. */
+interface AppliedLimits {
+  readonly whose: 'API key' | 'account';
+  readonly limits: RateLimits;
+  readonly counter: MinuteCounter;
+}
+
+function isLimit(limit: unknown): boolean {
+  return limit === undefined || (typeof limit === 'number' && limit >= 0);
+}
+
+/**
+ * The limits that an option sets for a principal.
+ * @throws TypeError if a host's function gives none of them
+ */
+export function limitsOf(option: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
+  if (typeof option !== 'function') return option;
+  const limits: unknown = option(principal);
+  if (limits instanceof Promise) {
+    limits.catch(describeThrown);
+    throw new TypeError('the functions in the option limits must not be async');
+  }
+  // `condition && limits` may be any of these
+  if (limits === undefined || limits === null || limits === false) return undefined;
+  // a number, or a query that was not awaited, has no limits as fields: it would remove all limits
+  if (
+    typeof limits !== 'object' ||
+    Array.isArray(limits) ||
+    typeof (limits as { then?: unknown }).then === 'function'
+  ) {
+    throw new TypeError('the functions in the option limits must give numbers of 0 or more in an object');
+  }
+  const { requestsPerMinute, tokensPerMinute } = limits as RateLimits;
+  if (isLimit(requestsPerMinute) && isLimit(tokensPerMinute)) return limits as RateLimits;
+  throw new TypeError('the functions in the option limits must give numbers of 0 or more');
+}
+
+/** Adds what has been used of one key's or account's limits. */
+function addLimitUsages(usages: LimitUsage[], { limits, counter }: AppliedLimits): void {
+  const { requestsPerMinute, tokensPerMinute } = limits;
+  if (requestsPerMinute !== undefined) {
+    usages.push({ kind: 'requests', limit: requestsPerMinute, used: counter.used('requests') });
+  }
+  if (tokensPerMinute !== undefined) {
+    usages.push({ kind: 'tokens', limit: tokensPerMinute, used: counter.used('tokens') });
+  }
+}
+
+/** Pure. */
+function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
+  const usages: LimitUsage[] = [];
+  for (const limits of applied) addLimitUsages(usages, limits);
+  return usages;
+}
+
+/** Pure. */
+function exhaustedLimit({
+  limits: { requestsPerMinute, tokensPerMinute },
+  counter,
+}: AppliedLimits): LimitUsage | undefined {
+  const requests = counter.used('requests');
+  if (requestsPerMinute !== undefined && requests >= requestsPerMinute) {
+    return { kind: 'requests', limit: requestsPerMinute, used: requests };
+  }
+  const tokens = counter.used('tokens');
+  if (tokensPerMinute !== undefined && tokens >= tokensPerMinute) {
+    return { kind: 'tokens', limit: tokensPerMinute, used: tokens };
+  }
+  return undefined;
+}
+
+function rateLimitError(
+  { whose }: AppliedLimits,
+  { limit, kind }: LimitUsage,
+  headers: Record<string, string>,
+  wait: number,
+) {
+  const seconds = Math.ceil(wait / 1_000);
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `Rate limit reached: ${limit} ${kind} per minute for this ${whose}; try again in ${seconds} s`,
+    { headers: { ...headers, 'retry-after': String(seconds), 'retry-after-ms': String(Math.ceil(wait)) } },
+  );
+}
+
+/** Decides in memory, at once. {@link LimitOptions}`.shared` says when it includes what other processes count. */
+export function createLimiter({ options, counters, onRefused, now = Date.now }: LimiterDeps): Admit {
+  function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
+    const applied: AppliedLimits[] = [];
+    const { userId, keyId } = principal;
+    const ofKey = keyId === undefined ? undefined : limitsOf(options.perKey, principal);
+    if (ofKey) applied.push({ whose: 'API key', limits: ofKey, counter: counters.of(`key:${keyId}`, at) });
+    const ofUser = limitsOf(options.perUser, principal);
+    if (ofUser) applied.push({ whose: 'account', limits: ofUser, counter: counters.of(`user:${userId}`, at) });
+    return applied;
+  }
+
+  /** A call may end in a later minute: there, tokens beyond the estimate count, but tokens below it are not given back. */
+  function settle(applied: readonly AppliedLimits[], difference: number): void {
+    for (const { counter } of applied) {
+      const present = counters.of(counter.subject, now());
+      if (present === counter || difference > 0) present.tokens += difference;
+    }
+  }
+
+  return function admit(principal, estimatedTokens) {
+    const at = now();
+    const applied = appliedLimitsOf(principal, at);
+    if (applied.length === 0) return undefined;
+    const wait = untilNextMinute(at);
+    for (const limits of applied) {
+      const exhausted = exhaustedLimit(limits);
+      if (!exhausted) continue;
+      onRefused(principal, exhausted.limit);
+      throw rateLimitError(limits, exhausted, rateLimitHeaders(limitUsagesOf(applied), wait), wait);
+    }
+    for (const { counter } of applied) {
+      counter.requests += 1;
+      counter.tokens += estimatedTokens;
+    }
+    return {
+      headers: rateLimitHeaders(limitUsagesOf(applied), wait),
+      closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),
+      dropped: () => settle(applied, -estimatedTokens),
+    };
+  };
+}
+
+/** One limit, and what has been used of it. */
+interface LimitUsage {
+  readonly kind: 'requests' | 'tokens';
+  readonly limit: number;
+  readonly used: number;
+}
+
+/** A duration as OpenAI writes it: `250ms`, `12.5s`. Pure. */
+function duration(ms: number): string {
+  return ms < 1_000 ? `${Math.ceil(ms)}ms` : `${Math.ceil(ms) / 1_000}s`;
+}
+
+function remaining({ limit, used }: LimitUsage): number {
+  return Math.max(0, limit - used);
+}
+
+const kinds = ['requests', 'tokens'] as const;
+const names = {
+  requests: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+  tokens: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+} as const;
+
+/**
+ * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"). Of several limits of a kind, they show the one
+ * with the least left. Pure.
+ * @param resetIn milliseconds until the limits start anew
+ */
+function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const reset = duration(resetIn);
+  for (const kind of kinds) {
+    let least: LimitUsage | undefined;
+    for (const usage of usages) {
+      if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
+    }
+    if (!least) continue;
+    const [limit, left, resetAt] = names[kind];
+    headers[limit] = String(least.limit);
+    headers[left] = String(remaining(least));
+    headers[resetAt] = reset;
+  }
+  return headers;
+}

@@ -1,0 +1,131 @@
+import { refuse } from '../errors.ts';
+import type { EventInput } from '../events/service.ts';
+import { checkUserId, isStorableId, newId } from '../ids.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
+import type { LimitOptions, Logger } from '../options/options.ts';
+import { type Admit, createLimiter } from './limiter.ts';
+import { createSharing, MinuteCounters } from './minute-counters.ts';
+import type { ExceededModel, RateModel } from './model.ts';
+import { createClosing, RefusedCalls } from './refused-calls.ts';
+
+/** How often the service looks for windows that are over, in the time after the end of one. Milliseconds. */
+const attentive = { interval: 1_000, until: 15_000 } as const;
+/** How often it looks at other times, for windows of processes that died or whose clock is wrong. Milliseconds. */
+const seldom = 5_000;
+/** How long one look may take: longer than a transaction is retried. Milliseconds. */
+const longestLook = 150_000;
+
+/** Calls that the host's own limiter has refused. */
+export interface ExceededReport {
+  readonly userId: string;
+  /** `null` if the calls came without one. */
+  readonly apiKeyId: string | null;
+  /** What that limiter allows, in its own period. */
+  readonly limit: number;
+  /** @default 1 */
+  readonly rejectedRequests?: number;
+  /** When they were refused. Calls from before the previous window count in that window. @default now */
+  readonly at?: Date;
+}
+
+export interface LimitServiceDeps {
+  readonly rates: RateModel;
+  readonly exceeded: ExceededModel;
+  readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
+  /** `undefined` for no limits: then only reported calls are published. */
+  readonly options: LimitOptions | undefined;
+  readonly logger: Logger;
+  /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
+  readonly flushInterval?: number;
+}
+
+export interface LimitService {
+  /** Counts a call, or refuses it; `undefined` if the options limit nothing. */
+  readonly admit: Admit | undefined;
+  /**
+   * Includes calls that the host's own limiter has refused in `rate_limit.exceeded`. Resolves when they can no longer be lost.
+   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: if it says that nothing was done,
+   * report the calls again; otherwise the gateway writes them later
+   */
+  reportExceeded(report: ExceededReport): Promise<void>;
+  /** Publishes the windows that are over; see {@link createClosing}. */
+  closeWindows(): Promise<void>;
+  /** Closes windows from now on. */
+  start(): void;
+  /** Stops, and writes the counts. */
+  close(): Promise<void>;
+}
+
+function checkWhole(param: string, value: unknown, min: number): void {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min) return;
+  refuse('invalid_value', param, `must be a whole number, ${min} or more`);
+}
+
+function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: ExceededReport): void {
+  checkUserId(userId);
+  if (apiKeyId !== null && !isStorableId(apiKeyId)) {
+    refuse('invalid_value', 'apiKeyId', 'must be a string of 1 to 256 characters, or null');
+  }
+  checkWhole('limit', limit, 0);
+  checkWhole('rejectedRequests', rejectedRequests, 1);
+  if (at !== undefined && !(at instanceof Date && Number.isFinite(at.getTime()))) {
+    refuse('invalid_value', 'at', 'must be a Date');
+  }
+}
+
+/** Rate limits, and the events about accounts that exceed them. */
+export function createLimitService(deps: LimitServiceDeps): LimitService {
+  const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
+  const { eventWindow = 300_000, syncInterval = 200 } = options;
+  const owner = newId('wrk', Date.now());
+  const counters = new MinuteCounters();
+  const sharing = options.shared
+    ? createSharing({ rates, counters, owner, interval: syncInterval, logger })
+    : undefined;
+  const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
+  const closeWindows = createClosing({ exceeded, publish, grace: Math.min(2_000, eventWindow), logger });
+  const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
+  let isClosed = false;
+
+  /** All windows end at the same moment, so between two such moments none can be over. */
+  function untilNextLook(): number {
+    const sinceEnd = Date.now() % eventWindow;
+    const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
+    return Math.min(wait, eventWindow - sinceEnd);
+  }
+
+  const closing = createPeriodic({
+    name: 'publishing refused calls',
+    task: closeWindows,
+    interval: untilNextLook,
+    longestRun: longestLook,
+    logger,
+  });
+
+  const limit = createLimiter({
+    options,
+    counters,
+    onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
+      refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
+  });
+  /** Sharing starts with the first call, so that a gateway that fails to start leaves no timer behind. */
+  const admit: Admit = (principal, estimatedTokens) => {
+    if (!isClosed) sharing?.start();
+    return limit(principal, estimatedTokens);
+  };
+  return {
+    admit: isLimiting ? admit : undefined,
+    async reportExceeded(report) {
+      checkReport(report);
+      const { userId, apiKeyId, limit, rejectedRequests: count = 1, at = new Date() } = report;
+      refusedCalls.add({ userId, apiKeyId, limit, count, at: at.getTime() });
+      await refusedCalls.flush();
+    },
+    closeWindows,
+    start: closing.start,
+    async close() {
+      isClosed = true;
+      await Promise.all([closing.stop(), sharing?.stop(), refusedCalls.close()]);
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import { refuse } from '../errors.ts';
+import type { CreditOptions, UsageRecord } from '../options/options.ts';
+
+/** Micro-credits in a credit. Amounts are whole numbers of them, so that no sum is ever rounded. */
+export const microCreditsPerCredit = 1_000_000;
+
+/** @throws GatewayError `invalid_value` unless it is an amount, and small enough to be exact */
+export function toMicro(param: string, credits: number): number {
+  const amount = Math.round(credits * microCreditsPerCredit);
+  if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
+    refuse('invalid_value', param, 'must be an amount of credits, 0 to 9,000,000,000');
+  }
+  return amount;
+}
+
+export function toCredits(amount: number): number {
+  return amount / microCreditsPerCredit;
+}
+
+/** What a call is charged for. */
+export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
+  // records of earlier versions have neither
+  Partial<Pick<UsageRecord, 'seconds' | 'characters'>> & { readonly model: string | null | undefined };
+
+/** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
+const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
+
+/**
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
+ * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
+ * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
+ */
+export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
+  const { model, inputTokens, cachedInputTokens, outputTokens, images, seconds = 0, characters = 0 } = charged;
+  const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
+  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
+  const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
+  const ofTokens = ofInput + outputTokens * output;
+  const ofSeconds = seconds * second * microCreditsPerCredit;
+  const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
+  const cost = ofText + images * image * microCreditsPerCredit;
+  return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
+}

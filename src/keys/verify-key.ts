@@ -1,0 +1,264 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Principal } from '../http/principal.ts';
+import { createBatcher, writeIsolated } from '../mongo/batcher.ts';
+import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { isUnavailableError } from '../mongo/unavailable.ts';
+import type { Budget } from '../options/accounts/budgets.ts';
+import { type CachedKey, createKeyCache, type KeyCacheOptions, type KeyRecord } from './key-cache.ts';
+import { findForUse, type KeyDocument, type KeyModel } from './model.ts';
+
+export interface KeyVerifierDeps {
+  /** Reads a key's record; `null` if there is none. */
+  readonly read: KeyCacheOptions['read'];
+  /** How long a record is used without reading it again. Milliseconds. */
+  readonly cacheTtl: number;
+  /** The most records in the cache. */
+  readonly cacheCapacity: number;
+  /** How long a record serves `authenticateInGracePeriod`. Milliseconds. */
+  readonly gracePeriod: number;
+  /** Called for each use of a good key. */
+  readonly onUse: (id: string) => void;
+}
+
+/** Says whose key a token is. */
+export interface KeyVerifier {
+  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
+  authenticate(token: string): Promise<Principal | null>;
+  /** The same without the database; `undefined` if only the database knows. */
+  authenticateCached(token: string): Principal | null | undefined;
+  /**
+   * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
+   * unavailable. `null` if it was not good then, or has expired since; `undefined` if this process has not checked it.
+   */
+  authenticateInGracePeriod(token: string): Principal | null | undefined;
+  /** Call it when this process has created the key: an earlier look-up that found nothing is out of date. */
+  created(id: string): void;
+  /** Call it when this process has changed the key: what is cached is out of date. */
+  changed(id: string): void;
+  /** Call it when this process has revoked the key. */
+  revoked(id: string, record: KeyRecord): void;
+}
+
+export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
+  const { cacheTtl: ttl, cacheCapacity: capacity, gracePeriod, onUse } = deps;
+  const cache = createKeyCache({ read: deps.read, ttl, capacity });
+
+  /** The tokens that match the cached record of their key: a busy key is hashed once per record. */
+  const proven = new Map<string, CachedKey>();
+
+  function isRight(token: string, cached: CachedKey): boolean {
+    if (proven.get(token) === cached) return true;
+    if (!timingSafeEqual(cached.record.digest, digestOf(token))) return false;
+    if (proven.size >= capacity) proven.clear();
+    proven.set(token, cached);
+    return true;
+  }
+
+  function judge(id: string, token: string, cached: CachedKey | null): Principal | null {
+    if (!cached || !isRight(token, cached)) return null;
+    cache.keep(id, cached);
+    if (!cached.record.good) return null;
+    onUse(id);
+    return cached.record.principal;
+  }
+
+  async function authenticate(token: string): Promise<Principal | null> {
+    const id = keyIdIn(token);
+    return id === null ? null : judge(id, token, await cache.find(id));
+  }
+
+  function authenticateCached(token: string): Principal | null | undefined {
+    const id = keyIdIn(token);
+    if (id === null) return null;
+    const cached = cache.peek(id);
+    return cached && judge(id, token, cached);
+  }
+
+  function authenticateInGracePeriod(token: string): Principal | null | undefined {
+    const id = keyIdIn(token);
+    const cached = id === null ? undefined : cache.last(id);
+    if (!cached || performance.now() - cached.since >= gracePeriod) return undefined;
+    const { principal, good } = cached.record;
+    const hasExpired = principal.expiresAt !== undefined && principal.expiresAt.getTime() <= Date.now();
+    return good && !hasExpired && isRight(token, cached) ? principal : null;
+  }
+
+  return {
+    authenticate,
+    authenticateCached,
+    authenticateInGracePeriod,
+    created: cache.created,
+    changed: cache.forget,
+    revoked: (id, record) => cache.keep(id, { record, since: performance.now() }),
+  };
+}
+
+/** How long a model call waits for the database to check a known key again. Milliseconds. */
+const longestCheck = 1_000;
+/** How long any other request waits; it needs the rest of its time for its own work. Milliseconds. */
+const longestLookUp = 1_500;
+
+export interface AuthenticateKeyDeps {
+  readonly keys: Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'>;
+  readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
+}
+
+/** Says whose key a token is; `null` if it is unknown, expired or revoked. */
+export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<Principal | null>;
+
+/**
+ * Authenticates by keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
+ * Everything else needs the database anyway.
+ */
+export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
+  async function checkAgain(token: string, lastPrincipal: Principal): Promise<Principal | null> {
+    try {
+      return await database.run(() => keys.authenticate(token), longestCheck);
+    } catch (error) {
+      if (isUnavailableError(error)) return lastPrincipal;
+      throw error;
+    }
+  }
+
+  return async function authenticateKey(token, isModelCall) {
+    const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
+    if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
+    const cached = keys.authenticateCached(token);
+    if (cached !== undefined) return cached;
+    return lastPrincipal
+      ? checkAgain(token, lastPrincipal)
+      : database.run(() => keys.authenticate(token), longestLookUp);
+  };
+}
+
+/** `emg_`, the 26 characters of the key's id, `_`, and 256 random bits in base64url. */
+const form = /^emg_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/;
+const length = 'emg_'.length + 26 + '_'.length + 43;
+
+/** The text of a new key with this id. Only its owner has it: it is not stored. */
+export function newKeyText(id: string): string {
+  return `emg_${id.slice('key_'.length)}_${randomBytes(32).toString('base64url')}`;
+}
+
+/** The id in a key text; `null` if it is no key text. */
+export function keyIdIn(token: string): string | null {
+  if (typeof token !== 'string' || token.length !== length) return null;
+  const id = form.exec(token)?.[1];
+  return id === undefined ? null : `key_${id}`;
+}
+
+/** SHA-256 of the whole text. */
+export function digestOf(token: string): Buffer {
+  return hash('sha256', token, 'buffer');
+}
+
+function toPrincipal(
+  { _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
+  accountBudgets: readonly Budget[],
+): Principal {
+  return {
+    userId,
+    keyId: _id,
+    scopes,
+    ...(models && { models }),
+    ...(budgets.length > 0 && { budgets }),
+    ...(accountBudgets.length > 0 && { accountBudgets }),
+    ...(expiresAt && { expiresAt }),
+  };
+}
+
+/**
+ * @param good whether the key may be used, by the database's clock
+ * @param accountBudgets those of its account
+ */
+export function toRecord(key: KeyDocument, good: boolean, accountBudgets: readonly Budget[] = []): KeyRecord {
+  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key, accountBudgets), good };
+}
+
+/**
+ * Reads the records of keys. Look-ups at the same moment share a query, so that a flood of random keys stays cheap.
+ * Rejects with a TimeoutError if it is not certain that there is no such key.
+ */
+export function createLookUp(
+  keys: KeyModel,
+  readConfirmed: ReadConfirmed,
+  accountBudgets: string,
+): (id: string) => Promise<KeyRecord | null> {
+  const lookUps = createBatcher<string, KeyRecord | null>({
+    maxSize: 500,
+    concurrency: 2,
+    timeout: 10_000,
+    async write(ids) {
+      const documents = await findForUse(keys, ids, accountBudgets);
+      const byId = new Map(documents.map((key) => [key._id, toRecord(key, key.good, key.account[0]?.budgets)]));
+      return ids.map((id) => byId.get(id) ?? null);
+    },
+  });
+  return (id) => readConfirmed(id, () => lookUps.add(id));
+}
+
+/** Records when keys were used, in batches, without delaying any request. Each key is recorded at most once a minute. */
+export interface LastUsed {
+  /** A key was used just now. */
+  note(id: string): void;
+  /** Writes the uses that wait. */
+  close(): Promise<void>;
+}
+
+export interface LastUsedOptions {
+  /** Writes the current time for these keys. */
+  readonly write: (ids: readonly string[]) => Promise<void>;
+  readonly onFailure: (error: unknown) => void;
+  /** How long uses are gathered before they are written. Milliseconds. @default 1_000 */
+  readonly delay?: number;
+  /** The least time between two recorded uses of a key. Milliseconds. @default 60_000 */
+  readonly interval?: number;
+}
+
+/** A use that cannot be written is lost; the next one follows in a minute. */
+export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_000 }: LastUsedOptions): LastUsed {
+  const notedAt = new Map<string, number>();
+  let waiting: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+
+  function forgetOld(now: number): void {
+    for (const [id, at] of notedAt) if (now - at >= interval) notedAt.delete(id);
+  }
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    const ids = waiting;
+    waiting = [];
+    forgetOld(performance.now());
+    if (ids.length > 0) writing = Promise.all([writing, writeAll(ids)]).then(() => {});
+  }
+
+  async function writeAll(ids: readonly string[]): Promise<void> {
+    const outcomes = await writeIsolated(ids, {
+      async write(part) {
+        await write(part);
+        return [];
+      },
+    });
+    const failed = outcomes.find((outcome) => 'error' in outcome);
+    if (failed) onFailure(failed.error);
+  }
+
+  return {
+    note(id) {
+      const now = performance.now();
+      const before = notedAt.get(id);
+      if (before !== undefined && now - before < interval) return;
+      notedAt.set(id, now);
+      waiting.push(id);
+      timer ??= setTimeout(flush, delay).unref();
+    },
+    async close() {
+      flush();
+      await writing;
+    },
+  };
+}

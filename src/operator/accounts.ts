@@ -1,0 +1,185 @@
+import type { CreditService } from '../accounting/credits.ts';
+import type { PeriodDocument, PeriodModel } from '../accounting/model.ts';
+import { microCreditsPerCredit } from '../accounting/price.ts';
+import { dayOf, periodsOf } from '../accounting/sums.ts';
+import { countWorking, type KeyModel } from '../keys/model.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { isFailing } from '../webhooks/health.ts';
+import type { HealthModel, WebhookModel } from '../webhooks/model.ts';
+
+/** What an account has, and what it has used this month (UTC). */
+export interface AccountSummary {
+  readonly userId: string;
+  readonly apiKeys: {
+    /** Keys that have not expired and are not revoked. */
+    readonly working: number;
+  };
+  readonly webhooks: {
+    readonly total: number;
+    /** Active ones whose health is `failing`. */
+    readonly failing: number;
+    /** Those that the gateway has disabled. */
+    readonly disabled: number;
+  };
+  /** `null` where usage is not counted. */
+  readonly usage: AccountUsage | null;
+  /** `null` without the option `credits`. */
+  readonly creditsRemaining: number | null;
+}
+
+/** What the model calls of an account have used in a month. */
+export interface AccountUsage {
+  readonly requests: number;
+  /** Includes cached ones. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** What they cost; absent if they cost nothing. */
+  readonly credits?: number;
+}
+
+/** What accounts are found by, and summed up from. */
+export interface AccountModels {
+  readonly keys: KeyModel;
+  readonly webhooks: WebhookModel;
+  readonly health: HealthModel;
+  /** `undefined` where usage is not counted. */
+  readonly periods: PeriodModel | undefined;
+}
+
+/** Which user ids are listed. */
+interface AccountRange {
+  /** The user id that the page follows; `undefined` for the first page. */
+  readonly after: string | undefined;
+  /** What the user ids begin with; `undefined` for any. */
+  readonly prefix: string | undefined;
+  readonly limit: number;
+}
+
+/** Lists the ids of accounts that have a key, a webhook or usage this month, in the order of their bytes, as the database sorts them. */
+export type ListAccountIds = (range: AccountRange) => Promise<string[]>;
+
+/** What is read of the documents that belong to accounts. */
+type OfAccount = { readonly userId: string; readonly period?: string; readonly start?: string };
+type Collection = ReturnType<typeof durableCollection<OfAccount>>;
+
+/** One collection, and an index of it by user id. */
+interface Source {
+  readonly collection: Collection;
+  readonly hint: string;
+  readonly filter: Pick<OfAccount, 'period' | 'start'>;
+}
+
+/** How many entries of an index are read at once for each account that is wanted: an account has several keys and webhooks. */
+const entriesPerAccount = 4;
+
+/** Those of one collection. An account with very many entries costs one more read for so many of them, never a scan of them all. */
+async function idsIn({ collection, hint, filter }: Source, { after, prefix, limit }: AccountRange): Promise<string[]> {
+  const below = prefix === undefined ? {} : { $lt: `${prefix}\u{10ffff}` };
+  const ids: string[] = [];
+  const size = entriesPerAccount * limit;
+  let past = after === undefined || (prefix !== undefined && prefix > after) ? undefined : after;
+  while (ids.length < limit) {
+    const from = past === undefined ? (prefix === undefined ? {} : { $gte: prefix }) : { $gt: past };
+    const bounds = { ...from, ...below };
+    const isBounded = Object.keys(bounds).length > 0;
+    const options = { projection: { _id: 0, userId: 1 }, hint, batchSize: size + 1 } as const;
+    const documents = await collection
+      .find({ ...filter, ...(isBounded && { userId: bounds }) }, options)
+      .sort({ userId: 1 })
+      .limit(size)
+      .toArray();
+    ids.push(...new Set(documents.map(({ userId }) => userId)));
+    if (documents.length < size) break;
+    past = ids.at(-1);
+  }
+  return ids.slice(0, limit);
+}
+
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** Merges what three indexes list. No collection has a document for each account. */
+export function createListAccountIds({ keys, webhooks, periods }: AccountModels): ListAccountIds {
+  const ofAccounts = (collection: unknown) => collection as Collection;
+  const byUser: readonly Source[] = [
+    { collection: ofAccounts(durableCollection(keys)), hint: 'userKeys', filter: {} },
+    { collection: ofAccounts(durableCollection(webhooks)), hint: 'userWebhooks', filter: {} },
+  ];
+  const used = periods && ofAccounts(durableCollection(periods));
+
+  return async function listAccountIds(range) {
+    const filter = { period: 'monthly', start: dayOf(new Date()).slice(0, 7) };
+    const inUse: readonly Source[] = used ? [{ collection: used, hint: 'monthAccounts', filter }] : [];
+    const idLists = await Promise.all([...byUser, ...inUse].map((source) => idsIn(source, range)));
+    return [...new Set(idLists.flat())].sort(byBytes).slice(0, range.limit);
+  };
+}
+
+const noWebhooks = { total: 0, failing: 0, disabled: 0 } as const;
+
+function createCountWebhooks({ webhooks, health }: AccountModels) {
+  const webhookCollection = durableCollection(webhooks);
+  const healthCollection = durableCollection(health);
+  return async function countWebhooks(userIds: readonly string[]) {
+    const documents = await webhookCollection
+      .find({ userId: { $in: [...userIds] } }, { projection: { userId: 1, active: 1, disabled: 1 }, ...inOneBatch })
+      .toArray();
+    const active = documents.filter((webhook) => webhook.active).map(({ _id }) => _id);
+    const failing = await healthCollection
+      .find({ _id: { $in: active }, $expr: isFailing }, { projection: { _id: 1 }, ...inOneBatch })
+      .toArray();
+    const failingIds = new Set(failing.map(({ _id }) => _id));
+    const counts = new Map<string, { total: number; failing: number; disabled: number }>();
+    for (const { _id, userId, disabled } of documents) {
+      const count = counts.get(userId) ?? { ...noWebhooks };
+      counts.set(userId, count);
+      count.total += 1;
+      if (failingIds.has(_id)) count.failing += 1;
+      if (disabled) count.disabled += 1;
+    }
+    return counts;
+  };
+}
+
+const noUsage: AccountUsage = { requests: 0, inputTokens: 0, outputTokens: 0 };
+
+function toUsage({ requests, inputTokens, outputTokens, microCredits = 0 }: PeriodDocument): AccountUsage {
+  const cost = microCredits > 0 && { credits: microCredits / microCreditsPerCredit };
+  return { requests, inputTokens, outputTokens, ...cost };
+}
+
+function createReadUsage(periods: PeriodModel) {
+  const collection = durableCollection(periods);
+  return async function readUsage(userIds: readonly string[]): Promise<ReadonlyMap<string, AccountUsage>> {
+    const today = dayOf(new Date());
+    const ids = userIds.flatMap((userId) =>
+      periodsOf({ userId }, today).flatMap(({ _id, period }) => (period === 'monthly' ? [_id] : [])),
+    );
+    const monthlyPeriods = await collection.find({ _id: { $in: ids } }, inOneBatch).toArray();
+    return new Map(monthlyPeriods.map((period) => [period.userId, toUsage(period)]));
+  };
+}
+
+/**
+ * Makes the function that sums accounts up, in the order of their ids: all of them by a query of each collection.
+ * @param credits `undefined` without credits
+ */
+export function createReadSummaries(models: AccountModels, credits: Pick<CreditService, 'balances'> | undefined) {
+  const countWebhooks = createCountWebhooks(models);
+  const readUsage = models.periods && createReadUsage(models.periods);
+
+  return async function readSummaries(userIds: readonly string[]): Promise<AccountSummary[]> {
+    const [working, webhooks, usage, balances] = await Promise.all([
+      countWorking(models.keys, userIds),
+      countWebhooks(userIds),
+      readUsage?.(userIds),
+      credits?.balances(userIds),
+    ]);
+    return userIds.map((userId) => ({
+      userId,
+      apiKeys: { working: working.get(userId) ?? 0 },
+      webhooks: webhooks.get(userId) ?? noWebhooks,
+      usage: usage ? (usage.get(userId) ?? noUsage) : null,
+      creditsRemaining: balances?.get(userId) ?? null,
+    }));
+  };
+}

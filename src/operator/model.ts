@@ -1,0 +1,110 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { Durations } from '../mongo/durations.ts';
+import type { UpstreamState } from '../proxy/proxy.ts';
+
+/** What a process does: `api` serves requests, `worker` makes delivery attempts, `all` does both. */
+export type ProcessRole = 'api' | 'worker' | 'all';
+
+/** One upstream, as one process has met it in the last five minutes. */
+export interface UpstreamCounts {
+  name: string;
+  breaker: UpstreamState['breaker'];
+  /** Whether it accepts model calls and answers none. Records of earlier versions have no such field. */
+  isHanging?: boolean;
+  requests: number;
+  errors: number;
+  errorCodes: Record<string, number>;
+  /** Of calls that were answered, from their arrival to their last byte, by bucket of durations.ts. */
+  latency: Durations;
+  /** From a request to the head of its response, by the same buckets. */
+  firstByte: Durations;
+}
+
+/** What one process last said of itself. Moments are by the database's clock. */
+export interface ProcessDocument {
+  /** `prc_…` */
+  _id: string;
+  hostname: string;
+  pid: number;
+  version: string;
+  role: ProcessRole;
+  startedAt: Date;
+  seenAt: Date;
+  /** Until when the process counts as live, unless it renews the record. */
+  liveUntil: Date;
+  /** Seconds; `null` where nothing was measured. */
+  eventLoopLag: number | null;
+  attempts: number;
+  relayedCalls: number;
+  lastSweepAt: Date | null;
+  /** By how much its clock is ahead of the database's, in seconds; `null` where it is not known. */
+  clockSkew: number | null;
+  /** Since when upstreams are counted. */
+  countedSince: Date;
+  upstreams: UpstreamCounts[];
+}
+
+/** What was refused to one account in one hour. */
+export interface RefusalDocument {
+  /** Hour and account, as JSON. */
+  _id: string;
+  /** When the hour began. */
+  hour: Date;
+  /** `null` for requests whose account did not become known. */
+  userId: string | null;
+  /** How often, by error code. */
+  counts: Record<string, number>;
+}
+
+export type ProcessModel = Model<ProcessDocument>;
+export type RefusalModel = Model<RefusalDocument>;
+
+/** Seconds. */
+const day = 86_400;
+
+const processSchema = new Schema<ProcessDocument>(
+  {
+    _id: String,
+    hostname: { type: String, required: true },
+    pid: { type: Number, required: true },
+    version: { type: String, required: true },
+    role: { type: String, required: true },
+    startedAt: { type: Date, required: true },
+    seenAt: { type: Date, required: true },
+    liveUntil: { type: Date, required: true },
+    eventLoopLag: Number,
+    attempts: { type: Number, required: true },
+    relayedCalls: { type: Number, required: true },
+    lastSweepAt: Date,
+    clockSkew: Number,
+    countedSince: { type: Date, required: true },
+    upstreams: { type: Schema.Types.Mixed, required: true },
+  },
+  // the next renewal brings back what a failover loses
+  { ...durableSchema, writeConcern: { w: 1 } },
+).index({ liveUntil: 1 }, { name: 'expiry', expireAfterSeconds: day });
+
+const refusalSchema = new Schema<RefusalDocument>(
+  {
+    _id: String,
+    hour: { type: Date, required: true },
+    userId: { type: String, default: null },
+    counts: { type: Schema.Types.Mixed, required: true },
+  },
+  // a failover may lose some of these statistics
+  { ...durableSchema, writeConcern: { w: 1 } },
+)
+  // counts are kept for a week, and the day it begins on
+  .index({ hour: 1 }, { name: 'expiry', expireAfterSeconds: 8 * day })
+  .index({ userId: 1, hour: 1 }, { name: 'userHours' });
+
+/** The processes of one gateway: model `<prefix>Process`, collection `<prefix>processes`. */
+export function createProcessModel(connection: Connection, prefix: string): ProcessModel {
+  return modelOf(connection, `${prefix}Process`, processSchema, `${prefix}processes`);
+}
+
+/** What one gateway has refused: model `<prefix>Refusal`, collection `<prefix>refusals`. */
+export function createRefusalModel(connection: Connection, prefix: string): RefusalModel {
+  return modelOf(connection, `${prefix}Refusal`, refusalSchema, `${prefix}refusals`);
+}

@@ -1,0 +1,142 @@
+import { hostname } from 'node:os';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Connection } from 'mongoose';
+import type { DeliveryService } from '../deliveries/service.ts';
+import { newId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { createPeriodic, withTimeout } from '../mongo/periodic.ts';
+import { createReadSkew } from '../mongo/probes/clock-skew.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import type { ModelProxy } from '../proxy/proxy.ts';
+import { readVersion } from '../version.ts';
+import type { ProcessModel, ProcessRole } from './model.ts';
+import type { UpstreamWindow } from './upstream-window.ts';
+
+export interface ProcessRecordDeps {
+  readonly processes: ProcessModel;
+  readonly connection: Connection;
+  readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
+  readonly proxy: Pick<ModelProxy, 'states'>;
+  readonly upstreamWindow: UpstreamWindow;
+  readonly options: Pick<ResolvedOptions, 'processInterval' | 'servesRequests' | 'logger'>;
+}
+
+/** What this process tells of itself in the database. */
+export interface ProcessRecord {
+  /** Writes the record, and renews it from now on. */
+  start(): Promise<void>;
+  /** Renews it now, because the role has changed. A failure is left to the next renewal. */
+  renew(): Promise<void>;
+  /** Removes it. */
+  close(): Promise<void>;
+}
+
+/** How long a renewal may take. Milliseconds. */
+const longestRenewal = 2_000;
+/** For how many intervals the process counts as live. */
+const liveIntervals = 3;
+
+const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
+
+/** Keeps the record of this process. */
+export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
+  const { access, proxy, upstreamWindow, options } = deps;
+  const { scheduler, due } = deps.deliveries;
+  const collection = durableCollection(deps.processes);
+  const readSkew = createReadSkew(deps.connection);
+  const _id = newId('prc', Date.now());
+  const startedAt = performance.now();
+  let delay: EventLoopDelay | undefined;
+
+  function role(): ProcessRole {
+    if (!scheduler.isWorking) return 'api';
+    return options.servesRequests ? 'all' : 'worker';
+  }
+
+  async function write(): Promise<void> {
+    if (access.isUnavailable) return;
+    const skew = await readSkew();
+    const now = performance.now();
+    const states = proxy.states();
+    const stateOf = new Map(states.map(({ name, breaker, isHanging }) => [name, { breaker, isHanging }]));
+    const { age, upstreams } = upstreamWindow.report(now);
+    const record = {
+      _id,
+      hostname: hostname(),
+      pid: process.pid,
+      version: readVersion(),
+      role: role(),
+      eventLoopLag: delay?.read()?.p99 ?? null,
+      attempts: scheduler.attempts.sending,
+      relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
+      clockSkew: skew === undefined ? null : skew / 1_000,
+      upstreams: upstreams.map((counts) => ({ ...counts, breaker: 'closed', ...stateOf.get(counts.name) })),
+    };
+    const moments = {
+      startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
+      seenAt: '$$NOW',
+      liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
+      lastSweepAt: before(due.sweptAt === undefined ? undefined : now - due.sweptAt),
+      countedSince: before(age),
+    };
+    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [{ $literal: record }, moments] } }], {
+      upsert: true,
+      writeConcern: { w: 1 },
+    });
+  }
+
+  const periodic = createPeriodic({
+    name: 'the record of this process',
+    task: write,
+    interval: options.processInterval,
+    initialDelay: options.processInterval,
+    longestRun: longestRenewal,
+    logger: options.logger,
+  });
+
+  /** The next renewal tells of a failure that lasts. */
+  const renew = () => withTimeout(write(), longestRenewal, false).catch(() => {});
+
+  return {
+    async start() {
+      delay = measureEventLoopDelay();
+      await renew();
+      periodic.start();
+    },
+    renew,
+    async close() {
+      delay?.close();
+      await periodic.stop();
+      if (!access.isUnavailable) await collection.deleteOne({ _id }, { writeConcern: { w: 1 } });
+    },
+  };
+}
+
+/** Between two looks at the event loop, which its delays include. Milliseconds. */
+const resolution = 20;
+
+/** How late this process's timers are. Seconds. */
+export interface EventLoopDelay {
+  /** Since the last call; `undefined` where nothing was measured since. */
+  read(): { readonly p99: number; readonly max: number } | undefined;
+  /** Ends the measuring. */
+  close(): void;
+}
+
+/** Starts to measure the delays of the event loop. */
+export function measureEventLoopDelay(): EventLoopDelay {
+  const delays = monitorEventLoopDelay({ resolution });
+  delays.enable();
+  return {
+    read() {
+      if (delays.count === 0) return undefined;
+      const lateness = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - resolution / 1e3);
+      const measured = { p99: lateness(delays.percentile(99)), max: lateness(delays.max) };
+      delays.reset();
+      return measured;
+    },
+    close: () => void delays.disable(),
+  };
+}

@@ -1,0 +1,153 @@
+import type { BudgetService } from '../accounting/budgets.ts';
+import type { CreditService } from '../accounting/credits.ts';
+import { limitsOf } from '../accounting/limiter.ts';
+import type { PeriodModel } from '../accounting/model.ts';
+import { checkStorableId, checkUserId } from '../ids.ts';
+import type { ApiKey } from '../keys/api-key.ts';
+import type { KeyService } from '../keys/service.ts';
+import { checkLimit, pageLimit } from '../mongo/list-page.ts';
+import type { BudgetUsage } from '../options/accounts/budgets.ts';
+import type { LimitOptions, RateLimits, ResolvedOptions } from '../options/options.ts';
+import type { HealthModel } from '../webhooks/model.ts';
+import { type AccountSummary, createListAccountIds, createReadSummaries } from './accounts.ts';
+import type { RefusalModel } from './model.ts';
+import { countByCode, createListRefusals, type ListRefusals, type RefusalCount } from './refusals.ts';
+import { createSearch, type Search, type SearchedModels } from './search.ts';
+import {
+  type AccountWebhook,
+  createListFailingWebhooks,
+  createReadWebhooks,
+  type ListFailingWebhooks,
+} from './webhooks.ts';
+
+/** Which page of the accounts. */
+export interface AccountPage {
+  /** 1 to 100. @default 100 */
+  readonly limit?: number;
+  /** The user id that the page follows. */
+  readonly after?: string;
+  /** What the user ids begin with. @default any */
+  readonly prefix?: string;
+}
+
+/** What an account has and may use. */
+export interface AccountDetails {
+  readonly account: AccountSummary;
+  /** The first 100, oldest first. */
+  readonly apiKeys: { readonly keys: readonly ApiKey[]; readonly hasMore: boolean };
+  /** Oldest first. */
+  readonly webhooks: readonly AccountWebhook[];
+  /** `null` where usage is not counted. */
+  readonly budgets: readonly BudgetUsage[] | null;
+  /** `null` without the option `credits`. */
+  readonly credits: { readonly creditsRemaining: number; readonly lowThreshold: number } | null;
+  readonly rateLimits: {
+    /** `null` for no limits. */
+    readonly perUser: RateLimits | null;
+    /** Whether a function of the host has failed that was asked with the user id alone. */
+    readonly perUserIsUnknown: boolean;
+    /** `null` for no limits. */
+    readonly perKey: RateLimits | null;
+    /** Whether a function of the host decides for each key. */
+    readonly perKeyIsUnknown: boolean;
+  };
+  /** What was refused in the last 24 hours, the most first. */
+  readonly refusals: readonly RefusalCount[];
+}
+
+/** What the operator sees of all accounts. */
+export interface AdminService {
+  /**
+   * Every account that has an API key, a webhook, or usage this month (UTC), by user id.
+   * @throws GatewayError `invalid_value`
+   */
+  accounts(page?: AccountPage): Promise<{ readonly accounts: AccountSummary[]; readonly hasMore: boolean }>;
+  /**
+   * One account; an unknown one has nothing.
+   * @throws GatewayError `invalid_value`
+   */
+  account(userId: string): Promise<AccountDetails>;
+  readonly failingWebhooks: ListFailingWebhooks;
+  readonly refusals: ListRefusals;
+  readonly search: Search;
+}
+
+export interface AdminServiceDeps {
+  readonly models: SearchedModels & {
+    readonly health: HealthModel;
+    readonly periods: PeriodModel;
+    readonly refusals: RefusalModel;
+  };
+  readonly keys: Pick<KeyService, 'list'>;
+  /** `undefined` where usage is not counted. */
+  readonly budgets: Pick<BudgetService, 'get'> | undefined;
+  /** `undefined` without credits. */
+  readonly credits: Pick<CreditService, 'balance' | 'balances'> | undefined;
+  readonly options: Pick<ResolvedOptions, 'limits' | 'usage'>;
+}
+
+/** The most webhooks of an account that are read; fewer may be made. */
+const webhookLimit = 1_000;
+
+/** The limits of an account; unknown where a host's function fails, which may need more than the id. */
+function perUserOf(perUser: LimitOptions['perUser'], userId: string): RateLimits | null | 'unknown' {
+  try {
+    return limitsOf(perUser, { userId }) ?? null;
+  } catch {
+    return 'unknown';
+  }
+}
+
+function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): AccountDetails['rateLimits'] {
+  const ofUser = perUserOf(perUser, userId);
+  const perKeyIsUnknown = typeof perKey === 'function';
+  return {
+    perUser: ofUser === 'unknown' ? null : ofUser,
+    perUserIsUnknown: ofUser === 'unknown',
+    perKey: perKeyIsUnknown ? null : (perKey ?? null),
+    perKeyIsUnknown,
+  };
+}
+
+export function createAdminService({ models, keys, budgets, credits, options }: AdminServiceDeps): AdminService {
+  const accountModels = { ...models, periods: options.usage ? models.periods : undefined };
+  const listIds = createListAccountIds(accountModels);
+  const readSummaries = createReadSummaries(accountModels, credits);
+  const readWebhooks = createReadWebhooks(models);
+  const listRefusals = createListRefusals(models.refusals);
+
+  return {
+    async accounts({ limit = pageLimit, after, prefix } = {}) {
+      checkLimit(limit);
+      if (after !== undefined) checkStorableId('after', after);
+      if (prefix !== undefined) checkStorableId('prefix', prefix);
+      const ids = await listIds({ limit: limit + 1, after, prefix });
+      return { accounts: await readSummaries(ids.slice(0, limit)), hasMore: ids.length > limit };
+    },
+
+    async account(userId) {
+      checkUserId(userId);
+      const [[account], apiKeys, webhooks, budgetUsages, balance, { refusals }] = await Promise.all([
+        readSummaries([userId]),
+        keys.list(userId),
+        readWebhooks({ userId }, webhookLimit, 'userWebhooks'),
+        budgets?.get(userId),
+        credits?.balance(userId),
+        listRefusals({ userId }),
+      ]);
+      return {
+        account: account as AccountSummary,
+        apiKeys,
+        webhooks,
+        budgets: budgetUsages ?? null,
+        credits: balance ?? null,
+        rateLimits: rateLimitsOf(options.limits ?? {}, userId),
+        refusals: countByCode(refusals),
+      };
+    },
+
+    failingWebhooks: createListFailingWebhooks(models, readWebhooks),
+    refusals: listRefusals,
+    search: createSearch(models, listIds),
+  };
+}

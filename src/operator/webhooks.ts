@@ -1,0 +1,141 @@
+import { refuse } from '../errors.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
+import { type HealthState, healthState } from '../webhooks/health.ts';
+import type { HealthDocument, HealthModel, WebhookDocument, WebhookModel } from '../webhooks/model.ts';
+import { liveRotation } from '../webhooks/rotation.ts';
+import { toDetails, type WebhookDetails } from '../webhooks/webhook.ts';
+
+/** A webhook with its health. */
+export interface AccountWebhook extends WebhookDetails {
+  readonly health: Readonly<
+    Pick<HealthDocument, 'lastSuccessAt' | 'lastFailure' | 'failingSince' | 'failures'> & { state: HealthState }
+  >;
+}
+
+interface WebhookModels {
+  readonly webhooks: WebhookModel;
+  readonly health: HealthModel;
+}
+
+/** Reads webhooks with their health, oldest first. Which ones, a filter says that an index answers. */
+export type ReadWebhooks = (
+  filter: Readonly<Record<string, unknown>>,
+  limit: number,
+  hint?: string,
+) => Promise<AccountWebhook[]>;
+
+function toHealth(health: Partial<HealthDocument>, now: number): AccountWebhook['health'] {
+  const { lastSuccessAt, lastFailure, failingSince, failures } = health;
+  return {
+    state: healthState(health, now),
+    ...(lastSuccessAt !== undefined && { lastSuccessAt }),
+    ...(lastFailure && { lastFailure }),
+    ...(failingSince && { failingSince }),
+    ...(failures !== undefined && { failures }),
+  };
+}
+
+export function createReadWebhooks(models: WebhookModels): ReadWebhooks {
+  const webhooks = durableCollection(models.webhooks);
+  const healths = durableCollection(models.health);
+
+  return async function readWebhooks(filter, limit, hint) {
+    const documents = await webhooks
+      .aggregate<WebhookDocument>(
+        [
+          { $match: filter },
+          { $sort: { _id: 1 } },
+          { $limit: limit },
+          // sealed, and not opened here
+          { $unset: ['secret', 'headers', 'rotation.previousSecret', 'sealedWith'] },
+          { $set: { rotation: liveRotation } },
+        ],
+        { ...inOneBatch, ...(hint !== undefined && { hint }) },
+      )
+      .toArray();
+    const ids = documents.map(({ _id }) => _id);
+    const health = await healths.find({ _id: { $in: ids } }, inOneBatch).toArray();
+    const byId = new Map(health.map((document) => [document._id, document]));
+    const now = Date.now();
+    return documents.map((webhook) => ({ ...toDetails(webhook), health: toHealth(byId.get(webhook._id) ?? {}, now) }));
+  };
+}
+
+/** Which page of the webhooks that fail. */
+export interface FailingWebhooksPage extends Page {
+  /** Active ones whose health is `failing`, or those that the gateway has disabled. @default 'failing' */
+  readonly state?: 'failing' | 'disabled';
+}
+
+/**
+ * The webhooks of all accounts that fail or are disabled, oldest first.
+ * @throws GatewayError `invalid_value`
+ */
+export type ListFailingWebhooks = (
+  page?: FailingWebhooksPage,
+) => Promise<{ readonly webhooks: AccountWebhook[]; readonly hasMore: boolean }>;
+
+/** How many are looked at together: those that were deleted or are inactive are passed over. */
+const batchSize = 500;
+
+const following = (after: string | undefined) => (after === undefined ? {} : { _id: { $gt: after } });
+
+export function createListFailingWebhooks(models: WebhookModels, readWebhooks: ReadWebhooks): ListFailingWebhooks {
+  const webhooks = durableCollection(models.webhooks);
+  const healths = durableCollection(models.health);
+
+  /** The next webhooks that were reported as failing; some may not be there any more. */
+  async function reportedIds(after: string | undefined): Promise<string[]> {
+    const documents = await healths
+      .find(
+        { reportedFailingSince: { $exists: true }, ...following(after) },
+        { projection: { _id: 1 }, hint: 'failing', batchSize: batchSize + 1 },
+      )
+      .sort({ _id: 1 })
+      .limit(batchSize)
+      .toArray();
+    return documents.map(({ _id }) => _id);
+  }
+
+  /**
+   * The health of a deleted webhook is kept for long: its mark is removed, so that it is not passed over each time. No
+   * request waits for that, and a write that fails is made up for by the next look.
+   */
+  async function removeMarksOfDeleted(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const documents = await webhooks.find({ _id: { $in: [...ids] } }, { projection: { _id: 1 } }).toArray();
+    const present = new Set(documents.map(({ _id }) => _id));
+    const deleted = ids.filter((id) => !present.has(id));
+    const mark = { $unset: { reportedFailingSince: true } } as const;
+    if (deleted.length > 0) await healths.updateMany({ _id: { $in: deleted } }, mark, { writeConcern: { w: 1 } });
+  }
+
+  async function failing(after: string | undefined, limit: number): Promise<AccountWebhook[]> {
+    const failingOnes: AccountWebhook[] = [];
+    let last = after;
+    let isLast = false;
+    while (failingOnes.length < limit && !isLast) {
+      const ids = await reportedIds(last);
+      const active = await readWebhooks({ _id: { $in: ids }, active: true }, batchSize);
+      failingOnes.push(...active.filter(({ health }) => health.state === 'failing'));
+      const read = new Set(active.map(({ id }) => id));
+      removeMarksOfDeleted(ids.filter((id) => !read.has(id))).catch(() => {});
+      last = ids.at(-1);
+      isLast = ids.length < batchSize;
+    }
+    return failingOnes;
+  }
+
+  const disabled = (after: string | undefined, limit: number) =>
+    readWebhooks({ disabled: { $exists: true }, ...following(after) }, limit, 'disabled');
+
+  return async function listFailingWebhooks({ state = 'failing', limit = pageLimit, after } = {}) {
+    checkPage({ limit, ...(after !== undefined && { after }) }, 'wh');
+    if (state !== 'failing' && state !== 'disabled') {
+      refuse('invalid_value', 'state', 'must be failing or disabled');
+    }
+    const accountWebhooks = await (state === 'failing' ? failing : disabled)(after, limit + 1);
+    return { webhooks: accountWebhooks.slice(0, limit), hasMore: accountWebhooks.length > limit };
+  };
+}

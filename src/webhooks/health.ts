@@ -1,0 +1,130 @@
+import { durableCollection } from '../mongo/collection.ts';
+import { hourLength, hourOf, merged, percentile } from '../mongo/durations.ts';
+import type { Logger } from '../options/options.ts';
+import type { HealthDocument, HealthModel, TallyDocument, TallyModel } from './model.ts';
+import { createRecorder, type RecordedAttempt, type RecorderDeps } from './recorder.ts';
+
+export interface HealthServiceDeps {
+  readonly tallies: TallyModel;
+  readonly healths: HealthModel;
+  /** Called with the ids of the webhooks whose statistics were written. */
+  readonly reportChanges: RecorderDeps['onWritten'];
+  /** Called with failed attempts after they are written. */
+  readonly disableFailing: RecorderDeps['onFailures'];
+  /** How long attempts are gathered before they are written. Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Statistics and health of webhooks, from their attempts. */
+export interface HealthService {
+  /** Notes an attempt; it is in the statistics after about `interval`. */
+  record(attempt: RecordedAttempt): void;
+  /** The health of a webhook; `{}` if it had no attempts. */
+  of(webhookId: string): Promise<Partial<HealthDocument>>;
+  /** The attempts of the last 168 hours. @param now milliseconds since 1970 */
+  stats(webhookId: string, now: number): Promise<WebhookStats>;
+  /** Writes the noted attempts. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Joins the parts of webhook health. */
+export function createHealthService(deps: HealthServiceDeps): HealthService {
+  const { tallies, healths, reportChanges, disableFailing, interval, logger } = deps;
+  const collection = durableCollection(healths);
+  const recorder = createRecorder({
+    tallies,
+    healths,
+    interval,
+    onWritten: reportChanges,
+    onFailures: disableFailing,
+    logger,
+  });
+
+  return {
+    record: recorder.record,
+    async of(webhookId) {
+      return (await collection.findOne({ _id: webhookId })) ?? {};
+    },
+    stats: createReadStats(tallies),
+    flush: recorder.flush,
+    close: recorder.close,
+  };
+}
+
+/** The health of a webhook. */
+export type HealthState = 'healthy' | 'failing' | 'idle';
+
+/** A webhook is failing after this many failures without a success between them … */
+export const minFailures = 3;
+/** … over at least this time, so that a burst of events during one restart does not count. Milliseconds. */
+const failingFor = 5 * 60_000;
+/** A webhook without attempts for this time is idle. Milliseconds. */
+const idleAfter = 7 * 86_400_000;
+
+/** Whether a stored health is that of a failing webhook, as an expression of MongoDB. What is missing counts as null, which is below every number. */
+export const isFailing = {
+  $and: [
+    { $gte: ['$failures', minFailures] },
+    { $gte: [{ $subtract: ['$lastFailure.at', '$failingSince'] }, failingFor] },
+  ],
+} as const;
+
+/** The state that follows from the stored health. @param now milliseconds since 1970 */
+export function healthState(health: Partial<HealthDocument>, now: number): HealthState {
+  const { lastSuccessAt, lastFailure, failingSince, failures = 0 } = health;
+  const last = Math.max(lastSuccessAt?.getTime() ?? 0, lastFailure?.at.getTime() ?? 0);
+  if (failingSince && lastFailure && failures >= minFailures) {
+    if (lastFailure.at.getTime() - failingSince.getTime() >= failingFor) return 'failing';
+  }
+  return last < now - idleAfter ? 'idle' : 'healthy';
+}
+
+/** The attempts of one hour, or of all hours. */
+export interface AttemptStats {
+  readonly succeeded: number;
+  readonly failed: number;
+  /** Milliseconds; `null` without attempts. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+}
+
+export interface WebhookStats extends AttemptStats {
+  readonly since: Date;
+  readonly until: Date;
+  /** All 168, oldest first. */
+  readonly hours: readonly (AttemptStats & { readonly start: Date })[];
+}
+
+const hoursShown = 168;
+
+const nothing = { succeeded: 0, failed: 0, durations: {} } as const;
+
+function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | 'durations'>[]): AttemptStats {
+  const durations = merged(tallies.map((tally) => tally.durations));
+  return {
+    succeeded: tallies.reduce((sum, { succeeded }) => sum + succeeded, 0),
+    failed: tallies.reduce((sum, { failed }) => sum + failed, 0),
+    p50: percentile(durations, 0.5),
+    p95: percentile(durations, 0.95),
+  };
+}
+
+/** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. */
+export function createReadStats(tallies: TallyModel) {
+  const collection = durableCollection(tallies);
+  return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {
+    const first = hourOf(now) - (hoursShown - 1) * hourLength;
+    const since = new Date(first);
+    const documents = await collection
+      .find({ _id: { $gte: `${webhookId}:${since.toISOString()}`, $lt: `${webhookId};` } })
+      .toArray();
+    const byHour = new Map(documents.map((tally) => [tally.hour.getTime(), tally]));
+    const hours = Array.from({ length: hoursShown }, (_, i) => {
+      const start = first + i * hourLength;
+      return { start: new Date(start), ...summed([byHour.get(start) ?? nothing]) };
+    });
+    return { since, until: new Date(now), ...summed(documents), hours };
+  };
+}
