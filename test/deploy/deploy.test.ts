@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { parseDuration } from '../../src/cli/config/duration.ts';
 import { variables } from '../../src/cli/config/environment.ts';
-import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
+import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import type { GatewayHealth } from '../../src/index.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { root } from '../package/tarball.ts';

@@ -22,7 +22,7 @@ async function reseal(): Promise<void> {
     const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
     throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
   }
-  const { besideGateway } = await import('../database/beside-gateway.ts');
+  const { besideGateway } = await import('../database/database.ts');
   const { resealed, unreadable } = await besideGateway(settings, ({ webhooks }) => webhooks.reseal());
   console.log(`Resealed: ${resealed}`);
   if (unreadable.length === 0) return;
