@@ -102,18 +102,18 @@ const arrows = {
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
   'cli/client': `api.d.ts version.ts http/body/json/exact-number.ts http/body/json/parse.ts
-    cli/terminal cli/config/duration.ts`,
+    cli/terminal options/kinds.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': 'errors.ts index.ts mongo cli/config cli/mongo cli/client/api.ts',
   'cli/doctor': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
     cli/config cli/database`,
   'cli/server': `errors.ts ids.ts index.ts receiver
-    cli/terminal cli/config cli/demo cli/mongo cli/database`,
-  'cli/commands': 'api.d.ts version.ts options/accounts/budgets.ts cli/terminal cli/client cli/config/duration.ts',
+    options/kinds.ts cli/terminal cli/config cli/demo cli/mongo cli/database`,
+  'cli/commands': 'api.d.ts version.ts options/budgets.ts options/kinds.ts cli/terminal cli/client',
   'cli/commands/events.ts': 'cli/terminal cli/client cli/database/stored.ts',
   'cli/commands/keys.ts': 'cli/terminal cli/client cli/commands cli/database/stored.ts',
-  'cli/commands/listen.ts': `version.ts cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
+  'cli/commands/listen.ts': `version.ts options/kinds.ts cli/terminal cli/client cli/server/test-receiver.ts
     deliveries/send.ts webhooks/secrets/pasted-secret.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/config cli/database/database.ts',
@@ -154,7 +154,6 @@ const packages = {
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',
   undici: 'outbound deliveries/send.ts',
-  zod: 'cli/config',
 };
 
 /** @param {string} names */

@@ -15,7 +15,8 @@ import { openDatabase } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
-import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
+import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
+import { resolveOptions } from './options/resolve.ts';
 import { createHasWorker } from './processes/live-worker.ts';
 
 export type { ModelGateway } from './gateway/model-gateway.ts';

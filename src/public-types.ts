@@ -16,7 +16,7 @@ export type { ModelGateway } from './gateway.ts';
 export type { Principal, Scope } from './http/principal.ts';
 export type { HardenOptions } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
-export type { Budget, BudgetUsage } from './options/accounts/budgets.ts';
+export type { Budget, BudgetUsage } from './options/budgets.ts';
 export type {
   CreditOptions,
   EventTypeOptions,
@@ -34,7 +34,7 @@ export type {
   UpstreamTimeouts,
   UsageRecord,
 } from './options/options.ts';
-export type { DisabledWebhook } from './options/webhooks/disabling.ts';
+export type { DisabledWebhook } from './options/webhooks.ts';
 export type { ProcessRole } from './processes/model.ts';
 export type { Backlog, Percentiles, ProcessInfo, UpstreamInfo } from './processes/service.ts';
 export type { Filters, FilterValue } from './webhooks/filters.ts';

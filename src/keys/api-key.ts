@@ -1,5 +1,5 @@
 import type { Principal, Scope } from '../http/principal.ts';
-import type { Budget, BudgetUsage } from '../options/accounts/budgets.ts';
+import type { Budget, BudgetUsage } from '../options/budgets.ts';
 import type { KeyRecord } from './authentication/key-cache.ts';
 import type { KeyDocument } from './model.ts';
 

@@ -1,7 +1,7 @@
 import { refuse } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId, isStorable } from '../ids.ts';
-import { type Budget, toBudgets } from '../options/accounts/budgets.ts';
+import { type Budget, toBudgets } from '../options/budgets.ts';
 import type { ApiKeyInput } from './api-key.ts';
 
 const nameLimit = 100;

@@ -1,5 +1,5 @@
 import { refuse } from '../errors.ts';
-import type { KeyBudgets } from '../options/accounts/budgets.ts';
+import type { KeyBudgets } from '../options/budgets.ts';
 import type { ApiKey } from './api-key.ts';
 import type { KeyDocument } from './model.ts';
 

@@ -7,7 +7,7 @@ import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
-import type { KeyBudgets } from '../options/accounts/budgets.ts';
+import type { KeyBudgets } from '../options/budgets.ts';
 import type { ApiKey, ApiKeyInput, NewApiKey } from './api-key.ts';
 import { digestOf, newKeyText } from './authentication/key-text.ts';
 import { createLastUsed } from './authentication/last-used.ts';

@@ -1,7 +1,7 @@
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent } from '../mongo/confirmed-reads.ts';
-import { type KeyBudgets, toBudgets } from '../options/accounts/budgets.ts';
+import { type KeyBudgets, toBudgets } from '../options/budgets.ts';
 import type { ApiKey, ApiKeyPatch } from './api-key.ts';
 import { toApiKey } from './key-budgets.ts';
 import type { KeyModel } from './model.ts';

@@ -1,4 +1,4 @@
-import type { Budget } from '../../options/accounts/budgets.ts';
+import type { Budget } from '../../options/budgets.ts';
 import type { Logger } from '../../options/options.ts';
 import { createReadCache } from './read-cache.ts';
 

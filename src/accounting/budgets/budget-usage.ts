@@ -1,4 +1,4 @@
-import type { Budget, BudgetPeriod, BudgetUnit, BudgetUsage } from '../../options/accounts/budgets.ts';
+import type { Budget, BudgetPeriod, BudgetUnit, BudgetUsage } from '../../options/budgets.ts';
 import { microCreditsPerCredit } from '../micro-credits.ts';
 import type { Amounts, UsedAmounts } from './used-amounts.ts';
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts';
 import type { Principal } from '../../http/principal.ts';
-import { type Budget, type BudgetPeriod, type BudgetUnit, budgetUnits } from '../../options/accounts/budgets.ts';
+import { type Budget, type BudgetPeriod, type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
 import type { Logger, Quota } from '../../options/options.ts';
 import type { QuotaOf } from '../usage/quotas.ts';
 import type { ReadAccountBudgets } from './account-budgets.ts';

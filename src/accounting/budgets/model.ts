@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
-import { type Budget, storedBudgets } from '../../options/accounts/budgets.ts';
+import { type Budget, storedBudgets } from '../../options/budgets.ts';
 
 /** The budgets of one account. */
 interface AccountBudgetsDocument {

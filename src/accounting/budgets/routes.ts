@@ -2,7 +2,7 @@ import type { operations } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
 import { requireNoBudgets, toBudgetBody } from '../../http/budget-body.ts';
 import type { OperationTable, ReplyOf } from '../../http/operation.ts';
-import type { BudgetUsage } from '../../options/accounts/budgets.ts';
+import type { BudgetUsage } from '../../options/budgets.ts';
 import type { BudgetService } from './service.ts';
 
 type Budgets = Pick<BudgetService, 'get' | 'set'>;

@@ -1,6 +1,6 @@
 import { refuse } from '../../errors.ts';
 import { checkUserId } from '../../ids.ts';
-import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../../options/accounts/budgets.ts';
+import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../../options/budgets.ts';
 import { needTotal, toBudgetUsage } from './budget-usage.ts';
 import type { AccountBudgetsModel } from './model.ts';
 import type { ReadUsed } from './used-amounts.ts';

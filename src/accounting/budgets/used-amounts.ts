@@ -1,6 +1,6 @@
 import type { DatabaseClock } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
-import type { BudgetPeriod } from '../../options/accounts/budgets.ts';
+import type { BudgetPeriod } from '../../options/budgets.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, PeriodDocument, PeriodModel } from '../usage/model.ts';
 import { dayOf, keyTotalId, periodsOf } from '../usage/sums.ts';
 

@@ -1,5 +1,6 @@
 import { describeThrown } from '../../errors.ts';
-import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../../options/options.ts';
+import type { Logger, Quota, QuotaOptions } from '../../options/options.ts';
+import { checkQuota } from '../../options/resolve.ts';
 import { microCreditsPerCredit } from '../micro-credits.ts';
 import type { PeriodDocument } from './model.ts';
 
@@ -19,7 +20,7 @@ export function createQuotaOf(quotas: QuotaOptions | undefined, logger: Logger):
       }
       const { unit, daily, monthly } = quota as Quota;
       const copy = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
-      checkQuota(copy, true);
+      checkQuota(copy);
       return copy;
     } catch (error) {
       logger.error("the host's quotas.perUser failed", { error: describeThrown(error) });

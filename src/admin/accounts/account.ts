@@ -1,5 +1,5 @@
 import type { ApiKey } from '../../keys/api-key.ts';
-import type { BudgetUsage } from '../../options/accounts/budgets.ts';
+import type { BudgetUsage } from '../../options/budgets.ts';
 import type { RateLimits } from '../../options/options.ts';
 import type { HealthState } from '../../webhooks/health/health-state.ts';
 import type { HealthDocument } from '../../webhooks/health/model.ts';

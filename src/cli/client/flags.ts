@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { isExactNumber } from '../../http/body/json/exact-number.ts';
 import { parseJson } from '../../http/body/json/parse.ts';
-import { parseDuration } from '../config/duration.ts';
+import { parseDuration } from '../../options/kinds.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 

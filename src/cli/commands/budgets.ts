@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { type BudgetUnit, budgetUnits } from '../../options/accounts/budgets.ts';
+import { type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
 import { decimal } from '../client/flags.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { parseDuration } from '../../options/kinds.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
 import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
-import { parseDuration } from '../config/duration.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, relative, toJson } from '../terminal/text.ts';

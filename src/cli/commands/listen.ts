@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import { shownHeaders, signatureHeaders } from '../../deliveries/send.ts';
+import { duration, type Reader, wholeNumber } from '../../options/kinds.ts';
 import { readVersion } from '../../version.ts';
 import { copyProblem } from '../../webhooks/secrets/pasted-secret.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { type CommandContext, createContext, type GatewayOptions, throughApi } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
-import { allowedBy, duration, type Parser, wholeNumber } from '../config/parsers.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import { type Terminal, untilSignal } from '../terminal/terminal.ts';
 import { localTime, printable, spanOf, toJson } from '../terminal/text.ts';
@@ -64,11 +64,11 @@ export function listenCommand(terminal: Terminal): Command {
 const hour = 3_600_000;
 
 /** @throws InvalidArgumentError, which commander shows with the option's name */
-function take<T>(parser: Parser<T>): (text: string) => T {
+function take<T>({ read, allowed }: Reader<T>): (text: string) => T {
   return (text) => {
-    const { success, data } = parser.safeParse(text);
-    if (!success) throw new InvalidArgumentError(`It must be ${allowedBy(parser)}.`);
-    return data;
+    const value = read(text);
+    if (value === undefined) throw new InvalidArgumentError(`It must be ${allowed}.`);
+    return value;
   };
 }
 

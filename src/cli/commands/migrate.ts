@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import type { Migration } from '../../gateway/migrate.ts';
-import { readDatabaseSettings } from '../config/database-settings.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 interface Flags {

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { GatewayError } from '../../errors.ts';
-import { readDatabaseSettings } from '../config/database-settings.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 
 const help = `
 Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while

@@ -1,9 +1,9 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { parseDuration } from '../../options/kinds.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
-import { parseDuration } from '../config/duration.ts';
 import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';

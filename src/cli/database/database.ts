@@ -8,8 +8,7 @@ import { orAllowStandalone } from '../../mongo/connection/replica-set.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { retryUntilAvailable } from '../../mongo/schema/retry-until-available.ts';
 import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
-import type { Configuration } from '../config/config.ts';
-import type { DatabaseSettings } from '../config/database-settings.ts';
+import type { Configuration, DatabaseSettings } from '../config/config.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
 

@@ -1,7 +1,7 @@
 import { GatewayError, refuse } from '../../errors.ts';
 import type { ApiKey, ApiKeyInput, ModelGateway } from '../../index.ts';
 import type { Schemas } from '../client/api.ts';
-import { readDatabaseSettings } from '../config/database-settings.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 import type { Environment } from '../config/environment.ts';
 
 type Budgets = readonly Schemas['Budget'][];

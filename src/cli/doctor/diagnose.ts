@@ -4,7 +4,7 @@ import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-f
 import { withTimeout } from '../../mongo/periodic.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
-import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
+import { type DoctorSettings, readDoctorSettings } from '../config/config.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/database.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';

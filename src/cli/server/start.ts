@@ -1,7 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { createModelGateway, type Logger, type ModelGateway, scopes } from '../../index.ts';
-import { namingVariable } from '../config/account-options.ts';
-import type { Configuration } from '../config/config.ts';
+import { type Configuration, namingVariable } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
 import { namingDatabase, writeSettings } from '../database/database.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';

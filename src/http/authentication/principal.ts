@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
-import { toBudgets } from '../../options/accounts/budgets.ts';
+import { toBudgets } from '../../options/budgets.ts';
 import { accountScopes, type Principal, type Scope, scopes } from '../principal.ts';
 
 /** Says who makes a request; `null` if that is not known. */

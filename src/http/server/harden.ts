@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { refuseOption } from '../../options/checks.ts';
+import { refuseOption } from '../../options/kinds.ts';
 import { answerClientErrors, answerUnknownExpectations } from './client-errors.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */

@@ -1,7 +1,7 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { Logger } from '../../options/options.ts';
-import type { DisabledWebhook, DisableOptions } from '../../options/webhooks/disabling.ts';
+import type { DisabledWebhook, DisableOptions } from '../../options/webhooks.ts';
 import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';
 import { forEachDespiteErrors, type RecordedAttempt } from './recorder.ts';

@@ -1,4 +1,4 @@
-import { refuse } from '../../errors.ts';
+import { refuse } from '../errors.ts';
 
 /** The periods of budgets: a day and a month of the calendar, in UTC, or all time. */
 const budgetPeriods = Object.freeze(['day', 'month', 'total'] as const);

@@ -1,4 +1,4 @@
-import { checkKeys, refuseOption } from '../checks.ts';
+import { type Check, checkKeys, isObject, refuseOption, unchecked, yesOrNo } from './kinds.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -59,91 +59,6 @@ export interface UpstreamOptions {
   readonly maskErrors?: boolean;
 }
 
-const knownOptions = [
-  'name',
-  'baseUrl',
-  'apiKey',
-  'models',
-  'aliases',
-  'weight',
-  'priority',
-  'headers',
-  'forwardHeaders',
-  'timeouts',
-  'maxConcurrency',
-  'includeUsage',
-  'maskErrors',
-];
-const knownTimeouts = ['connect', 'firstByte', 'betweenChunks', 'total'];
-const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
-const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
-const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
-
-function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
-  if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {
-    refuseOption(param, 'must be a list of non-empty strings');
-  }
-}
-
-function checkRecord(param: string, record: unknown): void {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) refuseOption(param, 'must be an object');
-  for (const [key, value] of Object.entries(record)) {
-    if (typeof value !== 'string' || value === '') refuseOption(`${param}.${key}`, 'must be a non-empty string');
-  }
-}
-
-function checkHeaderNames(param: string, names: readonly string[], refused: RegExp): void {
-  for (const name of names) {
-    if (!headerName.test(name) || refused.test(name))
-      refuseOption(`${param}.${name}`, 'is not a header that may be set');
-  }
-}
-
-function checkNumber(param: string, value: unknown, min: number): void {
-  if (typeof value !== 'number' || !Number.isFinite(value) || value < min)
-    refuseOption(param, `must be a number, ${min} or more`);
-}
-
-function checkWholeNumber(param: string, value: unknown, min: number): void {
-  if (!Number.isSafeInteger(value) || (value as number) < min)
-    refuseOption(param, `must be a whole number, ${min} or more`);
-}
-
-function checkUpstream(param: string, upstream: UpstreamOptions): void {
-  checkKeys(param, upstream, knownOptions);
-  if (typeof upstream.name !== 'string' || !/^[\x21-\x7e]+$/.test(upstream.name)) {
-    refuseOption(`${param}.name`, 'must be a non-empty string of printable ASCII without spaces');
-  }
-  const { baseUrl } = upstream;
-  if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl) || new URL(baseUrl).hash) {
-    refuseOption(`${param}.baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
-  }
-  if (upstream.models !== undefined) checkStrings(`${param}.models`, upstream.models);
-  if (upstream.aliases !== undefined) checkRecord(`${param}.aliases`, upstream.aliases);
-  if (upstream.headers !== undefined) {
-    checkRecord(`${param}.headers`, upstream.headers);
-    checkHeaderNames(`${param}.headers`, Object.keys(upstream.headers), connectionHeaders);
-  }
-  if (upstream.forwardHeaders !== undefined) {
-    checkStrings(`${param}.forwardHeaders`, upstream.forwardHeaders);
-    checkHeaderNames(`${param}.forwardHeaders`, upstream.forwardHeaders, connectionHeaders);
-    checkHeaderNames(`${param}.forwardHeaders`, upstream.forwardHeaders, callersOwn);
-  }
-  if (upstream.weight !== undefined) checkNumber(`${param}.weight`, upstream.weight, 0);
-  if (upstream.priority !== undefined) checkNumber(`${param}.priority`, upstream.priority, Number.MIN_SAFE_INTEGER);
-  if (upstream.maxConcurrency !== undefined) checkWholeNumber(`${param}.maxConcurrency`, upstream.maxConcurrency, 1);
-  checkKeys(`${param}.timeouts`, upstream.timeouts ?? {}, knownTimeouts);
-  for (const [name, value] of Object.entries(upstream.timeouts ?? {})) {
-    if (value !== undefined) checkNumber(`${param}.timeouts.${name}`, value, 1);
-  }
-  for (const name of ['includeUsage', 'maskErrors'] as const) {
-    if (upstream[name] !== undefined && typeof upstream[name] !== 'boolean') {
-      refuseOption(`${param}.${name}`, 'must be true or false');
-    }
-  }
-}
-
 /**
  * Checks the list of upstreams.
  * @throws GatewayError `invalid_options`, naming the option
@@ -156,4 +71,79 @@ export function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
     if (names.has(upstream.name)) refuseOption(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
     names.add(upstream.name);
   });
+}
+
+function checkUpstream(param: string, upstream: UpstreamOptions): void {
+  checkKeys(param, upstream, Object.keys(checks));
+  for (const [name, check] of Object.entries(checks)) {
+    const value = upstream[name as keyof UpstreamOptions];
+    if (value !== undefined || name === 'name' || name === 'baseUrl') check(`${param}.${name}`, value);
+  }
+}
+
+/** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
+const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
+const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
+
+const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
+  name(param, name) {
+    if (typeof name === 'string' && /^[\x21-\x7e]+$/.test(name)) return;
+    refuseOption(param, 'must be a non-empty string of printable ASCII without spaces');
+  },
+  baseUrl(param, url) {
+    if (typeof url === 'string' && /^https?:/i.test(url) && URL.canParse(url) && !new URL(url).hash) return;
+    refuseOption(param, 'must be an http or https URL such as https://api.openai.com/v1');
+  },
+  apiKey: unchecked,
+  models: checkStrings,
+  aliases: checkTexts,
+  weight: (param, weight) => checkNumber(param, weight, 0),
+  priority: (param, priority) => checkNumber(param, priority, Number.MIN_SAFE_INTEGER),
+  headers(param, headers) {
+    checkTexts(param, headers);
+    checkHeaderNames(param, Object.keys(headers), connectionHeaders);
+  },
+  forwardHeaders(param, names) {
+    checkStrings(param, names);
+    checkHeaderNames(param, names, connectionHeaders);
+    checkHeaderNames(param, names, callersOwn);
+  },
+  timeouts(param, timeouts) {
+    const given = (timeouts ?? {}) as UpstreamTimeouts;
+    checkKeys(param, given, ['connect', 'firstByte', 'betweenChunks', 'total'] satisfies (keyof UpstreamTimeouts)[]);
+    for (const [name, value] of Object.entries(given)) {
+      if (value !== undefined) checkNumber(`${param}.${name}`, value, 1);
+    }
+  },
+  maxConcurrency(param, most) {
+    if (!Number.isSafeInteger(most) || (most as number) < 1) refuseOption(param, 'must be a whole number, 1 or more');
+  },
+  includeUsage: yesOrNo.check,
+  maskErrors: yesOrNo.check,
+};
+
+function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
+  if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {
+    refuseOption(param, 'must be a list of non-empty strings');
+  }
+}
+
+/** Texts by name. */
+function checkTexts(param: string, record: unknown): asserts record is Readonly<Record<string, string>> {
+  if (!isObject(record)) refuseOption(param, 'must be an object');
+  for (const [key, value] of Object.entries(record)) {
+    if (typeof value !== 'string' || value === '') refuseOption(`${param}.${key}`, 'must be a non-empty string');
+  }
+}
+
+function checkHeaderNames(param: string, names: readonly string[], refused: RegExp): void {
+  for (const name of names) {
+    if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) || refused.test(name))
+      refuseOption(`${param}.${name}`, 'is not a header that may be set');
+  }
+}
+
+function checkNumber(param: string, value: unknown, min: number): void {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < min)
+    refuseOption(param, `must be a number, ${min} or more`);
 }
