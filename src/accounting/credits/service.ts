@@ -3,6 +3,7 @@ import type { EventInput, PublishOptions } from '../../events/service.ts';
 import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
+import { accountRows } from '../../options/accounts.ts';
 import type { CreditOptions, Logger, UsageRecord } from '../../options/options.ts';
 import { createWriteAccount, type InTurn } from '../writer-turns.ts';
 import { createLeaseOrOpen } from './allowance-lease.ts';
@@ -101,9 +102,13 @@ function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['pric
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, database, options, observer, logger } = deps;
-  const { prices, renewInterval: interval = 500, allowance = 10 } = options;
-  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
-  const initial = toMicro('initialBalance', options.initialBalance ?? 0);
+  const {
+    prices,
+    renewInterval: interval = accountRows['credits.renewInterval'].default,
+    allowance = accountRows['credits.allowance'].default,
+  } = options;
+  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? accountRows['credits.lowThreshold'].default);
+  const initial = toMicro('initialBalance', options.initialBalance ?? accountRows['credits.initialBalance'].default);
   const leaseAmount = toMicro('allowance', allowance);
   const writeAccount = createWriteAccount(deps.transaction, deps.inTurn);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });

@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import type { EventInput, PublishOptions } from '../../events/service.ts';
 import { durableCollection } from '../../mongo/collection.ts';
+import { accountRows } from '../../options/accounts.ts';
 import type { Logger, Quota } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
@@ -31,7 +32,7 @@ export type PublishThresholds = (additions: readonly PeriodAddition[], session?:
 export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
-  const thresholds = quotas?.thresholds ?? [80, 100];
+  const thresholds = quotas?.thresholds ?? accountRows['quotas.thresholds'].default;
   const quotaOf: QuotaOf = quotas?.quotaOf ?? (() => undefined);
 
   async function publishCrossing(
