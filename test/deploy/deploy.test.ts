@@ -52,9 +52,8 @@ describe('The files in deploy/', () => {
     for (const [name, value] of [...ofPods, ...Object.entries(imageEnv), ...Object.entries(unitEnv)]) {
       if (name === 'NODE_ENV') continue;
       expect(variables).to.have.property(name);
-      expect(variables[name as keyof typeof variables].type.safeParse(value).success, `${name}=${value}`).to.equal(
-        true,
-      );
+      const { type } = variables[name as keyof typeof variables];
+      expect(typeof value === 'string' && type.read(value) !== undefined, `${name}=${value}`).to.equal(true);
     }
     for (const name of Object.keys(gateway.environment)) expect(variables).to.have.property(name);
   });
