@@ -28,7 +28,7 @@ export type {
 } from './model-hooks.ts';
 export type { DashboardOptions } from './process.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
-export { type DisabledWebhook, defaultRetryDelays, type EventTypeOptions } from './webhooks.ts';
+export { defaultRetryDelays, type EventTypeOptions } from './webhooks.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions<Custom extends string = string>

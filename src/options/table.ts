@@ -30,7 +30,7 @@ import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
 import { checkDays, checkEventTypes, checkRetryDelays, defaultRetryDelays } from './webhooks.ts';
 
 /** The environment variable of an option. Errors, `--help` and docs/configuration.md describe it by this. */
-export interface OptionVariable {
+interface OptionVariable {
   readonly name: string;
   /** A sentence without its full stop. */
   readonly meaning: string;

@@ -8,7 +8,7 @@ import { upstreamsOf, warningsOf } from './upstreams.ts';
 import { type Settings, type VariableName, variables } from './variables.ts';
 
 /** What webhooks may use. */
-export interface WebhookRules {
+interface WebhookRules {
   readonly allowHttp: boolean;
   readonly allowPrivateNetworks: readonly string[];
   /** Why the two have these values, for the operator. */
