@@ -6,7 +6,7 @@ import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
-import { listen, type Listening } from '../support/listen.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { eventually, until } from '../support/until.ts';
 import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';
