@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { findMongod, mongodSources, type Source } from '../../../../src/cli/mongo/binary.ts';
+import { findMongod, mongodSources, type Source } from '../../../src/cli/mongo/binary.ts';
 
 describe('the search for a mongod', () => {
   let folder: string;

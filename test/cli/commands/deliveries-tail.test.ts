@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { Schemas } from '../../../../src/cli/client/api.ts';
-import { follow } from '../../../../src/cli/commands/deliveries-tail.ts';
+import type { Schemas } from '../../../src/cli/client/api.ts';
+import { follow } from '../../../src/cli/commands/deliveries-tail.ts';
 
 type Summary = Schemas['DeliverySummary'];
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
-import { checkUpstreams, type UpstreamOptions } from '../../../src/options/upstreams.ts';
+import { GatewayError } from '../../src/errors.ts';
+import { checkUpstreams, type UpstreamOptions } from '../../src/options/upstreams.ts';
 
 const good: UpstreamOptions = { name: 'one', baseUrl: 'https://api.example/v1' };
 

