@@ -31,18 +31,19 @@ import { checkDays, checkEventTypes, checkRetryDelays, defaultRetryDelays } from
 
 /** The environment variable of an option. Errors, `--help` and docs/configuration.md describe it by this. */
 interface OptionVariable {
-  readonly name: string;
+  readonly variable: string;
   /** A sentence without its full stop. */
   readonly meaning: string;
-  /** What holds where it is not set, in words. @default the text of the option's default */
-  readonly default?: string;
   readonly example: string;
+  /** What holds where it is not set, in words. @default the text of the option's default */
+  readonly byDefault?: string;
 }
 
 /** One option: what it may be, what it is where it is left out, and the variable that sets it. */
-type Row<T> = { readonly default?: T | ((given: ModelGatewayOptions) => T) } & (
-  | { readonly check: Check; readonly required?: true }
-  | { readonly kind: Kind<T>; readonly required?: true; readonly variable?: OptionVariable }
+type Row<T> = { readonly default?: T | ((given: ModelGatewayOptions) => T); readonly required?: true } & (
+  | { readonly check: Check }
+  | { readonly kind: Kind<T> }
+  | ({ readonly kind: Kind<T> } & OptionVariable)
 );
 
 type Rows<Options, Prefix extends string = ''> = {
@@ -97,40 +98,32 @@ export const table = {
       'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
     ),
     default: 'gateway_',
-    variable: {
-      name: 'COLLECTION_PREFIX',
-      meaning: 'Put before the name of every collection',
-      example: 'llm_',
-    },
+    variable: 'COLLECTION_PREFIX',
+    meaning: 'Put before the name of every collection',
+    example: 'llm_',
   },
   indexes: {
     kind: oneOf('build', 'check'),
     default: 'build',
-    variable: {
-      name: 'INDEXES',
-      meaning:
-        'Whether the start builds missing indexes, or refuses to start without them; then the command migrate builds them',
-      example: 'check',
-    },
+    variable: 'INDEXES',
+    meaning:
+      'Whether the start builds missing indexes, or refuses to start without them; then the command migrate builds them',
+    example: 'check',
   },
   keyGracePeriod: {
     kind: duration(0, day, 'a duration from 0ms to 1d'),
     default: 300_000,
-    variable: {
-      name: 'KEY_GRACE_PERIOD',
-      meaning: 'How long a key that this process has checked can make model calls while MongoDB is unavailable',
-      example: '1h',
-    },
+    variable: 'KEY_GRACE_PERIOD',
+    meaning: 'How long a key that this process has checked can make model calls while MongoDB is unavailable',
+    example: '1h',
   },
   usageBacklog: {
     kind: wholeNumber(1, 10_000_000),
     default: 100_000,
-    variable: {
-      name: 'USAGE_BACKLOG',
-      meaning:
-        'Maximum number of usage records kept in memory while MongoDB is unavailable; above it the oldest are lost',
-      example: '20000',
-    },
+    variable: 'USAGE_BACKLOG',
+    meaning:
+      'Maximum number of usage records kept in memory while MongoDB is unavailable; above it the oldest are lost',
+    example: '20000',
   },
 
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
@@ -140,11 +133,9 @@ export const table = {
   abortOnDisconnect: {
     kind: yesOrNo,
     default: true,
-    variable: {
-      name: 'ABORT_ON_DISCONNECT',
-      meaning: 'Whether the upstream call stops when the client disconnects; false lets it finish, for its exact usage',
-      example: 'false',
-    },
+    variable: 'ABORT_ON_DISCONNECT',
+    meaning: 'Whether the upstream call stops when the client disconnects; false lets it finish, for its exact usage',
+    example: 'false',
   },
   onRequest: { check: aFunction },
   onResponse: { check: aFunction },
@@ -155,51 +146,41 @@ export const table = {
     // what an option may be follows from modelBodyLimit
     kind: readAs(wholeNumber(64 * mebibyte, 1024 ** 4), unchecked),
     default: ({ modelBodyLimit = 0 }) => Math.max(256 * mebibyte, 2 * modelBodyLimit),
-    variable: {
-      name: 'BODY_MEMORY',
-      meaning:
-        'Maximum bytes of request bodies held at once, until an upstream answers; a request above it gets 429 or 503',
-      default: '268435456 (256 MiB)',
-      example: '1073741824',
-    },
+    variable: 'BODY_MEMORY',
+    meaning:
+      'Maximum bytes of request bodies held at once, until an upstream answers; a request above it gets 429 or 503',
+    byDefault: '268435456 (256 MiB)',
+    example: '1073741824',
   },
   storedRetentionDays: {
     kind: wholeNumber(1, 3_650),
     default: 30,
-    variable: {
-      name: 'STORED_RETENTION_DAYS',
-      meaning: 'Days that the gateway remembers whose a stored response or chat completion is',
-      example: '90',
-    },
+    variable: 'STORED_RETENTION_DAYS',
+    meaning: 'Days that the gateway remembers whose a stored response or chat completion is',
+    example: '90',
   },
   backgroundPollInterval: {
     kind: duration(10, 60_000),
     default: 2_000,
-    variable: {
-      name: 'BACKGROUND_POLL_INTERVAL',
-      meaning:
-        'How long after its first answer the upstream is asked whether a background response has ended; each further wait is half as long again',
-      example: '5s',
-    },
+    variable: 'BACKGROUND_POLL_INTERVAL',
+    meaning:
+      'How long after its first answer the upstream is asked whether a background response has ended; each further wait is half as long again',
+    example: '5s',
   },
   backgroundPollLimit: {
     kind: duration(10, hour),
     default: 60_000,
-    variable: {
-      name: 'BACKGROUND_POLL_LIMIT',
-      meaning: 'The longest wait between two polls of one background response',
-      example: '5m',
-    },
+    variable: 'BACKGROUND_POLL_LIMIT',
+    meaning: 'The longest wait between two polls of one background response',
+    example: '5m',
   },
   backgroundTimeout: {
     kind: duration(1_000, 7 * day),
     default: day,
-    variable: {
-      name: 'BACKGROUND_TIMEOUT',
-      meaning:
-        'How long the gateway follows a background response; one that has not ended by then is charged by estimate',
-      example: '2h',
-    },
+    variable: 'BACKGROUND_TIMEOUT',
+    meaning:
+      'How long the gateway follows a background response; one that has not ended by then is charged by estimate',
+    example: '2h',
   },
 
   allowHttp: { check: unchecked, default: false },
@@ -210,154 +191,121 @@ export const table = {
       checkRetryDelays,
     ),
     default: defaultRetryDelays,
-    variable: {
-      name: 'RETRY_DELAYS',
-      meaning: 'Waits before attempts 2 to 6 of a delivery, each counted from the end of the previous attempt',
-      example: '2s,4s,8s',
-    },
+    variable: 'RETRY_DELAYS',
+    meaning: 'Waits before attempts 2 to 6 of a delivery, each counted from the end of the previous attempt',
+    example: '2s,4s,8s',
   },
   honorRetryAfter: {
     kind: yesOrNo,
     default: false,
-    variable: {
-      name: 'HONOR_RETRY_AFTER',
-      meaning:
-        "Whether a receiver's Retry-After can postpone the next attempt, at most 24 hours; it makes none earlier",
-      example: 'true',
-    },
+    variable: 'HONOR_RETRY_AFTER',
+    meaning: "Whether a receiver's Retry-After can postpone the next attempt, at most 24 hours; it makes none earlier",
+    example: 'true',
   },
   attemptTimeout: {
     kind: duration(1, 30_000),
     default: 30_000,
-    variable: {
-      name: 'ATTEMPT_TIMEOUT',
-      meaning: 'Longest time that one delivery attempt may take',
-      example: '10s',
-    },
+    variable: 'ATTEMPT_TIMEOUT',
+    meaning: 'Longest time that one delivery attempt may take',
+    example: '10s',
   },
   concurrency: {
     kind: wholeNumber(1, 10_000),
     default: 200,
-    variable: {
-      name: 'CONCURRENCY',
-      meaning: 'Maximum number of delivery attempts at once',
-      example: '400',
-    },
+    variable: 'CONCURRENCY',
+    meaning: 'Maximum number of delivery attempts at once',
+    example: '400',
   },
   concurrencyPerAccount: {
     kind: wholeNumber(1, 10_000),
     default: ({ concurrency = 200 }) => Math.ceil(concurrency / 4),
-    variable: {
-      name: 'CONCURRENCY_PER_ACCOUNT',
-      meaning: 'Maximum of those attempts for one account whose receivers are slow',
-      default: 'a quarter of CONCURRENCY',
-      example: '100',
-    },
+    variable: 'CONCURRENCY_PER_ACCOUNT',
+    meaning: 'Maximum of those attempts for one account whose receivers are slow',
+    byDefault: 'a quarter of CONCURRENCY',
+    example: '100',
   },
   concurrencyPerWebhook: {
     kind: wholeNumber(1, 10_000),
     default: 10,
-    variable: {
-      name: 'CONCURRENCY_PER_WEBHOOK',
-      meaning: 'Maximum of those attempts to one webhook',
-      example: '20',
-    },
+    variable: 'CONCURRENCY_PER_WEBHOOK',
+    meaning: 'Maximum of those attempts to one webhook',
+    example: '20',
   },
   changeStreams: {
     kind: truth,
     default: false,
-    variable: {
-      name: 'CHANGE_STREAMS',
-      meaning: 'Whether a change stream tells workers at once what other processes publish',
-      example: 'true',
-    },
+    variable: 'CHANGE_STREAMS',
+    meaning: 'Whether a change stream tells workers at once what other processes publish',
+    example: 'true',
   },
   sweepInterval: { kind: wholeNumber(1, 2_000), default: 425 },
   recoverRate: {
     kind: wholeNumber(1, 10_000),
     default: 50,
-    variable: {
-      name: 'RECOVER_RATE',
-      meaning: 'Deliveries that a recovery of one webhook resends per second',
-      example: '10',
-    },
+    variable: 'RECOVER_RATE',
+    meaning: 'Deliveries that a recovery of one webhook resends per second',
+    example: '10',
   },
   disableAfterDays: {
     kind: readAs(wholeNumber(1, 365), checkDays),
-    variable: {
-      name: 'DISABLE_AFTER_DAYS',
-      meaning: 'Days after which a webhook is disabled if every attempt failed',
-      default: 'never',
-      example: '5',
-    },
+    variable: 'DISABLE_AFTER_DAYS',
+    meaning: 'Days after which a webhook is disabled if every attempt failed',
+    byDefault: 'never',
+    example: '5',
   },
   disableOnGone: {
     kind: yesOrNo,
     default: false,
-    variable: {
-      name: 'DISABLE_ON_GONE',
-      meaning: 'Whether a webhook that responds 410 Gone is disabled',
-      example: 'true',
-    },
+    variable: 'DISABLE_ON_GONE',
+    meaning: 'Whether a webhook that responds 410 Gone is disabled',
+    example: 'true',
   },
   onDisable: { check: aFunction },
   maxWebhooks: {
     kind: wholeNumber(1, 100_000),
     default: 50,
-    variable: {
-      name: 'MAX_WEBHOOKS',
-      meaning: 'Maximum number of webhooks per account',
-      example: '10',
-    },
+    variable: 'MAX_WEBHOOKS',
+    meaning: 'Maximum number of webhooks per account',
+    example: '10',
   },
   eventTypes: {
     kind: readAs(jsonObject, checkEventTypes),
     default: {},
-    variable: {
-      name: 'EVENT_TYPES',
-      meaning: 'Your own event types by name, each with the JSON schema of its data and an example',
-      default: 'none',
-      example: 'event-types.json',
-    },
+    variable: 'EVENT_TYPES',
+    meaning: 'Your own event types by name, each with the JSON schema of its data and an example',
+    byDefault: 'none',
+    example: 'event-types.json',
   },
   retentionDays: {
     kind: wholeNumber(1, 3_650),
     default: 30,
-    variable: {
-      name: 'RETENTION_DAYS',
-      meaning: 'Days that events and ended deliveries are kept',
-      example: '90',
-    },
+    variable: 'RETENTION_DAYS',
+    meaning: 'Days that events and ended deliveries are kept',
+    example: '90',
   },
 
   authenticate: { check: aFunction },
   maxApiKeys: {
     kind: wholeNumber(1, 100_000),
     default: 100,
-    variable: {
-      name: 'MAX_API_KEYS',
-      meaning: 'Maximum number of active API keys per account',
-      example: '10',
-    },
+    variable: 'MAX_API_KEYS',
+    meaning: 'Maximum number of active API keys per account',
+    example: '10',
   },
   managementRateLimit: {
     kind: wholeNumber(1, 1_000_000),
     default: 300,
-    variable: {
-      name: 'MANAGEMENT_RATE_LIMIT',
-      meaning:
-        'Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute, in each process',
-      example: '60',
-    },
+    variable: 'MANAGEMENT_RATE_LIMIT',
+    meaning:
+      'Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute, in each process',
+    example: '60',
   },
   readRateLimit: {
     kind: wholeNumber(1, 1_000_000),
     default: 6_000,
-    variable: {
-      name: 'READ_RATE_LIMIT',
-      meaning: 'Read requests (GET) that one account may make per minute, in each process',
-      example: '600',
-    },
+    variable: 'READ_RATE_LIMIT',
+    meaning: 'Read requests (GET) that one account may make per minute, in each process',
+    example: '600',
   },
   limits: { check: group('limits') },
   'limits.perKey': { check: orFunction(group('limits.perKey', 'must be limits, or a function that gives some')) },
@@ -374,21 +322,17 @@ export const table = {
   serveOpenApi: {
     kind: truth,
     default: true,
-    variable: {
-      name: 'SERVE_OPENAPI',
-      meaning:
-        'Whether anybody may read the description of the API, at /v1/openapi.json, /v1/openapi.yaml and /dashboard/reference/',
-      example: 'false',
-    },
+    variable: 'SERVE_OPENAPI',
+    meaning:
+      'Whether anybody may read the description of the API, at /v1/openapi.json, /v1/openapi.yaml and /dashboard/reference/',
+    example: 'false',
   },
   drainTimeout: {
     kind: duration(0, hour),
     default: 30_000,
-    variable: {
-      name: 'DRAIN_TIMEOUT',
-      meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
-      example: '2m',
-    },
+    variable: 'DRAIN_TIMEOUT',
+    meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
+    example: '2m',
   },
   processInterval: { kind: wholeNumber(100, 60_000), default: 10_000 },
   servesRequests: { kind: yesOrNo, default: true },
@@ -398,20 +342,16 @@ export const table = {
   'tracing.propagateToUpstreams': {
     kind: yesOrNo,
     default: false,
-    variable: {
-      name: 'PROPAGATE_TRACES_TO_UPSTREAMS',
-      meaning: 'Whether upstreams get the header traceparent, where an OpenTelemetry SDK is loaded (NODE_OPTIONS)',
-      example: 'true',
-    },
+    variable: 'PROPAGATE_TRACES_TO_UPSTREAMS',
+    meaning: 'Whether upstreams get the header traceparent, where an OpenTelemetry SDK is loaded (NODE_OPTIONS)',
+    example: 'true',
   },
   'tracing.propagateToReceivers': {
     kind: yesOrNo,
     default: false,
-    variable: {
-      name: 'PROPAGATE_TRACES_TO_RECEIVERS',
-      meaning: 'The same for the receivers of webhooks',
-      example: 'true',
-    },
+    variable: 'PROPAGATE_TRACES_TO_RECEIVERS',
+    meaning: 'The same for the receivers of webhooks',
+    example: 'true',
   },
 } as const satisfies Table;
 

@@ -17,31 +17,24 @@ export interface Variable<T = unknown> {
 }
 
 type Row<Path extends OptionPath> = (typeof table)[Path];
-type NameOf<Path extends OptionPath> =
-  Row<Path> extends { variable: { name: infer Name extends string } } ? Name : never;
+type NameOf<Path extends OptionPath> = Row<Path> extends { variable: infer Name extends string } ? Name : never;
 type ValueOf<Path extends OptionPath> = Row<Path> extends { kind: Reader<infer T> } ? T : never;
+
+/** What a row of the table of options says where there is a variable. */
+interface OptionRow extends Pick<Variable, 'meaning' | 'example'> {
+  readonly kind: Reader;
+  readonly default?: unknown;
+  readonly variable: string;
+  readonly byDefault?: string;
+}
 
 /** The variables of options, as the table of options describes them. */
 function ofOptions<Path extends OptionPath>(
   ...paths: readonly Path[]
 ): { readonly [P in Path as NameOf<P>]: Variable<ValueOf<P>> } {
   const described = paths.map((option) => {
-    const {
-      kind,
-      default: value,
-      variable,
-    } = table[option] as unknown as {
-      readonly kind: Reader;
-      readonly default?: unknown;
-      readonly variable: {
-        readonly name: string;
-        readonly meaning: string;
-        readonly default?: string;
-        readonly example: string;
-      };
-    };
-    const { name, ...words } = variable;
-    return [name, { ...words, default: words.default ?? kind.show(value), type: kind, option }];
+    const { variable, kind, byDefault, meaning, example, ...row } = table[option] as unknown as OptionRow;
+    return [variable, { meaning, type: kind, default: byDefault ?? kind.show(row.default), example, option }];
   });
   return Object.fromEntries(described);
 }
