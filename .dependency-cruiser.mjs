@@ -74,27 +74,24 @@ const arrows = {
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
   'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/parse.ts
-    cli/terminal cli/config/duration.ts`,
+    cli/terminal options/kinds.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
-  'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo
-    cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/model.ts
-    cli/doctor/check.ts`,
-  'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
+  'cli/database': 'errors.ts index.ts mongo cli/config cli/mongo cli/client/api.ts',
+  'cli/doctor': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/model.ts
+    cli/config cli/database`,
   'cli/server': `errors.ts ids.ts index.ts receiver
-    cli/terminal cli/config cli/demo cli/mongo cli/database`,
-  'cli/commands': 'api.d.ts version.ts options/accounts/budgets.ts cli/terminal cli/client cli/config/duration.ts',
-  'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
-  'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
-    deliveries/send.ts`,
-  'cli/commands/listen/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
-    webhooks/pasted-secret.ts cli/commands/listen/forward.ts`,
+    options/kinds.ts cli/terminal cli/config cli/demo cli/mongo cli/database`,
+  'cli/commands': 'api.d.ts version.ts options/budgets.ts options/kinds.ts cli/terminal cli/client',
+  'cli/commands/events.ts': 'cli/terminal cli/client cli/database/stored.ts',
+  'cli/commands/keys.ts': 'cli/terminal cli/client cli/commands cli/database/stored.ts',
+  'cli/commands/listen.ts': `version.ts options/kinds.ts cli/terminal cli/client cli/server/test-receiver.ts
+    deliveries/send.ts webhooks/pasted-secret.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
-  'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/database/stored-schema.ts',
-  'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/beside-gateway.ts',
+  'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/config cli/database/database.ts',
+  'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
-  cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',
+  cli: 'errors.ts version.ts cli/terminal cli/client cli/commands/**',
 };
 
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
@@ -128,7 +125,6 @@ const packages = {
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',
   undici: 'outbound deliveries/send.ts',
-  zod: 'cli/config',
 };
 
 /** @param {string} names */

@@ -16,7 +16,8 @@ import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { addGauges } from './operator/gauges.ts';
 import { createHasWorker } from './operator/processes.ts';
-import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
+import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
+import { resolveOptions } from './options/resolve.ts';
 
 export type { ModelGateway } from './gateway/model-gateway.ts';
 

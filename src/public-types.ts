@@ -18,7 +18,7 @@ export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './opera
 export type { SearchResult, SearchResultType } from './operator/search.ts';
 export type { AccountDetails, AccountPage } from './operator/service.ts';
 export type { AccountWebhook, FailingWebhooksPage } from './operator/webhooks.ts';
-export type { Budget, BudgetUsage } from './options/accounts/budgets.ts';
+export type { Budget, BudgetUsage } from './options/budgets.ts';
 export type {
   CreditOptions,
   EventTypeOptions,
@@ -36,7 +36,7 @@ export type {
   UpstreamTimeouts,
   UsageRecord,
 } from './options/options.ts';
-export type { DisabledWebhook } from './options/webhooks/disabling.ts';
+export type { DisabledWebhook } from './options/webhooks.ts';
 export type { Filters, FilterValue, Metadata } from './webhooks/optional-fields.ts';
 export type { Resealed } from './webhooks/secrets.ts';
 export type {

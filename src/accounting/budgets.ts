@@ -9,7 +9,7 @@ import {
   type BudgetUsage,
   type KeyBudgets,
   toBudgets,
-} from '../options/accounts/budgets.ts';
+} from '../options/budgets.ts';
 import type {
   AccountBudgetsModel,
   CounterModel,

@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
+import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Allowances } from './allowances.ts';
 import { type Charged, costOf, toCredits } from './price.ts';
@@ -63,7 +64,8 @@ const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 
 /** Decides by an account's credits whether it may make a call. */
 export function createCreditAdmission({ allowances, database, options }: CreditAdmissionDeps): AdmitByCredits {
-  const { prices, expectedOutputTokens = 1_000, allowance: leaseAmount } = options;
+  const { prices, allowance: leaseAmount } = options;
+  const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = options;
 
   function likelyCost(
     endpoint: string,

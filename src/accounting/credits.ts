@@ -2,6 +2,7 @@ import type { ClientSession } from 'mongoose';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, Logger, UsageRecord } from '../options/options.ts';
 import { Allowances, createRenewAllowanceLease } from './allowances.ts';
 import {
@@ -126,9 +127,13 @@ function createLeaseOrOpen(
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
-  const { prices, renewInterval: interval = 500, allowance = 10 } = options;
-  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
-  const initial = toMicro('initialBalance', options.initialBalance ?? 0);
+  const {
+    prices,
+    renewInterval: interval = accountRows['credits.renewInterval'].default,
+    allowance = accountRows['credits.allowance'].default,
+  } = options;
+  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? accountRows['credits.lowThreshold'].default);
+  const initial = toMicro('initialBalance', options.initialBalance ?? accountRows['credits.initialBalance'].default);
   const leaseAmount = toMicro('allowance', allowance);
   const ledger = new Ledger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
   // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it

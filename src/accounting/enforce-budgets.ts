@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
 import { withTimeout } from '../mongo/periodic.ts';
-import { type Budget, type BudgetPeriod, type BudgetUnit, budgetUnits } from '../options/accounts/budgets.ts';
+import { type Budget, type BudgetPeriod, type BudgetUnit, budgetUnits } from '../options/budgets.ts';
 import type { Logger, Quota } from '../options/options.ts';
 import { needTotal, type ReadUsed, resetOf, type UsedAmounts, usedUnits } from './budgets.ts';
 import type { QuotaOf } from './thresholds.ts';

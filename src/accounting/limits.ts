@@ -2,6 +2,7 @@ import { refuse } from '../errors.ts';
 import type { EventInput } from '../events/service.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
+import { accountRows } from '../options/accounts.ts';
 import type { LimitOptions, Logger } from '../options/options.ts';
 import { type Admit, createLimiter } from './limiter.ts';
 import { createSharing, MinuteCounters } from './minute-counters.ts';
@@ -76,7 +77,10 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
 /** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps): LimitService {
   const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
-  const { eventWindow = 300_000, syncInterval = 200 } = options;
+  const {
+    eventWindow = accountRows['limits.eventWindow'].default,
+    syncInterval = accountRows['limits.syncInterval'].default,
+  } = options;
   const owner = newId('wrk', Date.now());
   const counters = new MinuteCounters();
   const sharing = options.shared

@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import { type Budget, storedBudgets } from '../options/accounts/budgets.ts';
+import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { CallEnding, UsageRecord } from '../options/options.ts';
 
 /** One model call, as it is stored. The record is open until the call ends. */

@@ -3,7 +3,7 @@ import type { components, operations } from '../api.d.ts';
 import { GatewayError, refuse } from '../errors.ts';
 import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
-import type { BudgetUsage } from '../options/accounts/budgets.ts';
+import type { BudgetUsage } from '../options/budgets.ts';
 import type { Accounting } from './accounting.ts';
 import type { PaymentService } from './payments.ts';
 import { isUsageDimension, type UsageLine } from './report.ts';

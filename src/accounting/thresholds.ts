@@ -2,7 +2,9 @@ import type { ClientSession } from 'mongoose';
 import { describeThrown } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../options/options.ts';
+import { accountRows } from '../options/accounts.ts';
+import type { Logger, Quota, QuotaOptions } from '../options/options.ts';
+import { checkQuota } from '../options/resolve.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { createPublishOrLog } from './publish-or-log.ts';
@@ -31,7 +33,7 @@ export type PublishThresholds = (additions: readonly PeriodAddition[], session?:
 export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
-  const thresholds = quotas?.thresholds ?? [80, 100];
+  const thresholds = quotas?.thresholds ?? accountRows['quotas.thresholds'].default;
   const quotaOf: QuotaOf = quotas?.quotaOf ?? (() => undefined);
 
   async function publishCrossing(
@@ -97,7 +99,7 @@ export function createQuotaOf(quotas: QuotaOptions | undefined, logger: Logger):
       }
       const { unit, daily, monthly } = quota as Quota;
       const copy = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
-      checkQuota(copy, true);
+      checkQuota(copy);
       return copy;
     } catch (error) {
       logger.error("the host's quotas.perUser failed", { error: describeThrown(error) });

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { runCommand } from './run.ts';
-import { processTerminal } from './terminal/process-terminal.ts';
+import { runCommand } from './program.ts';
+import { processTerminal } from './terminal/terminal.ts';
 
 process.exitCode = await runCommand(process.argv.slice(2), processTerminal());

@@ -1,42 +1,64 @@
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
+import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
 import { throughApi } from './client/api-command.ts';
-import { accountsCommand } from './commands/accounts/accounts.ts';
-import { budgetsCommand } from './commands/accounts/budgets.ts';
-import { creditsCommand } from './commands/accounts/credits.ts';
-import { usageCommand } from './commands/accounts/usage.ts';
-import { deliveriesCommand } from './commands/deliveries/command.ts';
+import { accountsCommand } from './commands/accounts.ts';
+import { budgetsCommand } from './commands/budgets.ts';
+import { creditsCommand } from './commands/credits.ts';
+import { deliveriesCommand } from './commands/deliveries.ts';
 import { doctorCommand } from './commands/doctor.ts';
-import { eventsCommand } from './commands/events/command.ts';
-import { publishStoredCommand } from './commands/events/publish.ts';
+import { eventsCommand, publishStoredCommand } from './commands/events.ts';
 import { findCommand } from './commands/find.ts';
-import { keysCommand } from './commands/keys/command.ts';
-import { listenCommand } from './commands/listen/listen.ts';
+import { keysCommand } from './commands/keys.ts';
+import { listenCommand } from './commands/listen.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
 import { startCommand } from './commands/start.ts';
 import { statusCommand } from './commands/status.ts';
 import { testCommand } from './commands/test-webhook.ts';
-import { webhooksCommand } from './commands/webhooks/command.ts';
-import { createPublishStored } from './database/stored-events.ts';
+import { usageCommand } from './commands/usage.ts';
+import { webhooksCommand } from './commands/webhooks.ts';
+import { CommandFailure, type FailureCode } from './terminal/command-failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
+import { printableLines } from './terminal/text.ts';
+
+/**
+ * Runs a command to its end.
+ * @param args what was typed after the program's name
+ * @returns the exit code: 0, 1 where something failed, 2 where the command was typed wrongly; 3 where `doctor` could not check
+ */
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | FailureCode> {
+  const { typo, crash } = codesOf(args[0]);
+  try {
+    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    // commander has printed what was wrong, or the help
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : typo;
+    for (const line of printableLines(explainError(error))) terminal.printNote(line);
+    return error instanceof CommandFailure ? error.exitCode : crash;
+  }
+}
+
+/** `doctor` says with 1 and 2 what it has found. What keeps it from looking must be neither. */
+const codesOf = (command: string | undefined) =>
+  command === 'doctor' ? ({ typo: 3, crash: 3 } as const) : ({ typo: 2, crash: 1 } as const);
+
+/** An error message for a terminal: what is wrong and what to do. It has a stack only if the mistake is ours. */
+function explainError(error: unknown): string {
+  if (error instanceof GatewayError && error.status < 500) return `${error.code}: ${error.message}`;
+  if (error instanceof GatewayError) return error.message;
+  const expected = error instanceof Error && !(error instanceof TypeError || error instanceof RangeError);
+  return expected ? error.message : String((error as Error)?.stack ?? error);
+}
 
 const overTheApi = 'Through the API of a gateway (--base-url, --api-key):';
 const here = 'On this machine:';
-
-function inGroup(heading: string, ...commands: readonly Command[]): readonly Command[] {
-  return commands.map((command) => command.helpGroup(heading));
-}
 
 const afterHelp = `
 Every command has its own --help with examples. start --help lists the environment variables.
 Exit codes: 0 for success, 1 if the gateway refused or a delivery failed, 2 if the command was typed wrongly.
 doctor has exit codes of its own.`;
-
-/** A command and all below it. */
-function everyCommand(command: Command): Command[] {
-  return [command, ...command.commands.flatMap(everyCommand)];
-}
 
 /**
  * The command line, with a command for each thing it does. It prints on `terminal` and throws instead of ending the
@@ -47,7 +69,6 @@ export function createProgram(terminal: Terminal): Command {
     .description('A stand-alone gateway for language models with signed account webhooks')
     .version(readVersion(), '--version')
     .addHelpText('after', afterHelp);
-  const publishStored = createPublishStored(terminal.env);
   const commands = [
     ...inGroup(
       here,
@@ -62,7 +83,7 @@ export function createProgram(terminal: Terminal): Command {
       webhooksCommand(terminal),
       throughApi(testCommand(terminal)),
       deliveriesCommand(terminal),
-      eventsCommand(terminal, publishStored),
+      eventsCommand(terminal),
       keysCommand(terminal),
       budgetsCommand(terminal),
       creditsCommand(terminal),
@@ -73,7 +94,7 @@ export function createProgram(terminal: Terminal): Command {
     ),
   ];
   for (const command of commands) program.addCommand(command);
-  program.addCommand(publishStoredCommand(terminal, publishStored), { hidden: true });
+  program.addCommand(publishStoredCommand(terminal), { hidden: true });
   for (const command of everyCommand(program)) {
     command
       .exitOverride()
@@ -84,4 +105,13 @@ export function createProgram(terminal: Terminal): Command {
       });
   }
   return program;
+}
+
+function inGroup(heading: string, ...commands: readonly Command[]): readonly Command[] {
+  return commands.map((command) => command.helpGroup(heading));
+}
+
+/** A command and all below it. */
+function everyCommand(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(everyCommand)];
 }

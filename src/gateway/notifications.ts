@@ -1,7 +1,7 @@
 import type { FailedDelivery } from '../deliveries/claims.ts';
 import { describeThrown, refuse } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import type { DisabledWebhook } from '../options/webhooks/disabling.ts';
+import type { DisabledWebhook } from '../options/webhooks.ts';
 import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health-changes.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { isStorableId } from '../ids.ts';
-import { toBudgets } from '../options/accounts/budgets.ts';
+import { toBudgets } from '../options/budgets.ts';
 import { accountScopes, type Principal, type Scope, scopes } from './principal.ts';
 import { hostOf } from './request.ts';
 

@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import type { BudgetUsage } from '../options/accounts/budgets.ts';
+import type { BudgetUsage } from '../options/budgets.ts';
 import type { Principal } from './principal.ts';
 
 /** A budget as the API answers it. */

@@ -1,7 +1,7 @@
 import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from '../errors.ts';
-import { refuseOption } from '../options/checks.ts';
+import { refuseOption } from '../options/kinds.ts';
 import { sendReply } from './reply.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */

@@ -1,7 +1,7 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
 import type { Scope } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import { type Budget, storedBudgets } from '../options/accounts/budgets.ts';
+import { type Budget, storedBudgets } from '../options/budgets.ts';
 
 /** One API key, as it is stored. Its text is never stored. */
 export interface KeyDocument {

@@ -8,7 +8,7 @@ import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
-import { type KeyBudgets, toBudgets } from '../options/accounts/budgets.ts';
+import { type KeyBudgets, toBudgets } from '../options/budgets.ts';
 import {
   type ApiKey,
   type ApiKeyInput,

@@ -4,7 +4,7 @@ import { createBatcher, writeIsolated } from '../mongo/batcher.ts';
 import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
-import type { Budget } from '../options/accounts/budgets.ts';
+import type { Budget } from '../options/budgets.ts';
 import { type CachedKey, createKeyCache, type KeyCacheOptions, type KeyRecord } from './key-cache.ts';
 import { findForUse, type KeyDocument, type KeyModel } from './model.ts';
 

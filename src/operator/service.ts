@@ -6,7 +6,7 @@ import { checkStorableId, checkUserId } from '../ids.ts';
 import type { ApiKey } from '../keys/api-key.ts';
 import type { KeyService } from '../keys/service.ts';
 import { checkLimit, pageLimit } from '../mongo/list-page.ts';
-import type { BudgetUsage } from '../options/accounts/budgets.ts';
+import type { BudgetUsage } from '../options/budgets.ts';
 import type { LimitOptions, RateLimits, ResolvedOptions } from '../options/options.ts';
 import type { HealthModel } from '../webhooks/model.ts';
 import { type AccountSummary, createListAccountIds, createReadSummaries } from './accounts.ts';

@@ -1,28 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
-import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
-import { type CreditOptions, checkCreditOptions } from './accounts/credits.ts';
-import { checkLimitOptions, type LimitOptions } from './accounts/limits.ts';
-import { checkQuotaOptions, type QuotaOptions } from './accounts/quotas.ts';
-import { checkIntegers, refuseOption } from './checks.ts';
-import { checkDashboardOptions, type DashboardOptions } from './dashboard.ts';
-import { checkDatabaseOptions, type DatabaseOptions, databaseDefaults } from './database.ts';
-import { type BackgroundOptions, backgroundDefaults, checkBackgroundOptions } from './models/background.ts';
-import { type BodyOptions, bodyDefaults, checkBodyOptions } from './models/bodies.ts';
-import type { ModelHooks } from './models/model-hooks.ts';
-import { checkUpstreams, type UpstreamOptions } from './models/upstreams.ts';
-import { checkProcessOptions, type ProcessOptions, processDefaults } from './processes.ts';
-import { checkTracingOptions, type TracingOptions } from './tracing.ts';
-import { checkEventTypes, type EventTypeOptions } from './webhooks/custom-event-types.ts';
-import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './webhooks/deliveries.ts';
-import { checkDisableOptions, type DisableOptions } from './webhooks/disabling.ts';
+import type { Logger } from '../logger.ts';
+import type { CreditOptions, LimitOptions, QuotaOptions } from './accounts.ts';
+import type { ModelHooks } from './model-hooks.ts';
+import type {
+  BackgroundOptions,
+  BodyOptions,
+  DashboardOptions,
+  DatabaseOptions,
+  ProcessOptions,
+  TracingOptions,
+} from './process.ts';
+import type { UpstreamOptions } from './upstreams.ts';
+import type { DeliveryOptions, DisableOptions, EventTypeOptions } from './webhooks.ts';
 
 export type { Logger } from '../logger.ts';
-export type { CreditOptions } from './accounts/credits.ts';
-export type { LimitOptions, RateLimits, RateLimitsFor } from './accounts/limits.ts';
-export { checkQuota, type Quota, type QuotaOptions } from './accounts/quotas.ts';
-export type { DashboardOptions } from './dashboard.ts';
+export type { CreditOptions, LimitOptions, Quota, QuotaOptions, RateLimits, RateLimitsFor } from './accounts.ts';
 export type {
   CallEnding,
   ModelAnswer,
@@ -31,11 +25,10 @@ export type {
   OpenUsage,
   RequestedOutput,
   UsageRecord,
-} from './models/model-hooks.ts';
-export type { UpstreamOptions, UpstreamTimeouts } from './models/upstreams.ts';
-
-export type { EventTypeOptions } from './webhooks/custom-event-types.ts';
-export { defaultRetryDelays } from './webhooks/deliveries.ts';
+} from './model-hooks.ts';
+export type { DashboardOptions } from './process.ts';
+export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
+export { defaultRetryDelays, type EventTypeOptions } from './webhooks.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions<Custom extends string = string>
@@ -142,113 +135,20 @@ export interface ModelGatewayOptions<Custom extends string = string>
   readonly tracing?: TracingOptions;
 }
 
-/** The options that are functions of the host's; none has a default here. */
-const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage', 'onDisable'] as const;
-/** Parts that are off unless their option is given. */
-const partOptions = ['limits', 'quotas', 'credits', 'dashboard', 'disableAfterDays'] as const;
-type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
+/** Parts that are off unless their option is given, and functions of the host's. */
+export type OptionalOption =
+  | 'authenticate'
+  | 'onRequest'
+  | 'onResponse'
+  | 'onUsage'
+  | 'onDisable'
+  | 'limits'
+  | 'quotas'
+  | 'credits'
+  | 'dashboard'
+  | 'disableAfterDays';
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
 export type ResolvedOptions = Readonly<
   Required<Omit<ModelGatewayOptions, OptionalOption>> & Pick<ModelGatewayOptions, OptionalOption>
 >;
-
-const defaults = {
-  allowStandalone: false,
-  upstreams: [],
-  modelAttempts: 3,
-  modelRetryWait: 2_000,
-  exposeUpstream: false,
-  serveOpenApi: true,
-  storedRetentionDays: 30,
-  abortOnDisconnect: true,
-  collectionPrefix: 'gateway_',
-  indexes: 'build',
-  eventTypes: {},
-  maxWebhooks: 50,
-  maxApiKeys: 100,
-  usage: true,
-  managementRateLimit: 300,
-  readRateLimit: 6_000,
-  disableOnGone: false,
-  drainTimeout: 30_000,
-  ...backgroundDefaults,
-  ...databaseDefaults,
-  ...processDefaults,
-  logger: consoleLogger,
-  logRequests: false,
-  tracing: {},
-} satisfies Partial<ModelGatewayOptions>;
-
-const bounds = {
-  modelAttempts: [1, 20],
-  modelRetryWait: [0, 60_000],
-  storedRetentionDays: [1, 3_650],
-  maxWebhooks: [1, 100_000],
-  maxApiKeys: [1, 100_000],
-  managementRateLimit: [1, 1_000_000],
-  readRateLimit: [1, 1_000_000],
-  drainTimeout: [0, 3_600_000],
-} as const;
-
-/**
- * Checks the options and fills in the defaults.
- * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
- */
-export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
-  const allDefaults = { ...defaults, ...bodyDefaults(given), ...deliveryDefaults(given) };
-  const knownOptions = new Set([
-    'mongo',
-    'secretKeys',
-    ...Object.keys(allDefaults),
-    ...functionOptions,
-    ...partOptions,
-  ]);
-  for (const name of Object.keys(given)) {
-    if (!knownOptions.has(name))
-      refuseOption(name, `is not an option; there are ${[...knownOptions].sort().join(', ')}`);
-  }
-  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const { mongo, secretKeys } = given;
-  const options: ResolvedOptions = { ...allDefaults, ...defined, mongo, secretKeys };
-
-  if (!options.mongo) refuseOption('mongo', 'is required: a mongoose connection or a MongoDB URI');
-  if (!Array.isArray(options.secretKeys) || options.secretKeys.length === 0) {
-    refuseOption(
-      'secretKeys',
-      "is required: at least one '<id>:<32 bytes in base64>', for instance from `openssl rand -base64 32`",
-    );
-  }
-  if (!/^[A-Za-z][A-Za-z0-9_-]{0,40}$/.test(options.collectionPrefix)) {
-    refuseOption(
-      'collectionPrefix',
-      'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
-    );
-  }
-  if (options.indexes !== 'build' && options.indexes !== 'check') refuseOption('indexes', "must be 'build' or 'check'");
-  checkUpstreams(options.upstreams);
-  if (options.credits !== undefined) checkCreditOptions(options.credits);
-  if (options.limits !== undefined) checkLimitOptions(options.limits);
-  if (options.dashboard !== undefined) checkDashboardOptions(options.dashboard);
-  if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
-  checkEventTypes(options.eventTypes);
-  checkTracingOptions(options.tracing);
-  if (typeof options.usage !== 'boolean') refuseOption('usage', 'must be true or false');
-  for (const name of ['abortOnDisconnect', 'logRequests'] as const) {
-    if (typeof options[name] !== 'boolean') refuseOption(name, 'must be true or false');
-  }
-  for (const name of ['quotas', 'credits'] as const) {
-    if (options[name] !== undefined && !options.usage) refuseOption('usage', `must be true for the option ${name}`);
-  }
-  checkDisableOptions(options);
-  checkBackgroundOptions(options);
-  checkBodyOptions(options);
-  checkDatabaseOptions(options);
-  checkDeliveryOptions(options);
-  checkProcessOptions(options);
-  checkIntegers(options, bounds);
-  for (const name of functionOptions) {
-    if (options[name] !== undefined && typeof options[name] !== 'function') refuseOption(name, 'must be a function');
-  }
-  return Object.freeze({ ...options, logger: faultTolerant(options.logger) });
-}

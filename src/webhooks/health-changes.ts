@@ -3,7 +3,7 @@ import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { DisabledWebhook, DisableOptions } from '../options/webhooks/disabling.ts';
+import type { DisabledWebhook, DisableOptions } from '../options/webhooks.ts';
 import { isFailing, minFailures } from './health.ts';
 import type { Failure, HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorder.ts';

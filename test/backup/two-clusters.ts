@@ -2,11 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Document, MongoClient } from 'mongodb';
-import { loadAccess } from '../../src/cli/mongo/access.ts';
-import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
+import { findMongod, mongodSources } from '../../src/cli/mongo/binary.ts';
+import { type MongoNode, startNode } from '../../src/cli/mongo/embedded-mongo.ts';
 import { startGuardian } from '../../src/cli/mongo/guardian.ts';
-import { type MongoNode, startNode } from '../../src/cli/mongo/node.ts';
-import { bringUpReplicaSet, replicaSetUri } from '../../src/cli/mongo/replica-set.ts';
+import { bringUpReplicaSet, loadAccess, replicaSetUri } from '../../src/cli/mongo/replica-set.ts';
 import { memoryFolder } from '../support/database/memory-folder.ts';
 
 const replSet = 'gateway';

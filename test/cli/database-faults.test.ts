@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import { freePort } from '../../src/cli/mongo/port.ts';
+import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { ObjectId } from 'mongodb';
-import { judgeMembers } from '../../src/cli/doctor/checks/replica-set.ts';
+import { judgeMembers } from '../../src/cli/doctor/database.ts';
 import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';

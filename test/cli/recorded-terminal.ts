@@ -1,6 +1,5 @@
-import { runCommand } from '../../src/cli/run.ts';
-import { coloured, type Paint, plain } from '../../src/cli/terminal/paint.ts';
-import type { Terminal } from '../../src/cli/terminal/terminal.ts';
+import { runCommand } from '../../src/cli/program.ts';
+import { coloured, type Paint, plain, type Terminal } from '../../src/cli/terminal/terminal.ts';
 
 /** What sits at a recorded terminal. */
 export interface Setting {

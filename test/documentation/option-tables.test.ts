@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { ModelGatewayOptions } from '../../src/index.ts';
-import { resolveOptions } from '../../src/options/options.ts';
+import { resolveOptions } from '../../src/options/resolve.ts';
 import { documentText } from './documents.ts';
 import { closing, opening, optionTables } from './option-tables.ts';
 

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { freePort } from '../../src/cli/mongo/port.ts';
+import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { expect } from 'chai';
-import { freePort } from '../../src/cli/mongo/port.ts';
+import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { installTarball } from '../package/tarball.ts';
 import { freshUri } from '../support/mongo.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';

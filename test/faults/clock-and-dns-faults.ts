@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MongoNode } from '../../src/cli/mongo/node.ts';
+import type { MongoNode } from '../../src/cli/mongo/embedded-mongo.ts';
 import type { MemberClocks } from './cluster/member-clocks.ts';
 import { type Fault, repeat, type Scene } from './faults.ts';
 

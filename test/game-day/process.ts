@@ -1,5 +1,5 @@
 import express from 'express';
-import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
+import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import { createModelGateway, type GatewayHealth, type ModelGatewayOptions } from '../../src/index.ts';
 import { loopbackOptions } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Counter, Registry } from 'prom-client';
-import { createOperationsListener } from '../../src/cli/server/probes-and-metrics.ts';
+import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import express from 'express';
-import { createOperationsListener, withProbes } from '../../src/cli/server/probes-and-metrics.ts';
+import { createOperationsListener, withProbes } from '../../src/cli/server/http-server.ts';
 import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';

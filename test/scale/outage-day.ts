@@ -1,5 +1,5 @@
 import { attemptsAllowed, delayAfter } from '../../src/deliveries/retry.ts';
-import { defaultRetryDelays } from '../../src/options/webhooks/deliveries.ts';
+import { defaultRetryDelays } from '../../src/options/webhooks.ts';
 import { percentile } from '../bench/report.ts';
 import { createRandom } from '../faults/random.ts';
 import { markdownTable } from './markdown-table.ts';

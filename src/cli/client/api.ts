@@ -2,8 +2,7 @@ import createClient, { type Client } from 'openapi-fetch';
 import type { components, paths } from '../../api.d.ts';
 import { readVersion } from '../../version.ts';
 import { CommandFailure, PassingFailure } from '../terminal/command-failure.ts';
-import { refusalOf } from './refusal.ts';
-import { unreachable } from './unreachable.ts';
+import { spanOf } from '../terminal/text.ts';
 
 /** The types of openapi.yaml, by name. */
 export type Schemas = components['schemas'];
@@ -18,10 +17,6 @@ export interface Access {
 
 /** Milliseconds to wait for an answer; a resend may take 35 s. */
 const requestTimeout = 60_000;
-
-function isJson(response: Response): boolean {
-  return response.headers.get('content-type')?.startsWith('application/json') ?? false;
-}
 
 /**
  * The API of a gateway somewhere. No redirect is followed: the key goes where the user said and nowhere else.
@@ -42,6 +37,10 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
   });
 }
 
+function isJson(response: Response): boolean {
+  return response.headers.get('content-type')?.startsWith('application/json') ?? false;
+}
+
 /** What a call answers with: the client's other branch, an error, has been thrown already. */
 export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
   try {
@@ -49,5 +48,101 @@ export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
     throw new PassingFailure('The answer was cut off, or is not JSON.\nTry again.', 1, { cause: error });
+  }
+}
+
+/** Explains an answer other than success to the user. */
+async function refusalOf(response: Response, baseUrl: string): Promise<CommandFailure> {
+  const error = response.ok ? undefined : await errorIn(response);
+  if (!error) return noGateway(response, baseUrl);
+  const hint = advice[error.code];
+  const lines = [`${error.code}: ${error.message}`, ...(hint ? [hint] : []), ...comeBack(response.headers)];
+  const Failure = response.status === 429 || response.status >= 500 ? PassingFailure : CommandFailure;
+  return new Failure([...lines, ...trace(response)].join('\n'));
+}
+
+const program = 'express-model-gateway';
+const giveAKey = 'with --api-key or EXPRESS_MODEL_GATEWAY_API_KEY';
+
+/** What to do about an error, where its message alone does not say it. */
+const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
+  missing_api_key: `Give a key ${giveAKey}.`,
+  invalid_api_key: `Give a key of this gateway ${giveAKey}; it may have been revoked, or belong to another gateway.`,
+  invalid_authorization: `Give a key as it was printed, emg_…, ${giveAKey}.`,
+  insufficient_scope: `Give another key ${giveAKey}, or make one: ${program} keys create --help`,
+  webhook_not_found: `Your webhooks: ${program} webhooks list`,
+  webhook_inactive: `Resume it first: ${program} webhooks resume <webhook>`,
+  delivery_not_found: `Your deliveries: ${program} deliveries list`,
+  attempt_in_flight: 'An attempt is being made at this moment; try again when it has ended.',
+  recovery_running: 'One is under way for this webhook; try again when it has ended.',
+  event_not_found: `Your events: ${program} events list`,
+  api_key_not_found: `Your keys: ${program} keys list`,
+  idempotency_conflict: 'Use another key, or publish exactly what was published with this one.',
+  shutting_down: 'It is shutting down. Try again in a moment.',
+  database_unavailable: 'The operator should check that MongoDB is running.',
+};
+
+async function errorIn(response: Response): Promise<Schemas['Error']['error'] | undefined> {
+  try {
+    const { error } = JSON.parse(await response.text()) as Schemas['Error'];
+    return typeof error?.message === 'string' ? error : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function noGateway(response: Response, baseUrl: string): CommandFailure {
+  const location = response.headers.get('location');
+  const what = location ? `with a redirect to ${location}, which is not followed` : 'but not as this gateway does';
+  return new CommandFailure(
+    `${baseUrl} answers ${response.status}, ${what}.\nCheck --base-url or EXPRESS_MODEL_GATEWAY_BASE_URL: what stands before /v1.`,
+  );
+}
+
+/** When to try again, where the answer says so. RFC 9110, section 10.2.3, in seconds. */
+function comeBack(headers: Headers): string[] {
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
+  return Number.isFinite(seconds) ? [`Try again in ${spanOf(seconds * 1_000)}.`] : [];
+}
+
+/** For the operator, who finds the request in the logs by it. */
+function trace({ status, headers }: Response): string[] {
+  const id = headers.get('x-request-id');
+  return status >= 500 && id ? [`The operator finds it in the logs as ${id}.`] : [];
+}
+
+/** Explains to the user why a request got no answer. */
+function unreachable(error: unknown, baseUrl: string): CommandFailure {
+  const code = codeOf(error);
+  if (/CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(code)) {
+    const advice = 'Serve a valid certificate; a CA of your own is trusted through NODE_EXTRA_CA_CERTS=<file>.';
+    return new PassingFailure(`The certificate of ${baseUrl} is not valid (${code}).\n${advice}`, 1, { cause: error });
+  }
+  return new PassingFailure(explain(code, baseUrl), 1, { cause: error });
+}
+
+const whereItIs = 'say where it is with --base-url or EXPRESS_MODEL_GATEWAY_BASE_URL';
+
+function codeOf(error: unknown): string {
+  const { code, cause, name } = error as { code?: string; cause?: unknown; name?: string };
+  if (cause) return codeOf(cause);
+  return code ?? name ?? 'unknown';
+}
+
+function explain(code: string, baseUrl: string): string {
+  switch (code) {
+    case 'ECONNREFUSED':
+      return `Nothing answers at ${baseUrl}.\nStart a gateway there (npx express-model-gateway start), or ${whereItIs}.`;
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `There is no host ${new URL(baseUrl).hostname}.\nCheck the name, or ${whereItIs}.`;
+    case 'TimeoutError':
+    case 'UND_ERR_HEADERS_TIMEOUT':
+      return `${baseUrl} did not answer in time.\nTry again. If it happens again, look at the gateway's logs.`;
+    case 'ECONNRESET':
+    case 'UND_ERR_SOCKET':
+      return `${baseUrl} closed the connection without an answer.\nTry again; is it http where it should be https?`;
+    default:
+      return `${baseUrl} cannot be reached (${code}).\nCheck the network, or ${whereItIs}.`;
   }
 }

@@ -1,3 +1,4 @@
+import { PassingFailure } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** A page of a list, as every list of the API answers. */
@@ -33,4 +34,25 @@ export async function gather<Row extends { id: string }>(
 export function printMore({ printNote }: Terminal, { data, has_more, next_after }: ResultPage<{ id: string }>): void {
   const after = next_after ?? data.at(-1)?.id;
   if (has_more && after) printNote(`There are more: use --limit ${data.length * 5}, or --after ${after}`);
+}
+
+/**
+ * Returns nothing while the gateway restarts or is busy, so that the caller reads again, and says once that it waits. The first
+ * read must succeed.
+ */
+export function retryWhileUnavailable<T>(read: () => Promise<T[]>, { printNote }: Terminal): () => Promise<T[]> {
+  let waiting: boolean | undefined;
+  return async () => {
+    try {
+      const items = await read();
+      if (waiting) printNote('It answers again.');
+      waiting = false;
+      return items;
+    } catch (error) {
+      if (waiting === undefined || !(error instanceof PassingFailure)) throw error;
+      if (!waiting) printNote(`${error.message.split('\n')[0]} Waiting for it …`);
+      waiting = true;
+      return [];
+    }
+  };
 }

@@ -1,9 +1,8 @@
 import { Command } from 'commander';
 import type { Diagnosis, Finding } from '../doctor/diagnose.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import type { Style } from '../terminal/paint.ts';
-import { printable, toJson } from '../terminal/printable.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { Style, Terminal } from '../terminal/terminal.ts';
+import { printable, toJson } from '../terminal/text.ts';
 
 const help = `
 Checks the versions, the replica set, the indexes, the clocks, the sealing keys, each upstream, what webhooks may reach, and

@@ -1,9 +1,9 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
-import { momentOf } from '../terminal/moments.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { momentOf } from '../terminal/text.ts';
 
 function columns(now: number): readonly Column<Schemas['SearchResult']>[] {
   return [

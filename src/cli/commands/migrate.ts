@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import type { Migration } from '../../gateway/migrate.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 interface Flags {
@@ -39,14 +40,17 @@ export function migrateCommand(terminal: Terminal): Command {
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
     .action(async ({ dryRun = false, json = false }: Flags) => {
-      const { migrateStored, planStoredMigration } = await import('../database/stored-schema.ts');
+      const { migrate, planMigration } = await import('../../gateway/migrate.ts');
+      const { withConnection } = await import('../database/database.ts');
+      const settings = readDatabaseSettings(terminal.env);
       if (dryRun) {
-        const plan = await planStoredMigration(terminal.env);
+        const plan = await withConnection(settings, planMigration);
         const { missing, from, to } = plan;
         if (json) return terminal.print(JSON.stringify({ dry_run: true, missing, from, to }));
         return printLines(terminal, 'Would build', missing, plan);
       }
-      const migration = await migrateStored(terminal.env, (line) => terminal.printNote(line));
+      const logger = { info: (line: string) => terminal.printNote(line) };
+      const migration = await withConnection(settings, (connection, prefix) => migrate(connection, prefix, logger));
       const { built, from, to } = migration;
       if (json) return terminal.print(JSON.stringify({ dry_run: false, built, from, to }));
       printLines(terminal, 'Built', built, migration);

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { GatewayError } from '../../errors.ts';
-import { readDatabaseSettings } from '../config/database-settings.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 
 const help = `
 Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while
@@ -22,7 +22,7 @@ async function reseal(): Promise<void> {
     const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
     throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
   }
-  const { besideGateway } = await import('../database/beside-gateway.ts');
+  const { besideGateway } = await import('../database/database.ts');
   const { resealed, unreadable } = await besideGateway(settings, ({ webhooks }) => webhooks.reseal());
   console.log(`Resealed: ${resealed}`);
   if (unreadable.length === 0) return;

@@ -4,7 +4,7 @@ import { variablesForHelp } from '../config/environment.ts';
 import { checkAddress } from '../server/address.ts';
 import { describeStart } from '../server/next-steps.ts';
 import { leave, notifyReady, processNumber, startProcesses, untilToldToStop } from '../server/processes.ts';
-import { untilSignal } from '../terminal/until-signal.ts';
+import { untilSignal } from '../terminal/terminal.ts';
 
 const examples = `
 Examples:

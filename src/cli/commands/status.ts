@@ -1,11 +1,9 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
-import { relative, spanOf } from '../terminal/moments.ts';
-import type { Paint } from '../terminal/paint.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
-import type { Terminal } from '../terminal/terminal.ts';
-import { figure } from './accounts/budget-option.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { figure, relative, spanOf } from '../terminal/text.ts';
 
 /** What the three operations answer. */
 interface Status {

@@ -1,12 +1,11 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
-import { apiAction, examples } from '../client/api-command.ts';
-import type { CommandContext } from '../client/context.ts';
-import { readJsonObject } from '../client/json-option.ts';
+import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
+import { readJsonObject } from '../client/flags.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
-import { printable } from '../terminal/printable.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { showOutcome } from './deliveries/outcome.ts';
+import { printable } from '../terminal/text.ts';
+import { showOutcome } from './delivery-view.ts';
 
 interface Options {
   readonly type?: string;

@@ -1,10 +1,30 @@
-import type { UpstreamOptions } from '../../options/options.ts';
-import { checkSettings, requireSecretKeys } from './check-settings.ts';
-import { type DatabaseSettings, databaseSettings } from './database-settings.ts';
-import { type Environment, readSettings, settingOf } from './environment.ts';
-import { omitUndefined } from './omit-undefined.ts';
-import { upstreamsOf, warningsOf } from './upstream-settings.ts';
-import { type WebhookRules, webhookRules } from './webhook-rules.ts';
+import { isIPv4 } from 'node:net';
+import { GatewayError } from '../../errors.ts';
+import { refuseOption } from '../../options/kinds.ts';
+import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
+import { resolveOptions } from '../../options/resolve.ts';
+import { type Environment, omitUndefined, readSettings, settingOf } from './environment.ts';
+import { upstreamsOf, warningsOf } from './upstreams.ts';
+import { type Settings, type VariableName, variables } from './variables.ts';
+
+/** What webhooks may use. */
+interface WebhookRules {
+  readonly allowHttp: boolean;
+  readonly allowPrivateNetworks: readonly string[];
+  /** Why the two have these values, for the operator. */
+  readonly allowedBecause: string;
+}
+
+/** What a command needs that uses the database of a gateway instead of its API. */
+export interface DatabaseSettings {
+  readonly dataDir: string;
+  /** Absent: the embedded database. */
+  readonly mongodbUri?: string;
+  /** Absent: the key in `dataDir`. */
+  readonly secretKeys?: readonly string[];
+  /** The options that the environment sets; the others keep the package's defaults. */
+  readonly options: GatewayOptions;
+}
 
 /** What the environment says about the stand-alone gateway. */
 export interface Configuration extends WebhookRules, DatabaseSettings {
@@ -58,4 +78,205 @@ export function readConfiguration(env: Environment): Configuration {
     ...webhookRules(settings, host, production),
     warnings: warningsOf(env, upstreams),
   };
+}
+
+/**
+ * Reads how the database of a gateway is reached.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readDatabaseSettings(env: Environment): DatabaseSettings {
+  return databaseSettings(readSettings(env));
+}
+
+/** What the command `doctor` checks, beside the database. */
+export type DoctorSettings = DatabaseSettings &
+  Pick<Configuration, 'upstreams' | 'allowHttp' | 'allowPrivateNetworks' | 'warnings'> & {
+    /** Whether only this machine can reach the gateway, as on a developer's machine. */
+    readonly isOnTrial: boolean;
+  };
+
+/**
+ * Reads what there is to check. Nothing is required, and what is set must be right.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readDoctorSettings(env: Environment): DoctorSettings {
+  const settings = readSettings(env);
+  checkSettings(settings);
+  const host = settingOf(settings, 'HOST');
+  const production = env.NODE_ENV === 'production';
+  const upstreams = upstreamsOf(settings, env);
+  return {
+    ...databaseSettings(settings),
+    ...omitUndefined({ upstreams }),
+    ...webhookRules(settings, host, production),
+    isOnTrial: isOnTrial(host, production),
+    warnings: warningsOf(env, upstreams),
+  };
+}
+
+/** The part of the settings that is about the database. */
+function databaseSettings(settings: Settings): DatabaseSettings {
+  return {
+    dataDir: settingOf(settings, 'DATA_DIR'),
+    ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
+    options: gatewayOptions(settings),
+  };
+}
+
+type GatewayOptions = Omit<Partial<ModelGatewayOptions>, 'mongo' | 'secretKeys'>;
+
+/** The options that the environment sets, by the names that the package gives them. */
+function gatewayOptions(settings: Settings): GatewayOptions {
+  const options: Branch = {};
+  for (const [name, { option }] of Object.entries(variables)) {
+    const value = settings[name as VariableName];
+    if (option !== undefined && value !== undefined) put(options, option.split('.'), value);
+  }
+  const hasQuota = settings.DAILY_QUOTA !== undefined || settings.MONTHLY_QUOTA !== undefined;
+  if (hasQuota) put(options, ['quotas', 'perUser', 'unit'], settingOf(settings, 'QUOTA_UNIT'));
+  else delete options.quotas;
+  if (!settings.CREDIT_PRICES) delete options.credits;
+  return options as GatewayOptions;
+}
+
+/** A branch of the tree of options. */
+interface Branch {
+  [name: string]: unknown;
+}
+
+function put(branch: Branch, [name = '', ...rest]: readonly string[], value: unknown): void {
+  if (rest.length === 0) {
+    branch[name] = value;
+    return;
+  }
+  branch[name] ??= {};
+  put(branch[name] as Branch, rest, value);
+}
+
+/** Trials on one machine need receivers on loopback; a gateway that others can reach must not give them access to it. */
+function webhookRules(
+  { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
+  host: string,
+  production: boolean,
+): WebhookRules {
+  const onTrial = isOnTrial(host, production);
+  const byDefault = isLoopback(host)
+    ? `NODE_ENV is ${production ? '' : 'not '}production`
+    : `HOST ${host} is not loopback`;
+  return {
+    allowHttp: ALLOW_HTTP ?? onTrial,
+    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (onTrial ? ['127.0.0.0/8', '::1/128'] : []),
+    allowedBecause: [
+      ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
+      ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
+      ...(onTrial ? ['HOST is loopback'] : []),
+      byDefault,
+    ].join(', '),
+  };
+}
+
+/** Whether only this machine can reach the gateway, as on a developer's machine. */
+function isOnTrial(host: string, production: boolean): boolean {
+  return isLoopback(host) && !production;
+}
+
+/** Whether only this machine can reach what listens there; `false` if that is not certain. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}
+
+/**
+ * Makes sure that what is set is right and belongs together, whatever is not set.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+function checkSettings(settings: Settings): void {
+  checkKeyIds(settings);
+  checkProcesses(settings);
+  checkAccountSettings(settings);
+  checkOptions(settings);
+}
+
+/** How to make what SECRET_KEYS takes. */
+const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
+
+function checkKeyIds({ SECRET_KEYS }: Settings): void {
+  if (SECRET_KEYS?.length === 0) refuseOption('SECRET_KEYS', `must be at least one key; ${howToMakeASecretKey}`);
+  const ids = SECRET_KEYS?.map((key) => key.split(':')[0]) ?? [];
+  if (new Set(ids).size < ids.length) refuseOption('SECRET_KEYS', 'every key needs an id of its own');
+}
+
+/** @throws GatewayError `invalid_options` where a gateway could not start without SECRET_KEYS */
+function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
+  if (!MONGODB_URI || SECRET_KEYS) return;
+  refuseOption('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
+}
+
+function checkProcesses(settings: Settings): void {
+  const { MONGODB_URI, METRICS_PORT, METRICS_HOST } = settings;
+  const workers = settingOf(settings, 'WORKERS');
+  if (workers > 1 && !MONGODB_URI)
+    refuseOption('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
+  if ((METRICS_PORT ?? 0) + workers > 65_536)
+    refuseOption('METRICS_PORT', `must leave ${workers} ports, one for each of WORKERS`);
+  if (METRICS_HOST !== undefined && METRICS_PORT === undefined)
+    refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
+}
+
+/** Each variable here is of no use without one of those behind it. */
+const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
+  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['QUOTA_THRESHOLDS', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['INITIAL_CREDITS', ['CREDIT_PRICES']],
+  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
+  ['CREDIT_ALLOWANCE', ['CREDIT_PRICES']],
+  [
+    'SHARED_LIMITS',
+    ['KEY_REQUESTS_PER_MINUTE', 'KEY_TOKENS_PER_MINUTE', 'USER_REQUESTS_PER_MINUTE', 'USER_TOKENS_PER_MINUTE'],
+  ],
+];
+
+/**
+ * Makes sure that the settings about accounts belong together.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+function checkAccountSettings(settings: Settings): void {
+  for (const [name, others] of needs) {
+    if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;
+    refuseOption(name, `is set without ${others.join(' or ')}, so nothing would use it`);
+  }
+  if (settings.QUOTA_UNIT === 'credits' && !settings.CREDIT_PRICES) {
+    refuseOption('QUOTA_UNIT', 'is credits without CREDIT_PRICES; set those, or count tokens or requests');
+  }
+}
+
+/**
+ * Holds the options against the package's own rules, such as those for JSON in a variable or for two options together.
+ * @throws GatewayError `invalid_options`; `param` is the variable
+ */
+function checkOptions(settings: Settings): void {
+  try {
+    resolveOptions({ ...gatewayOptions(settings), mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] });
+  } catch (error) {
+    throw namingVariable(error);
+  }
+}
+
+/** What only the package finds wrong, by the names of its options. */
+const foundByThePackage: readonly VariableName[] = [
+  'CREDIT_PRICES',
+  'CREDIT_ALLOWANCE',
+  'EVENT_TYPES',
+  'BACKGROUND_POLL_LIMIT',
+];
+
+/** The same error with the names of the environment variables: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
+export function namingVariable(error: unknown): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  for (const name of foundByThePackage) {
+    const { option } = variables[name];
+    if (option === undefined || !error.message.startsWith(option)) continue;
+    return new GatewayError(error.code, name + error.message.slice(option.length), { param: name, cause: error });
+  }
+  return error;
 }

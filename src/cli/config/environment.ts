@@ -1,80 +1,53 @@
 // small, typed, maintained; bundled, so no host installs it
 import { closestMatch } from 'leven';
-import * as z from 'zod';
-import { refuseOption } from '../../options/checks.ts';
-import { allowedBy, type Parser } from './parsers.ts';
-import { accountVariables } from './variables/accounts.ts';
-import { serverVariables } from './variables/server.ts';
-import { webhookVariables } from './variables/webhooks.ts';
-
-/** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
-interface Variable {
-  /** A sentence without its full stop. */
-  readonly meaning: string;
-  readonly type: Parser;
-  /** In words; a text that `type` reads, where {@link settingOf} uses it. */
-  readonly default: string;
-  readonly example: string;
-  /** Whether errors must not repeat the value. */
-  readonly secret?: boolean;
-}
-
-const table = { ...serverVariables, ...webhookVariables, ...accountVariables };
-
-export type VariableName = keyof typeof table;
-
-/** Every environment variable that the stand-alone gateway reads, in the order they are shown. */
-export const variables: Readonly<Record<VariableName, Variable>> = table;
-
-type Types = { readonly [Name in VariableName]: z.ZodOptional<(typeof table)[Name]['type']> };
-
-/** What the variables say that are set. */
-const environmentSchema = z.object(
-  Object.fromEntries(Object.entries(variables).map(([name, { type }]) => [name, type.optional()])) as Types,
-);
-
-/** The values of the variables that are set. */
-export type Settings = z.output<typeof environmentSchema>;
-
-/** What a variable says, or its default in the table if it is not set. */
-export function settingOf<Name extends VariableName>(settings: Settings, name: Name) {
-  type Value = NonNullable<Settings[Name]>;
-  return settings[name] ?? (variables[name].type.parse(variables[name].default) as Value);
-}
+import { refuseOption } from '../../options/kinds.ts';
+import { type Settings, type VariableName, variables } from './variables.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+const everyVariable = Object.entries(variables);
 
 /**
  * The values of the variables that are set. A variable that is set to nothing counts as not set.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
 export function readSettings(env: Environment): Settings {
-  const names = (Object.keys(variables) as VariableName[]).filter((name) => env[name]);
-  const { data, error } = environmentSchema.safeParse(Object.fromEntries(names.map((name) => [name, env[name]])));
-  if (data) return data;
-  const name = error.issues[0]?.path[0] as VariableName;
-  const { type, secret } = variables[name];
-  return refuseOption(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
+  const set = everyVariable.flatMap(([name, { type, secret }]) => {
+    const text = env[name];
+    if (!text) return [];
+    const value = type.read(text);
+    if (value === undefined) refuseOption(name, `must be ${type.allowed}${secret ? '' : `, not '${text}'`}`);
+    return [[name, value]];
+  });
+  return Object.fromEntries(set);
+}
+
+/** What a variable says, or its default in the table if it is not set. */
+export function settingOf<Name extends VariableName>(settings: Settings, name: Name): NonNullable<Settings[Name]> {
+  const { type, default: byDefault } = variables[name];
+  return settings[name] ?? (type.read(byDefault) as NonNullable<Settings[Name]>);
+}
+
+/** The object without its `undefined` values, for options that take no `undefined`. */
+export function omitUndefined<T extends object>(values: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
 }
 
 /** The variables as `--help` shows them. */
 export function variablesForHelp(): string {
-  const lines = Object.entries(variables).map(([name, { meaning, type, default: byDefault, example }]) =>
-    [
-      `  ${name}`,
-      `${meaning}.`,
-      `Takes ${allowedBy(type)}.`,
-      `Default: ${byDefault}. Example: ${name}=${example}`,
-    ].join('\n      '),
+  const lines = everyVariable.map(([name, { meaning, type, default: byDefault, example }]) =>
+    [`  ${name}`, `${meaning}.`, `Takes ${type.allowed}.`, `Default: ${byDefault}. Example: ${name}=${example}`].join(
+      '\n      ',
+    ),
   );
   return ['Environment variables:', ...lines].join('\n');
 }
 
 /** The variables as docs/configuration.md shows them: a Markdown table. */
 export function variablesAsMarkdown(): string {
-  const rows = Object.entries(variables).map(
+  const rows = everyVariable.map(
     ([name, { meaning, type, default: byDefault, example }]) =>
-      `| \`${name}\` | ${meaning}. Takes ${allowedBy(type)}. | ${byDefault} | \`${example}\` |`,
+      `| \`${name}\` | ${meaning}. Takes ${type.allowed}. | ${byDefault} | \`${example}\` |`,
   );
   return ['| variable | meaning | default | example |', '|---|---|---|---|', ...rows].join('\n');
 }

@@ -1,6 +1,40 @@
 import { randomUUID } from 'node:crypto';
-import { countTokens, echoOf, lastUserText } from './echo.ts';
-import { checkModel, DemoError, demoModel } from './model.ts';
+
+/** The one model of the demo upstream. Its name says what it does. */
+export const demoModel = { id: 'demo-echo', object: 'model', created: 1_700_000_000, owned_by: 'demo' } as const;
+
+/** @throws DemoError 404 for any model but the one there is */
+export function checkModel(model: unknown): void {
+  if (model === demoModel.id) return;
+  const message = `The model '${String(model)}' does not exist here: this demo upstream has only '${demoModel.id}'`;
+  throw new DemoError('model_not_found', message, 'model');
+}
+
+const statusOf = {
+  invalid_value: 400,
+  invalid_json: 400,
+  invalid_form: 400,
+  not_found: 404,
+  model_not_found: 404,
+} as const;
+
+/** An error in OpenAI's shape, as an upstream answers it. */
+export class DemoError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly param: string | null;
+
+  constructor(code: keyof typeof statusOf, message: string, param: string | null = null) {
+    super(message);
+    this.status = statusOf[code];
+    this.code = code;
+    this.param = param;
+  }
+
+  toBody(): object {
+    return { error: { message: this.message, type: 'invalid_request_error', param: this.param, code: this.code } };
+  }
+}
 
 export interface ChatRequest {
   readonly model?: unknown;
@@ -55,4 +89,54 @@ export function answerChat(request: ChatRequest): ChatAnswer {
       ...(withUsage ? [{ ...ofChunk, choices: [], usage }] : []),
     ],
   };
+}
+
+/** No answer is longer. Words. */
+const longestEcho = 10_000;
+
+/** What the demo says to a text, in words. */
+export function echoOf(said: string): string[] {
+  return wordsOf(`This is ${demoModel.id}, an echo and no language model. You said: ${said}`);
+}
+
+/** A token here is a word with the space before it: a rough measure, the same for prompt and answer. No more than an answer has. */
+export function wordsOf(text: string): string[] {
+  const words: string[] = [];
+  for (const word of eachWord(text)) if (words.push(word) === longestEcho) break;
+  return words;
+}
+
+/** The words of a text, each with the space before it. */
+function* eachWord(text: string): Generator<string> {
+  let end = 0;
+  // a pattern that begins with the space would take the square of a long run of spaces
+  for (const { 0: word, index } of text.matchAll(/\S+/g)) {
+    yield text.slice(end, index + word.length);
+    end = index + word.length;
+  }
+}
+
+/** The tokens of messages or items. */
+export function countTokens(messages: readonly unknown[]): number {
+  return messages.reduce((sum: number, message) => sum + countWords(textOf(message)), 0);
+}
+
+function countWords(text: string): number {
+  let count = 0;
+  for (const _ of eachWord(text)) count += 1;
+  return count;
+}
+
+/** The text of the last message of the user. */
+export function lastUserText(messages: readonly unknown[]): string {
+  const fromUser = messages.filter((message) => (message as { role?: unknown } | null)?.role === 'user');
+  return textOf(fromUser.at(-1) ?? messages.at(-1));
+}
+
+/** The text of a message or item: a string, or the text parts of a list of parts. */
+function textOf(message: unknown): string {
+  const content = (message as { content?: unknown } | null)?.content;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map((part: { text?: unknown }) => (typeof part?.text === 'string' ? part.text : '')).join(' ');
 }

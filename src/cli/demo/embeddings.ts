@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { checkModel, DemoError, demoModel } from './model.ts';
+import { checkModel, DemoError, demoModel } from './chat.ts';
 
 interface EmbeddingRequest {
   readonly model?: unknown;

@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose';
 import type { Models } from '../../gateway/collections.ts';
 import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
-import type { DoctorSettings } from '../config/doctor-settings.ts';
+import type { DoctorSettings } from '../config/config.ts';
 
 type Db = ReturnType<typeof primaryOf>;
 

@@ -4,21 +4,14 @@ import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-f
 import { withTimeout } from '../../mongo/periodic.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
-import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
+import { type DoctorSettings, readDoctorSettings } from '../config/config.ts';
 import type { Environment } from '../config/environment.ts';
-import { withConnection } from '../database/with-connection.ts';
+import { withConnection } from '../database/database.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
-import { checkAddressGuard } from './checks/address-guard.ts';
-import { backgroundWork } from './checks/background-work.ts';
-import { checkClock } from './checks/clock.ts';
-import { checkConfiguration } from './checks/configuration.ts';
-import { checkIndexes, checkSchemaVersion } from './checks/indexes.ts';
-import { processChecks } from './checks/processes.ts';
-import { checkReplicaSet } from './checks/replica-set.ts';
-import { checkSealingKeys } from './checks/sealing-keys.ts';
-import { checkDisk, checkWrites } from './checks/storage.ts';
-import { checkUpstreams } from './checks/upstreams.ts';
-import { checkMongoVersions, checkNode } from './checks/versions.ts';
+import { checkClock, checkDisk, checkReplicaSet, checkSealingKeys, checkWrites } from './database.ts';
+import { checkIndexes, checkSchemaVersion } from './indexes.ts';
+import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, checkUpstreams } from './machine.ts';
+import { backgroundWork, processChecks } from './work.ts';
 
 /** One line of the report. */
 export type Finding = Result & { readonly check: string };

@@ -1,14 +1,13 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { keepToOwner } from '../private-file.ts';
-import { loadAccess } from './access.ts';
-import { findMongod, mongodSources } from './download/binary.ts';
-import { defaultCacheFolder } from './download/cache-folder.ts';
+import { defaultCacheFolder, findMongod, mongodSources } from './binary.ts';
 import { startGuardian } from './guardian.ts';
-import { type MongoNode, startNode } from './node.ts';
+import { type Mongod, type MongodOptions, startMongod, startOnData } from './mongod.ts';
 import { readRecord, writeRecord } from './record.ts';
-import { bringUpReplicaSet, replicaSetUri } from './replica-set.ts';
+import { bringUpReplicaSet, loadAccess, replicaSetUri } from './replica-set.ts';
 
 /** How {@link startEmbeddedMongo} runs its database. */
 export interface EmbeddedMongoOptions {
@@ -38,16 +37,11 @@ export interface EmbeddedMongo {
 
 const replSet = 'gateway';
 
-async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise<string> {
-  if (temporary) return mkdtemp(join(dataDir ?? tmpdir(), 'express-model-gateway-'));
-  if (!dataDir) throw new TypeError('startEmbeddedMongo needs dataDir, or temporary: true');
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  await keepToOwner(dataDir);
-  return resolve(dataDir);
-}
-
 /**
  * Runs a MongoDB replica set on 127.0.0.1 for this process, downloading mongod where the machine has none.
+ * `MongoMemoryReplSet` of mongodb-memory-server-core, which finds the binary, cannot run it: it starts without access control to make its
+ * user, at every start, so that every user of the machine could read the data meanwhile; it does not wait for a mongod that a killed process
+ * has left on the data; its guard is a script beside its own file, which a bundle has not; and it starts none again that has ended.
  * @throws Error when no mongod is available, with what the user can do; when another process uses `dataDir`
  */
 export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise<EmbeddedMongo> {
@@ -89,4 +83,101 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
     await stop();
     throw error;
   }
+}
+
+async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise<string> {
+  if (temporary) return mkdtemp(join(dataDir ?? tmpdir(), 'express-model-gateway-'));
+  if (!dataDir) throw new TypeError('startEmbeddedMongo needs dataDir, or temporary: true');
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await keepToOwner(dataDir);
+  return resolve(dataDir);
+}
+
+/** One member of the replica set. */
+export interface MongoNode {
+  /** `127.0.0.1:<port>` */
+  readonly host: string;
+  readonly port: number;
+  /** Of the mongod that runs now, or ran last. */
+  readonly pid: number;
+  /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
+  kill(): Promise<void>;
+  /** Brings it back after `kill`, on the same data and port. */
+  start(): Promise<void>;
+  /** Ends it in order, by force after 15 s. */
+  stop(): Promise<void>;
+}
+
+export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
+
+/** Milliseconds. */
+const stopTimeout = 15_000;
+/** How often it is started again; more would be a fault that a restart does not repair. */
+const maxRestarts = 5;
+
+/** Starts a member on its data, and starts it again when it ends without having been asked to: for example because memory ran out. */
+export async function startNode(options: NodeOptions, dataDir: string): Promise<MongoNode> {
+  let mongod = await startOnData(options, dataDir);
+  const { port } = mongod;
+  /** Whether its end would be unexpected. */
+  let shouldRun = true;
+  let restarts = 0;
+  let restarting: Promise<void> | undefined;
+
+  async function startAgain(): Promise<void> {
+    mongod = await startMongod({ ...options, preferredPort: port });
+    void watch(mongod);
+  }
+
+  async function recover(): Promise<void> {
+    options.log(`mongod ended unexpectedly; its log is ${options.logPath}`);
+    restarts += 1;
+    if (restarts > maxRestarts) return options.log('It did so too often and is left down');
+    try {
+      await startAgain();
+      options.log('mongod runs again');
+    } catch (error) {
+      options.log(`mongod did not start again: ${(error as Error).message}`);
+    }
+  }
+
+  async function watch(running: Mongod): Promise<void> {
+    await running.ended;
+    if (shouldRun) restarting = recover();
+  }
+
+  void watch(mongod);
+  return {
+    host: `127.0.0.1:${port}`,
+    port,
+    get pid() {
+      return mongod.pid;
+    },
+    async kill() {
+      shouldRun = false;
+      mongod.kill('SIGKILL');
+      await mongod.ended;
+    },
+    async start() {
+      shouldRun = true;
+      await startAgain();
+    },
+    async stop() {
+      shouldRun = false;
+      await restarting;
+      await endInOrder(mongod);
+    },
+  };
+}
+
+async function endInOrder(mongod: Mongod): Promise<void> {
+  const ended = new AbortController();
+  mongod.kill('SIGTERM');
+  const forced = sleep(stopTimeout, undefined, { signal: ended.signal }).then(
+    () => mongod.kill('SIGKILL'),
+    () => {},
+  );
+  await mongod.ended;
+  ended.abort();
+  await forced;
 }

@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, open, readFile, stat, truncate } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type MongoAccess, memberClient } from './access.ts';
 import type { Guardian } from './guardian.ts';
-import { freePort, isListening } from './port.ts';
+import { runningRecord } from './record.ts';
+import { type MongoAccess, memberClient } from './replica-set.ts';
 
 /** How one mongod is run. */
 export interface MongodOptions {
@@ -29,14 +31,89 @@ export interface Mongod {
   kill(signal: NodeJS.Signals): void;
 }
 
+/**
+ * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to end,
+ * and ends it if it does not. Two never run on the same data: mongod's own lock decides.
+ * @throws Error when another living gateway runs on this data
+ */
+export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
+  const startedAt = Date.now();
+  let signalledPid: number | undefined;
+  for (;;) {
+    try {
+      return await startMongod(options);
+    } catch (error) {
+      if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - startedAt > maxWait)
+        throw error;
+      if (error.kind === 'data_in_use') signalledPid = await makeRoom(options.dbPath, dataDir, startedAt, signalledPid);
+      await sleep(200);
+    }
+  }
+}
+
+/** How long a left-over mongod can take to end on its own: its guardian needs about a second. */
+const gracePeriod = 5_000;
+const maxWait = 30_000;
+
+async function makeRoom(
+  dbPath: string,
+  dataDir: string,
+  startedAt: number,
+  signalledPid?: number,
+): Promise<number | undefined> {
+  const running = await runningRecord(dataDir);
+  if (running) {
+    throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
+  }
+  const holder = await holderOf(dbPath);
+  if (!holder || holder === signalledPid || Date.now() - startedAt < gracePeriod) return signalledPid;
+  endProcess(holder);
+  return holder;
+}
+
+/** mongod writes its pid into the file it holds the lock on. */
+async function holderOf(dbPath: string): Promise<number | undefined> {
+  const pid = Number(await readFile(join(dbPath, 'mongod.lock'), 'utf8').catch(() => ''));
+  return pid > 0 ? pid : undefined;
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGTERM');
+  } catch {
+    // it has ended in the meantime
+  }
+}
+
 /** Why a mongod ended before it accepted connections. */
-export class MongodStartError extends Error {
+class MongodStartError extends Error {
   readonly kind: 'data_in_use' | 'port_in_use' | 'other';
 
   constructor(kind: MongodStartError['kind'], message: string) {
     super(message);
     this.kind = kind;
   }
+}
+
+/**
+ * Starts a mongod on loopback and resolves when it accepts connections.
+ * @throws MongodStartError when it ends before that
+ */
+export async function startMongod(options: MongodOptions): Promise<Mongod> {
+  await mkdir(options.dbPath, { recursive: true, mode: 0o700 });
+  const port = await freePort(options.preferredPort);
+  const { child, logStart } = await spawnLogged(options, port);
+  const pid = child.pid as number;
+  options.guardian.watch(pid);
+  let running = true;
+  const ended = once(child, 'exit').then(() => {
+    running = false;
+    options.guardian.forget(pid);
+  });
+  child.unref();
+  while (running && !((await isListening(port)) && (await pidAt(port, options.access)) === pid)) await sleep(20);
+  if (!running) throw await whyItEnded(options, logStart);
+  return { pid, port, ended, kill: (signal) => void child.kill(signal) };
 }
 
 const largestLog = 5 * 1024 * 1024;
@@ -100,23 +177,34 @@ async function pidAt(port: number, access: MongoAccess): Promise<number | undefi
   }
 }
 
-/**
- * Starts a mongod on loopback and resolves when it accepts connections.
- * @throws MongodStartError when it ends before that
- */
-export async function startMongod(options: MongodOptions): Promise<Mongod> {
-  await mkdir(options.dbPath, { recursive: true, mode: 0o700 });
-  const port = await freePort(options.preferredPort);
-  const { child, logStart } = await spawnLogged(options, port);
-  const pid = child.pid as number;
-  options.guardian.watch(pid);
-  let running = true;
-  const ended = once(child, 'exit').then(() => {
-    running = false;
-    options.guardian.forget(pid);
+const loopback = '127.0.0.1';
+
+/** `preferred` if it is free, else a port that the system chooses. */
+export async function freePort(preferred?: number): Promise<number> {
+  const port = (preferred && (await listenOnce(preferred))) || (await listenOnce(0));
+  if (!port) throw new Error('no free port on 127.0.0.1');
+  return port;
+}
+
+function listenOnce(port: number): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(undefined));
+    server.listen(port, loopback, () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : undefined));
+    });
   });
-  child.unref();
-  while (running && !((await isListening(port)) && (await pidAt(port, options.access)) === pid)) await sleep(20);
-  if (!running) throw await whyItEnded(options, logStart);
-  return { pid, port, ended, kill: (signal) => void child.kill(signal) };
+}
+
+/** Whether something accepts connections there now. */
+export function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, loopback);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
 }

@@ -1,6 +1,8 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Document, MongoError } from 'mongodb';
-import { ensureUser, type MongoAccess, memberClient } from './access.ts';
+import { type Document, MongoClient, type MongoClientOptions, MongoError } from 'mongodb';
+import { loadPrivateFile } from '../private-file.ts';
 
 interface ReplicaSet {
   readonly name: string;
@@ -18,58 +20,6 @@ const startTimeout = 60_000;
 const notYetInitialized = 94;
 const alreadyInitialized = 23;
 const notPrimary = [10107, 11602, 13435, 13436, 91];
-
-/** While a node reads its configuration, or changes state, its answers contradict each other and it drops connections. */
-function isTransient(error: unknown): boolean {
-  if (!(error instanceof MongoError)) return false;
-  const code = Number(error.code);
-  return error.name.startsWith('MongoNetwork') || code === alreadyInitialized || notPrimary.includes(code);
-}
-
-async function currentConfig(admin: AdminCommand): Promise<Document | undefined> {
-  try {
-    return (await admin({ replSetGetConfig: 1 })).config;
-  } catch (error) {
-    if (error instanceof MongoError && error.code === notYetInitialized) return undefined;
-    throw error;
-  }
-}
-
-/** Joins the members in one set, whatever ports they listened on the last time. */
-async function configure(admin: AdminCommand, { name, hosts }: ReplicaSet): Promise<void> {
-  const members = hosts.map((host, _id) => ({ _id, host }));
-  const config = await currentConfig(admin);
-  if (!config) {
-    await admin({ replSetInitiate: { _id: name, members, settings: timings } });
-    return;
-  }
-  const currentHosts: string[] = config.members.map((member: { host: string }) => member.host);
-  if (currentHosts.join() === hosts.join()) return;
-  // forced: on its new port the node is not a member of its own set, so no majority could agree
-  await admin({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
-}
-
-const primary = 1;
-const secondary = 2;
-
-/** @throws Error when a member is neither primary nor secondary, or none is primary */
-async function checkMembers(admin: AdminCommand): Promise<void> {
-  const status = await admin({ replSetGetStatus: 1 });
-  const states: number[] = status.members.map((member: { state: number }) => member.state);
-  const up = states.includes(primary) && states.every((state) => state === primary || state === secondary);
-  if (!up) throw new MongoError('a member is not up yet');
-}
-
-async function until(step: () => Promise<void>, again: (error: unknown) => boolean, deadline: number): Promise<void> {
-  for (;;) {
-    try {
-      return await step();
-    } catch (error) {
-      if (!again(error) || Date.now() > deadline) throw error;
-      await sleep(25);
-    }
-  }
-}
 
 /**
  * Brings the nodes up as one replica set and resolves when every member is up, one takes writes and the user is there.
@@ -96,7 +46,115 @@ export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
   );
 }
 
+/** While a node reads its configuration, or changes state, its answers contradict each other and it drops connections. */
+function isTransient(error: unknown): boolean {
+  if (!(error instanceof MongoError)) return false;
+  const code = Number(error.code);
+  return error.name.startsWith('MongoNetwork') || code === alreadyInitialized || notPrimary.includes(code);
+}
+
+/** Joins the members in one set, whatever ports they listened on the last time. */
+async function configure(admin: AdminCommand, { name, hosts }: ReplicaSet): Promise<void> {
+  const members = hosts.map((host, _id) => ({ _id, host }));
+  const config = await currentConfig(admin);
+  if (!config) {
+    await admin({ replSetInitiate: { _id: name, members, settings: timings } });
+    return;
+  }
+  const currentHosts: string[] = config.members.map((member: { host: string }) => member.host);
+  if (currentHosts.join() === hosts.join()) return;
+  // forced: on its new port the node is not a member of its own set, so no majority could agree
+  await admin({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
+}
+
+async function currentConfig(admin: AdminCommand): Promise<Document | undefined> {
+  try {
+    return (await admin({ replSetGetConfig: 1 })).config;
+  } catch (error) {
+    if (error instanceof MongoError && error.code === notYetInitialized) return undefined;
+    throw error;
+  }
+}
+
+const primary = 1;
+const secondary = 2;
+
+/** @throws Error when a member is neither primary nor secondary, or none is primary */
+async function checkMembers(admin: AdminCommand): Promise<void> {
+  const status = await admin({ replSetGetStatus: 1 });
+  const states: number[] = status.members.map((member: { state: number }) => member.state);
+  const up = states.includes(primary) && states.every((state) => state === primary || state === secondary);
+  if (!up) throw new MongoError('a member is not up yet');
+}
+
+async function until(step: () => Promise<void>, again: (error: unknown) => boolean, deadline: number): Promise<void> {
+  for (;;) {
+    try {
+      return await step();
+    } catch (error) {
+      if (!again(error) || Date.now() > deadline) throw error;
+      await sleep(25);
+    }
+  }
+}
+
 /** How a client reaches the set, and its database. */
 export function replicaSetUri({ name, hosts, access: { user } }: ReplicaSet): string {
   return `mongodb://${user.name}:${user.password}@${hosts.join(',')}/gateway?replicaSet=${name}&authSource=admin`;
+}
+
+/** Access to the embedded database: every user who can read the key file in its data folder has it. */
+export interface MongoAccess {
+  /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
+  readonly keyFile: string;
+  /** As a member of the set: may do everything, before there is any user too. */
+  readonly asMember: MongoClientOptions;
+  /** The user that everything else connects as. */
+  readonly user: { readonly name: string; readonly password: string };
+}
+
+const userName = 'gateway';
+const userExists = 51003;
+
+/**
+ * The access to the database of a data folder. There is one secret, the random key: the password follows from it, so
+ * that the two always match, whatever a crash left behind.
+ */
+export async function loadAccess(dataDir: string): Promise<MongoAccess> {
+  const keyFile = resolve(join(dataDir, 'mongo.key'));
+  const key = (await loadPrivateFile(keyFile, () => `${randomBytes(756).toString('base64')}\n`)).trim();
+  const password = createHmac('sha256', key).update(`password of ${userName}`).digest('base64url');
+  return {
+    keyFile,
+    asMember: { auth: { username: '__system', password: key }, authSource: 'local', authMechanism: 'SCRAM-SHA-256' },
+    user: { name: userName, password },
+  };
+}
+
+/** A client of one mongod, with the rights of a member of its set. */
+export function memberClient(host: string, { asMember }: MongoAccess, options: MongoClientOptions = {}): MongoClient {
+  return new MongoClient(`mongodb://${host}/`, { ...asMember, ...options, directConnection: true });
+}
+
+/** How long the last member can take to store the user. Milliseconds. */
+const replicationTimeout = 10_000;
+
+/**
+ * Creates the user, or gives the existing user the password that is derived from the key. Resolves when every member has it:
+ * nobody can authenticate on a member that lacks the user.
+ */
+async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
+  const { user, asMember } = access;
+  const writeConcern = { w: hosts.length, wtimeout: replicationTimeout };
+  const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'], writeConcern };
+  const client = new MongoClient(`mongodb://${hosts.join(',')}/`, { ...asMember, replicaSet });
+  try {
+    const admin = client.db('admin');
+    await admin.command({ createUser: user.name, ...settings }).catch((error) => {
+      if (!(error instanceof MongoError) || error.code !== userExists) throw error;
+      return admin.command({ updateUser: user.name, ...settings });
+    });
+  } finally {
+    await client.close();
+  }
 }

@@ -4,10 +4,8 @@
 import { pino } from 'pino';
 import type { Logger } from '../../index.ts';
 import type { Configuration } from '../config/config.ts';
-import { localTime } from '../terminal/moments.ts';
-import { coloured, type Paint, plain, type Style } from '../terminal/paint.ts';
-import { printable } from '../terminal/printable.ts';
-import { stderrLines } from './stderr-lines.ts';
+import { coloured, type Paint, plain, type Style } from '../terminal/terminal.ts';
+import { localTime, printable } from '../terminal/text.ts';
 
 /** How the stand-alone server logs. */
 export interface LogSettings {
@@ -19,21 +17,6 @@ export interface LogSettings {
 /** Where the lines go. */
 export interface LogTarget {
   write(line: string): void;
-}
-
-const levelStyles: Readonly<Record<string, Style>> = { error: 'red', warn: 'yellow', info: 'cyan' };
-
-function valueText(value: unknown): string {
-  const text = typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
-  return printable(text);
-}
-
-/** A line of pino's as people read it: time, level, message, and the fields as `name=value`. */
-function readableLine(json: string, paint: Paint): string {
-  const { time, level, msg, pid: _pid, hostname: _hostname, ...fields } = JSON.parse(json);
-  const named = Object.entries(fields).map(([name, value]) => `${paint('dim', `${name}=`)}${valueText(value)}`);
-  const shownLevel = paint(levelStyles[level] ?? 'dim', level.padEnd(5));
-  return [paint('dim', localTime(time)), shownLevel, printable(msg), ...named].join(' ');
 }
 
 /**
@@ -56,4 +39,63 @@ function toLogger({ level, readable }: LogSettings, target: LogTarget) {
     { level, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
     lines,
   );
+}
+
+const levelStyles: Readonly<Record<string, Style>> = { error: 'red', warn: 'yellow', info: 'cyan' };
+
+/** A line of pino's as people read it: time, level, message, and the fields as `name=value`. */
+function readableLine(json: string, paint: Paint): string {
+  const { time, level, msg, pid: _pid, hostname: _hostname, ...fields } = JSON.parse(json);
+  const named = Object.entries(fields).map(([name, value]) => `${paint('dim', `${name}=`)}${valueText(value)}`);
+  const shownLevel = paint(levelStyles[level] ?? 'dim', level.padEnd(5));
+  return [paint('dim', localTime(time)), shownLevel, printable(msg), ...named].join(' ');
+}
+
+function valueText(value: unknown): string {
+  const text = typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
+  return printable(text);
+}
+
+/** What waits for a reader of stderr that does not read. Bytes. */
+const longestBacklog = 8 * 1024 * 1024;
+
+interface StderrLines {
+  write(line: string): void;
+  /** Calls it, once stderr takes lines again, with how many were lost because it took none. */
+  onLost(listener: (lines: number) => void): void;
+}
+
+/**
+ * Writes lines to stderr without waiting, and what is left when the process ends. A full disk or a reader that stands still
+ * costs lines, never the process.
+ */
+function stderrLines(): StderrLines {
+  const destination = pino.destination({ dest: 2, sync: false, maxLength: longestBacklog });
+  let isFailing = false;
+  let lost = 0;
+  // an error without a listener would end the process, and at its end sonic-boom would try the same write without end
+  destination.on('error', () => {
+    isFailing = true;
+  });
+  destination.on('write', () => {
+    isFailing = false;
+  });
+  destination.on('drop', () => {
+    lost += 1;
+  });
+  const flushSync = destination.flushSync.bind(destination);
+  destination.flushSync = () => {
+    if (!isFailing) flushSync();
+  };
+  return {
+    write: (line) => void destination.write(line),
+    onLost(listener) {
+      destination.on('drain', () => {
+        if (lost === 0) return;
+        const lines = lost;
+        lost = 0;
+        listener(lines);
+      });
+    },
+  };
 }

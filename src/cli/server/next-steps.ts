@@ -1,6 +1,6 @@
 import { BlockList } from 'node:net';
+import { formatDuration } from '../../options/kinds.ts';
 import type { Configuration } from '../config/config.ts';
-import { formatDuration } from '../config/duration.ts';
 import type { Standalone } from './start.ts';
 
 function demoChat(baseUrl: string, key: string): string[] {

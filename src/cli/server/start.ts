@@ -1,14 +1,11 @@
 import type { RequestListener } from 'node:http';
 import { createModelGateway, type Logger, type ModelGateway, scopes } from '../../index.ts';
-import { namingVariable } from '../config/account-options.ts';
-import type { Configuration } from '../config/config.ts';
+import { type Configuration, namingVariable } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
-import { namingDatabase, writeSettings } from '../database/database-access.ts';
+import { namingDatabase, writeSettings } from '../database/database.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
-import { createOperationsListener, withProbes } from './probes-and-metrics.ts';
-import { createRequestListener } from './request-listener.ts';
-import { startServer } from './server.ts';
+import { createOperationsListener, createRequestListener, startServer, withProbes } from './http-server.ts';
 
 /** A gateway that serves. */
 export interface Standalone {

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { verifySignature } from '../../receiver/index.ts';
-import { printable, printableLines } from '../terminal/printable.ts';
-import { type RunningServer, startServer } from './server.ts';
+import { printable, printableLines } from '../terminal/text.ts';
+import { type RunningServer, startServer } from './http-server.ts';
 
 /** How the receiver behaves. */
 export interface ListenOptions {

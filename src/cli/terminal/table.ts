@@ -1,6 +1,6 @@
 import stringWidth from 'string-width';
-import type { Paint, Style } from './paint.ts';
-import { printable, printableLines } from './printable.ts';
+import type { Paint, Style } from './terminal.ts';
+import { printable, printableLines } from './text.ts';
 
 /** A value and how it looks; the text may be of any origin. */
 export type Cell = string | { readonly text: string; readonly style: Style };

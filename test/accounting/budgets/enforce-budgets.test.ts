@@ -10,7 +10,7 @@ import {
 import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
 import { periodsOf } from '../../../src/accounting/sums.ts';
 import type { GatewayError } from '../../../src/errors.ts';
-import type { Budget } from '../../../src/options/accounts/budgets.ts';
+import type { Budget } from '../../../src/options/budgets.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';

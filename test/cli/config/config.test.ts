@@ -1,11 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Configuration, readConfiguration } from '../../../src/cli/config/config.ts';
-import { parseDuration } from '../../../src/cli/config/duration.ts';
-import type { Environment } from '../../../src/cli/config/environment.ts';
-import { variables, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
-import { allowedBy } from '../../../src/cli/config/parsers.ts';
+import { type Environment, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
+import { variables } from '../../../src/cli/config/variables.ts';
 import { GatewayError } from '../../../src/errors.ts';
+import { parseDuration } from '../../../src/options/kinds.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 import { documentText } from '../../documentation/documents.ts';
 
@@ -263,7 +262,7 @@ describe('the configuration from the environment', () => {
 
   it('documents every variable in --help', () => {
     for (const [name, { meaning, type }] of Object.entries(variables)) {
-      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${allowedBy(type)}.\n`);
+      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${type.allowed}.\n`);
     }
   });
 

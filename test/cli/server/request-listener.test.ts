@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { expect } from 'chai';
-import { createRequestListener } from '../../../src/cli/server/request-listener.ts';
+import { createRequestListener } from '../../../src/cli/server/http-server.ts';
 import { createRouter } from '../../../src/http/router.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { connectRaw, head } from '../../http/raw-client.ts';

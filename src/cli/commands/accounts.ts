@@ -1,0 +1,114 @@
+import { Command } from 'commander';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, apiCommands, examples } from '../client/api-command.ts';
+import { count } from '../client/flags.ts';
+import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { figure, momentOf } from '../terminal/text.ts';
+import { budgetsText } from './budgets.ts';
+
+type Summary = Schemas['AccountSummary'];
+type Details = Schemas['AccountDetails'];
+
+function webhooksCell({ webhooks: { total, failing, disabled } }: Summary): Cell {
+  const bad = [failing > 0 && `${failing} failing`, disabled > 0 && `${disabled} disabled`].filter(Boolean);
+  return bad.length > 0 ? { text: `${total} (${bad.join(', ')})`, style: 'red' } : String(total);
+}
+
+const columns: readonly Column<Summary>[] = [
+  { header: 'ACCOUNT', cell: ({ user_id: id }) => id },
+  { header: 'KEYS', cell: ({ api_keys: { working } }) => String(working), align: 'right' },
+  { header: 'WEBHOOKS', cell: webhooksCell },
+  { header: 'REQUESTS', cell: ({ usage }) => (usage ? figure(usage.requests) : '-'), align: 'right' },
+  { header: 'INPUT TOKENS', cell: ({ usage }) => (usage ? figure(usage.input_tokens) : '-'), align: 'right' },
+  { header: 'OUTPUT TOKENS', cell: ({ usage }) => (usage ? figure(usage.output_tokens) : '-'), align: 'right' },
+  {
+    header: 'CREDITS LEFT',
+    cell: ({ credits_remaining: left }) => (left === null ? '-' : figure(left)),
+    align: 'right',
+  },
+];
+
+interface ListOptions {
+  readonly prefix?: string;
+  readonly after?: string;
+  readonly limit: number;
+}
+
+function listCommand(terminal: Terminal): Command {
+  return new Command('list')
+    .description('accounts with a key, a webhook or usage this month, by user id')
+    .option('--prefix <text>', 'only those whose user ids begin with it')
+    .option('--after <account>', 'those that follow this user id')
+    .option('--limit <n>', 'how many, 100 at most', count, 100)
+    .addHelpText('after', examples('accounts list', 'accounts list --prefix usr_ --limit 20'))
+    .action(
+      apiAction(terminal, async ({ api, show, terminal }, { prefix, after, limit }: ListOptions) => {
+        const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
+        const page = await dataOf(api.GET('/v1/admin/accounts', { params: { query } }));
+        show(page, ({ data }, paint) => (data.length > 0 ? tableLines(columns, data, paint) : ['No accounts.']));
+        const last = page.data.at(-1);
+        if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
+      }),
+    );
+}
+
+function limitsText(limits: Schemas['RateLimits'] | null, isUnknown: boolean): string {
+  if (isUnknown) return 'a function of the host decides';
+  const { requests_per_minute: requests = null, tokens_per_minute: tokens = null } = limits ?? {};
+  const parts = [requests !== null && `${figure(requests)} requests`, tokens !== null && `${figure(tokens)} tokens`];
+  return parts.filter(Boolean).join(', ') || 'none';
+}
+
+function webhookText({ id, url, active, disabled, health }: Schemas['AccountWebhook'], now: number): string {
+  const { state, failing_since: since, last_failure: failure } = health;
+  if (disabled) return `${id} disabled by the gateway ${momentOf(disabled.at, now)} ${url}`;
+  if (!active) return `${id} paused ${url}`;
+  const why = state === 'failing' && since && failure ? ` since ${momentOf(since, now)}: ${failure.code}` : '';
+  return `${id} ${state}${why} ${url}`;
+}
+
+function detailLines(details: Details, paint: Paint, now: number): string[] {
+  const { account, api_keys: keys, webhooks, budgets, credits, rate_limits: limits, refusals } = details;
+  const { usage } = account;
+  return fieldLines(
+    [
+      ['Account', account.user_id],
+      ['API keys', `${account.api_keys.working} working, ${keys.data.length}${keys.has_more ? ' or more' : ''} in all`],
+      ['Webhooks', webhooks.map((webhook) => webhookText(webhook, now)).join('\n') || 'none'],
+      [
+        'This month',
+        usage
+          ? `${figure(usage.requests)} requests, ${figure(usage.input_tokens)} input and ${figure(usage.output_tokens)} output tokens`
+          : undefined,
+      ],
+      ['Credits left', credits ? figure(credits.credits_remaining) : undefined],
+      ['Budgets', budgets ? budgetsText(budgets) : undefined],
+      ['Limits a minute', limitsText(limits.per_user, limits.per_user_is_unknown)],
+      ['of each key', limitsText(limits.per_key, limits.per_key_is_unknown)],
+      ['Refused, 24 h', refusals.map(({ code, count: times }) => `${figure(times)} ${code}`).join('\n') || 'nothing'],
+    ],
+    paint,
+  );
+}
+
+function showCommand(terminal: Terminal): Command {
+  return new Command('show')
+    .description('one account: its keys, webhooks, usage, budgets, credits and limits, and what it was refused')
+    .argument('<account>', 'the user id, such as usr_1')
+    .addHelpText('after', examples('accounts show usr_1', 'accounts show usr_1 --json | jq .webhooks'))
+    .action(
+      apiAction(terminal, async ({ api, show }, account: string) => {
+        const params = { path: { user_id: account } };
+        show(await dataOf<Details>(api.GET('/v1/admin/accounts/{user_id}', { params })), detailLines);
+      }),
+    );
+}
+
+/** `accounts`: what the operator sees of all accounts. */
+export function accountsCommand(terminal: Terminal): Command {
+  return apiCommands('accounts', 'list and show all accounts; needs a key with the scope admin', [
+    listCommand(terminal),
+    showCommand(terminal),
+  ]);
+}

@@ -1,0 +1,146 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { decimal } from '../client/flags.ts';
+import { type Column, tableLines } from '../terminal/table.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { figure, printable, relative } from '../terminal/text.ts';
+
+type Budget = Schemas['Budget'];
+
+type Budgets = Schemas['BudgetList'];
+
+/** `budgets`: the most that an account may use, all its keys together. */
+export function budgetsCommand(terminal: Terminal): Command {
+  return apiCommands('budgets', 'show, set and remove the budgets of accounts', [
+    showCommand(terminal),
+    setCommand(terminal),
+    removeCommand(terminal),
+  ]);
+}
+
+function showCommand(terminal: Terminal): Command {
+  return new Command('show')
+    .description('the budgets of an account, and what it has used of them')
+    .option('--user <account>', 'of this account, with a key that has the scope admin; of your own when it is left out')
+    .addHelpText('after', examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data'))
+    .action(
+      apiAction(terminal, async ({ api, show }, { user }: { user?: string }) => {
+        const budgets =
+          user === undefined
+            ? api.GET('/v1/budgets')
+            : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } });
+        show(await dataOf<Budgets>(budgets), budgetLines);
+      }),
+    );
+}
+
+function budgetLines({ data }: Budgets, paint: Paint, now: number): string[] {
+  const maxima = maximaOf(data);
+  return maxima.length > 0 ? tableLines(columns(now), maxima, paint) : ['No budgets.'];
+}
+
+function columns(now: number): readonly Column<Maximum>[] {
+  return [
+    { header: 'PERIOD', cell: ({ budget }) => budget.period },
+    { header: 'UNIT', cell: ({ unit }) => unit },
+    {
+      header: 'USED',
+      cell: ({ budget, unit, maximum }) => {
+        const used = budget.used[unit];
+        return used < maximum ? figure(used) : { text: figure(used), style: 'red' };
+      },
+      align: 'right',
+    },
+    { header: 'MAXIMUM', cell: ({ maximum }) => figure(maximum), align: 'right' },
+    { header: 'RESETS', cell: ({ budget: { resets_at: at } }) => (at ? relative(at, now) : 'never') },
+  ];
+}
+
+interface SetOptions {
+  readonly user: string;
+  readonly budget: readonly Budget[];
+}
+
+function setCommand(terminal: Terminal): Command {
+  return new Command('set')
+    .description('replace the budgets of an account, everywhere within a second; needs a key with the scope admin')
+    .requiredOption('--user <account>', 'which account, such as usr_1')
+    .requiredOption('--budget <budget>', budgetMeaning, readBudgets)
+    .addHelpText(
+      'after',
+      examples(
+        'budgets set --user usr_1 --budget month:tokens=1000000',
+        'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
+      ),
+    )
+    .action(apiAction(terminal, (context, { user, budget }: SetOptions) => replace(context, user, budget)));
+}
+
+function removeCommand(terminal: Terminal): Command {
+  return new Command('remove')
+    .description('remove all budgets of an account; needs a key with the scope admin')
+    .requiredOption('--user <account>', 'which account, such as usr_1')
+    .addHelpText('after', examples('budgets remove --user usr_1'))
+    .action(apiAction(terminal, (context, { user }: { user: string }) => replace(context, user, [])));
+}
+
+/** Replaces the budgets of an account. */
+async function replace({ api, show }: CommandContext, user: string, budgets: readonly Budget[]) {
+  const replaced = api.PUT('/v1/users/{user_id}/budgets', {
+    params: { path: { user_id: user } },
+    body: { budgets: [...budgets] },
+  });
+  show(await dataOf<Budgets>(replaced), ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
+}
+
+export const budgetMeaning =
+  'the most it may use a day, a month or in total, such as month:tokens=1000000; may be repeated';
+
+const form = /^(day|month|total):(.+)$/;
+
+/** Reads a budget such as `month:tokens=1000000,credits=50`; the option may be repeated. */
+export function readBudgets(text: string, before: readonly Budget[] | false = []): readonly Budget[] {
+  const wrong = () =>
+    new InvalidArgumentError('It must be such as day:requests=1000 or month:tokens=1000000,credits=50.');
+  const [, period, maxima] = form.exec(text) ?? [];
+  if (!period || !maxima) throw wrong();
+  const budget: Budget = { period: period as Budget['period'] };
+  for (const maximum of maxima.split(',')) {
+    const [unit, text = ''] = maximum.split('=');
+    const amount = decimal(text);
+    if (!isUnit(unit) || amount === undefined) throw wrong();
+    budget[unit] = amount;
+  }
+  return [...(before || []), budget];
+}
+
+function isUnit(text: string | undefined): text is BudgetUnit {
+  return budgetUnits.some((unit) => unit === text);
+}
+
+/** Budgets as a person reads them: `month 12.5/50 credits`. */
+export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string {
+  const texts = maximaOf(budgets).map(
+    ({ budget, unit, maximum }) => `${budget.period} ${figure(budget.used[unit])}/${figure(maximum)} ${unit}`,
+  );
+  return texts.length > 0 ? texts.join('; ') : 'none';
+}
+
+/** One maximum of a budget. */
+interface Maximum {
+  readonly budget: Schemas['BudgetUsage'];
+  readonly unit: BudgetUnit;
+  readonly maximum: number;
+}
+
+/** Each maximum of each budget. */
+function maximaOf(budgets: readonly Schemas['BudgetUsage'][]): Maximum[] {
+  return budgets.flatMap((budget) =>
+    budgetUnits.flatMap((unit) => {
+      const maximum = budget[unit];
+      return maximum === undefined ? [] : [{ budget, unit, maximum }];
+    }),
+  );
+}

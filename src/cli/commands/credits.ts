@@ -1,0 +1,59 @@
+import { Command } from 'commander';
+import { dataOf } from '../client/api.ts';
+import { apiAction, examples, throughApi } from '../client/api-command.ts';
+import { amount } from '../client/flags.ts';
+import { fieldLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { figure, printable } from '../terminal/text.ts';
+
+function showCommand(terminal: Terminal): Command {
+  return new Command('show')
+    .description('what your account has left')
+    .addHelpText('after', examples('credits', 'credits --json | jq .credits_remaining'))
+    .action(
+      apiAction(terminal, async ({ api, show }) => {
+        show(await dataOf(api.GET('/v1/credits')), ({ credits_remaining: left, low_threshold: threshold }, paint) =>
+          fieldLines(
+            [
+              ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
+              ['Told when below', figure(threshold)],
+            ],
+            paint,
+          ),
+        );
+      }),
+    );
+}
+
+interface TopUpOptions {
+  readonly user: string;
+  readonly credits: number;
+  readonly idempotencyKey?: string;
+}
+
+function topUpCommand(terminal: Terminal): Command {
+  return new Command('top-up')
+    .description('give credits to an account; needs a key with the scope admin')
+    .requiredOption('--user <account>', 'which account, such as usr_1')
+    .requiredOption('--credits <n>', 'how many to add', amount)
+    .option('--idempotency-key <key>', 'add them at most once under this key')
+    .addHelpText('after', examples('credits top-up --user usr_1 --credits 500 --idempotency-key welcome-usr_1'))
+    .action(
+      apiAction(terminal, async ({ api, show }, { user, credits, idempotencyKey }: TopUpOptions) => {
+        const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
+        const body = { user_id: user, credits };
+        const toppedUp = await dataOf(api.POST('/v1/credits/top_ups', { params: { header }, body }));
+        show(toppedUp, ({ user_id: id, credits: added, credits_remaining: left }) => [
+          `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
+        ]);
+      }),
+    );
+}
+
+/** `credits`: what an account has left, and for the operator, giving it more. */
+export function creditsCommand(terminal: Terminal): Command {
+  return new Command('credits')
+    .description('show the credits your account has left, or top up an account')
+    .addCommand(throughApi(showCommand(terminal)), { isDefault: true })
+    .addCommand(throughApi(topUpCommand(terminal)));
+}

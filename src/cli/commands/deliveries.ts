@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command, Option } from 'commander';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { count, moment } from '../client/flags.ts';
+import { gather, printMore } from '../client/pages.ts';
+import { CommandFailure } from '../terminal/command-failure.ts';
+import { fieldLines, tableLines } from '../terminal/table.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { momentOf } from '../terminal/text.ts';
+import { tailCommand } from './deliveries-tail.ts';
+import {
+  deliveryColumns,
+  deliveryLines,
+  type FilterOptions,
+  showOutcome,
+  toQuery,
+  withFilter,
+} from './delivery-view.ts';
+
+/** `deliveries`: what became of each event at each webhook. */
+export function deliveriesCommand(terminal: Terminal): Command {
+  return apiCommands('deliveries', 'see what became of events, and send them again', [
+    listCommand(terminal),
+    showCommand(terminal),
+    tailCommand(terminal),
+    resendCommand(terminal),
+    recoverCommand(terminal),
+  ]);
+}
+
+interface ListOptions extends FilterOptions {
+  readonly limit: number;
+  readonly after?: string;
+}
+
+function listCommand(terminal: Terminal): Command {
+  return withFilter(new Command('list').description('your deliveries, newest first'), terminal)
+    .option('--limit <n>', 'how many at most', count, 20)
+    .option('--after <delivery>', 'those before this one, dlv_…')
+    .addHelpText(
+      'after',
+      examples(
+        'deliveries list --state failed --since 2h',
+        "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
+      ),
+    )
+    .action(
+      apiAction(terminal, async ({ api, show, terminal }, options: ListOptions) => {
+        const filter = toQuery(options);
+        const page = await gather(
+          options.limit,
+          (query) => dataOf(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
+          options.after,
+        );
+        show(page, ({ data }, paint, now) =>
+          data.length > 0 ? tableLines(deliveryColumns(now), data, paint) : ['No deliveries.'],
+        );
+        printMore(terminal, page);
+      }),
+    );
+}
+
+function showCommand(terminal: Terminal): Command {
+  return new Command('show')
+    .description('one delivery: every attempt, what it was answered, why it failed, what comes next')
+    .argument('<delivery>', 'its id, dlv_…')
+    .addHelpText('after', examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
+    .action(
+      apiAction(terminal, async ({ api, show }, id: string) => {
+        show(await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })), deliveryLines);
+      }),
+    );
+}
+
+function resendCommand(terminal: Terminal): Command {
+  return new Command('resend')
+    .description('make one more attempt now, whatever state the delivery is in, and show what came of it')
+    .argument('<delivery>', 'its id, dlv_…')
+    .addHelpText('after', examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
+    .action(
+      apiAction(terminal, async (context, id: string) => {
+        await showOutcome(
+          context,
+          await dataOf(context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
+        );
+      }),
+    );
+}
+
+type Recovery = Schemas['Recovery'];
+type State = Recovery['states'][number];
+
+interface RecoverOptions {
+  readonly since: string;
+  readonly until?: string;
+  readonly state?: readonly State[];
+}
+
+function recoverCommand(terminal: Terminal): Command {
+  return new Command('recover')
+    .description('resend what a webhook did not get: failed, canceled, or skipped while it was inactive')
+    .argument('<webhook>', 'its id, wh_…')
+    .requiredOption('--since <when>', 'from when on: a span before now such as 2h, or a time', moment(terminal.now))
+    .option('--until <when>', 'until when; until now when it is left out', moment(terminal.now))
+    .addOption(
+      new Option('--state <state...>', 'only these; all when it is left out').choices([
+        'failed',
+        'canceled',
+        'skipped',
+      ]),
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
+        'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
+      ),
+    )
+    .action(apiAction(terminal, recover));
+}
+
+async function recover(context: CommandContext, id: string, { since, until, state }: RecoverOptions): Promise<void> {
+  const body = { since, ...(until && { until }), ...(state && { states: [...state] }) };
+  const started = await dataOf(context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
+  const recovery = await untilDone(context, started);
+  context.show(recovery, recoveryLines);
+  if (recovery.failed > 0) {
+    throw new CommandFailure(
+      `Some failed again. Which ones: express-model-gateway deliveries list --webhook ${id} --state failed`,
+    );
+  }
+}
+
+/** Milliseconds between two looks. */
+const recoveryInterval = 500;
+
+async function untilDone({ api, terminal }: CommandContext, started: Recovery): Promise<Recovery> {
+  const interrupted = terminal.interruption();
+  const progress = createProgress(terminal);
+  const path = { id: started.webhook_id, recovery_id: started.id };
+  let recovery = started;
+  while (recovery.state === 'running') {
+    progress(recovery);
+    await sleep(recoveryInterval, undefined, { signal: interrupted }).catch(() => {});
+    if (interrupted.aborted) {
+      terminal.redraw?.('');
+      throw new CommandFailure('Stopped watching. The recovery continues.');
+    }
+    recovery = await dataOf(api.GET('/v1/webhooks/{id}/recoveries/{recovery_id}', { params: { path } }));
+  }
+  terminal.redraw?.('');
+  return recovery;
+}
+
+/** Shows how far it is: on a line that moves where there is one, else on a new line when something has changed. */
+function createProgress({ redraw, printNote }: Terminal): (recovery: Recovery) => void {
+  let last = '';
+  return (recovery) => {
+    const text = `${progressOf(recovery)} …`;
+    if (text !== last) (redraw ?? printNote)(text);
+    last = text;
+  };
+}
+
+function recoveryLines(recovery: Recovery, paint: Paint, now: number): string[] {
+  const { id, since, until, states, failed } = recovery;
+  return fieldLines(
+    [
+      ['Recovery', id],
+      ['From', momentOf(since, now)],
+      ['To', until ? momentOf(until, now) : 'now'],
+      ['States', states.join(', ')],
+      ['Result', { text: progressOf(recovery), style: failed > 0 ? 'red' : 'green' }],
+    ],
+    paint,
+  );
+}
+
+function progressOf({ found, resent, delivered, failed }: Recovery): string {
+  return `${found} found, ${resent} sent again, ${delivered} delivered, ${failed} failed`;
+}

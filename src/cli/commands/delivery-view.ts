@@ -1,0 +1,221 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Command, Option } from 'commander';
+import { dataOf, type Schemas } from '../client/api.ts';
+import type { CommandContext } from '../client/api-command.ts';
+import { moment } from '../client/flags.ts';
+import { CommandFailure } from '../terminal/command-failure.ts';
+import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
+
+/** Which deliveries. */
+export interface FilterOptions {
+  readonly webhook?: string;
+  readonly event?: string;
+  readonly type?: Schemas['EventType'];
+  readonly state?: Schemas['DeliveryState'];
+  /** ISO 8601, UTC. */
+  readonly since?: string;
+  readonly until?: string;
+}
+
+/** Every state a delivery can be in. */
+const states: Readonly<Record<Schemas['DeliveryState'], true>> = {
+  pending: true,
+  delivered: true,
+  failed: true,
+  canceled: true,
+};
+
+/** Gives a command the options that say which deliveries it is about. */
+export function withFilter(command: Command, { now }: Terminal): Command {
+  return command
+    .option('--webhook <webhook>', 'only to this one, wh_…')
+    .option('--event <event>', 'only of this one, evt_…')
+    .option('--type <type>', 'only of events of this type')
+    .addOption(new Option('--state <state>', 'only in this state').choices(Object.keys(states)))
+    .option('--since <when>', 'made since: a span before now such as 2h, or a time', moment(now))
+    .option('--until <when>', 'made before: a span before now, or a time', moment(now));
+}
+
+/** The options as the API takes them. */
+export function toQuery({ webhook, event, type, state, since, until }: FilterOptions) {
+  return {
+    ...(webhook && { webhook_id: webhook }),
+    ...(event && { event_id: event }),
+    ...(type && { type }),
+    ...(state && { state }),
+    ...(since && { since }),
+    ...(until && { until }),
+  };
+}
+
+type Summary = Schemas['DeliverySummary'];
+type Details = Schemas['DeliveryDetails'];
+type Attempt = Schemas['DeliveryAttempt'];
+
+/** The columns of a list of deliveries. */
+export function deliveryColumns(now: number): readonly Column<Summary>[] {
+  return [
+    { header: 'ID', cell: ({ id }) => id },
+    { header: 'AGE', cell: ({ created_at: at }) => spanOf(now - Date.parse(at)), align: 'right' },
+    { header: 'STATE', cell: stateCell },
+    { header: 'ATTEMPTS', cell: attemptsOf },
+    { header: 'LAST', cell: lastOf },
+    { header: 'NEXT', cell: ({ next_attempt_at: at }) => (at ? relative(at, now) : '') },
+    { header: 'TYPE', cell: ({ type, test }) => (test ? `${type} (test)` : type) },
+    { header: 'WEBHOOK', cell: ({ webhook_id: id }) => id },
+  ];
+}
+
+/** Whether an attempt was answered with success. */
+function succeeded({ code }: Attempt): boolean {
+  return code === null;
+}
+
+/** A delivery's state, with whether it is being sent, or why it was canceled. */
+export function stateCell({ state, in_flight: inFlight, reason }: Summary): Cell {
+  if (state === 'delivered') return { text: state, style: 'green' };
+  if (state === 'failed') return { text: state, style: 'red' };
+  if (state === 'canceled') return { text: reason ? `${state} (${reason})` : state, style: 'dim' };
+  return inFlight ? { text: 'sending', style: 'cyan' } : { text: state, style: 'yellow' };
+}
+
+export function attemptsOf({ attempts_made: attempts, max_attempts: max }: Summary): string {
+  return `${attempts}/${max}`;
+}
+
+/** What the last attempt ended with: a status, or the code of a failure. */
+export function lastOf({ last_code: code, last_status: status }: Summary): string {
+  return code ?? (status === null ? '' : String(status));
+}
+
+/** One delivery as a person reads it: what it is, every attempt and what is still to come, what was sent and answered. */
+export function deliveryLines(delivery: Details, paint: Paint, now: number): string[] {
+  const { id, event_id, type, test, webhook_id, url, created_at, ended_at, attempts, body } = delivery;
+  const last = attempts.at(-1);
+  return [
+    ...fieldLines(
+      [
+        ['Delivery', id],
+        ['State', stateCell(delivery)],
+        ['Event', `${event_id}  ${type}${test ? ' (test)' : ''}`],
+        ['Webhook', `${webhook_id}  ${url ?? '(deleted)'}`],
+        ['Created', momentOf(created_at, now)],
+        ['Ended', ended_at ? momentOf(ended_at, now) : undefined],
+      ],
+      paint,
+    ),
+    '',
+    ...attemptLines(delivery, paint),
+    ...comingLines(delivery, now),
+    ...whyLines(delivery, paint),
+    ...block('Sent', prettyJson(body), paint),
+    ...block('Answered to the last attempt', last?.response ?? '', paint),
+  ];
+}
+
+const attemptColumns: readonly Column<Attempt>[] = [
+  { header: 'ATTEMPT', cell: ({ number }) => (number === null ? 'resent' : String(number)) },
+  { header: 'STARTED', cell: ({ started_at: at }) => localTime(at) },
+  { header: 'TOOK', cell: ({ duration_ms: ms }) => spanOf(ms), align: 'right' },
+  {
+    header: 'RESULT',
+    cell: (attempt) =>
+      succeeded(attempt)
+        ? { text: String(attempt.status), style: 'green' }
+        : { text: attempt.code ?? '', style: 'red' },
+  },
+];
+
+const retryAfterColumn: Column<Attempt> = { header: 'RETRY-AFTER', cell: ({ retry_after: wait }) => wait ?? '' };
+
+/** The attempts; what a receiver asked for, where one did. */
+function attemptLines({ attempts }: Details, paint: Paint): string[] {
+  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
+  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint);
+}
+
+function comingLines({ schedule }: Details, now: number): string[] {
+  return schedule.map(
+    ({ number, due_at: due }) => `${String(number).padEnd(9)}${localTime(due)}  ${relative(due, now)}`,
+  );
+}
+
+/** Each way in which it failed, once, in words, and each place that it was redirected to. */
+function whyLines({ attempts }: Details, paint: Paint): string[] {
+  const reasons = new Map(
+    attempts.flatMap(({ code, explanation }) => (code === null ? [] : [[code, explanation ?? '']])),
+  );
+  const locations = new Set(attempts.flatMap(({ location }) => location ?? []));
+  const lines = [...reasons, ...[...locations].map((location) => ['Location', location] as const)];
+  return lines.length === 0 ? [] : ['', ...fieldLines(lines, paint)];
+}
+
+/** A block of text of any origin below a title, indented so that it cannot be mistaken for the command's own words. */
+function block(title: string, text: string, paint: Paint): string[] {
+  return text === '' ? [] : ['', paint('dim', title), ...fieldLines([['', text]], paint)];
+}
+
+/** A body as it was sent, laid out where it is JSON. */
+function prettyJson(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
+}
+
+/**
+ * Shows the outcome of the requested attempt.
+ * @throws CommandFailure where it failed, or has not ended yet
+ */
+export async function showOutcome(context: CommandContext, delivery: Details): Promise<void> {
+  const latest = await settled(context, delivery);
+  context.show(latest, outcomeLines);
+  if (underWay(latest)) {
+    throw new CommandFailure(`It has not ended yet. Look again: express-model-gateway deliveries show ${latest.id}`);
+  }
+  const last = latest.attempts.at(-1);
+  if (!last || !succeeded(last)) throw new CommandFailure('It was not delivered.');
+}
+
+/** Milliseconds between two reads of an attempt that took longer than the request, and for how long to read. */
+const interval = 1_000;
+const maxWait = 60_000;
+
+function underWay({ in_flight: inFlight, test, state }: Details): boolean {
+  return inFlight || (test && state === 'pending');
+}
+
+async function settled({ api }: CommandContext, delivery: Details): Promise<Details> {
+  let latest = delivery;
+  for (let waited = 0; underWay(latest) && waited < maxWait; waited += interval) {
+    await sleep(interval);
+    latest = await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id: delivery.id } } }));
+  }
+  return latest;
+}
+
+function outcomeLines({ id, attempts }: Details, paint: Paint): string[] {
+  const last = attempts.at(-1);
+  if (!last) return [];
+  const good = succeeded(last);
+  const took = `in ${spanOf(last.duration_ms)}`;
+  return fieldLines(
+    [
+      [
+        'Result',
+        good
+          ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
+          : { text: `failed: ${last.code} ${took}`, style: 'red' },
+      ],
+      ['Why', last.explanation ?? undefined],
+      ['Retry-After', last.retry_after ?? undefined],
+      ['Location', last.location ?? undefined],
+      ['Answer', last.response || undefined],
+      ['Delivery', id],
+    ],
+    paint,
+  );
+}

@@ -1,0 +1,141 @@
+import { Command } from 'commander';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, examples } from '../client/api-command.ts';
+import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
+
+/** A webhook as the API shows it, in full or in part, with the secret if the gateway made one. */
+export type WebhookView = Schemas['Webhook'] & Partial<Schemas['WebhookDetails']> & { readonly secret?: string };
+
+/** A webhook as a person reads it. */
+export function webhookLines(webhook: WebhookView, paint: Paint, now: number): string[] {
+  const { id, url, events, created_at: created, health } = webhook;
+  const success = health?.last_success_at;
+  return fieldLines(
+    [
+      ['Webhook', id],
+      ['URL', url],
+      ['State', stateCell(webhook)],
+      ['Description', webhook.description],
+      ['Events', events.join('\n')],
+      ['Filters', listed(webhook.filters)],
+      ['Rate limit', webhook.rate_limit ? `${webhook.rate_limit} requests a second` : undefined],
+      ['Headers', webhook.header_names?.join(', ')],
+      ['Metadata', listed(webhook.metadata)],
+      ['Created', momentOf(created, now)],
+      ['Secret', webhook.secret],
+      ['Secrets', rotation(webhook, now)],
+      ['Health', healthCell(webhook, now)],
+      ['Last success', success ? relative(success, now) : undefined],
+      ['Last failure', health?.last_failure ? failureText(health.last_failure, now) : undefined],
+    ],
+    paint,
+  );
+}
+
+/** Shows whether a webhook is active, and otherwise who paused or disabled it. */
+export function stateCell({ active, disabled }: { active: boolean; disabled?: WebhookView['disabled'] }): Cell {
+  if (active) return { text: 'active', style: 'green' };
+  if (!disabled) return { text: 'paused', style: 'yellow' };
+  const why = disabled.reason === 'gone' ? 'it answered 410 Gone' : 'it failed everything for too long';
+  return { text: `disabled by the gateway: ${why}`, style: 'red' };
+}
+
+function healthCell({ health }: WebhookView, now: number): Cell | undefined {
+  if (!health) return undefined;
+  const { state, failing_since: since } = health;
+  if (state === 'healthy') return { text: state, style: 'green' };
+  if (state === 'idle') return 'idle: nothing was sent in the last week';
+  return { text: since ? `failing, since ${momentOf(since, now)}` : 'failing', style: 'red' };
+}
+
+function rotation({ secret_rotation: underWay }: WebhookView, now: number): Cell | undefined {
+  if (!underWay) return undefined;
+  const { ends_at, service_signature } = underWay;
+  return `both are good until ${momentOf(ends_at, now)}; x-service-signature is made with the ${service_signature} one`;
+}
+
+/** A failed attempt in two lines: when and what, then what to do about it. */
+function failureText({ at, code, delivery_id: delivery, explanation }: Schemas['WebhookFailure'], now: number): string {
+  return `${momentOf(at, now)} ${code} ${delivery}\n${explanation}`;
+}
+
+/** `name: value` by line. */
+function listed(values: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  if (!values) return undefined;
+  return Object.entries(values)
+    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.map(toJson).join(', ') : value}`)
+    .join('\n');
+}
+
+/** A text as it is, unless it could be taken for a number or a boolean. */
+function toJson(value: unknown): string {
+  const isPlain = typeof value === 'string' && !/^(true|false|[-\d].*|.*[",].*|)$/.test(value);
+  return isPlain ? value : JSON.stringify(value);
+}
+
+/** `webhooks stats`: how deliveries to a webhook went lately. */
+export function webhookStatsCommand(terminal: Terminal): Command {
+  return new Command('stats')
+    .description('how deliveries to a webhook went in the last seven days')
+    .argument('<webhook>', 'its id, wh_…')
+    .addHelpText('after', examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
+    .action(
+      apiAction(terminal, async ({ api, show }, id: string) => {
+        show(await dataOf(api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } })), statsLines);
+      }),
+    );
+}
+
+type Stats = Schemas['WebhookStats'];
+
+interface Day {
+  readonly day: string;
+  readonly succeeded: number;
+  readonly failed: number;
+}
+
+function statsLines(stats: Stats, paint: Paint, now: number): string[] {
+  const { webhook_id: id, since, attempts, succeeded, success_rate: rate, last_failure: failure } = stats;
+  const days = daysOf(stats);
+  return [
+    ...fieldLines(
+      [
+        ['Webhook', id],
+        ['Since', momentOf(since, now)],
+        ['Attempts', String(attempts)],
+        ['Succeeded', rate === null ? undefined : `${succeeded} (${(rate * 100).toFixed(1)} %)`],
+        ['Took', tookOf(stats)],
+        ['Last failure', failure ? failureText(failure, now) : undefined],
+      ],
+      paint,
+    ),
+    ...(days.length > 0 ? ['', ...tableLines(dayColumns, days, paint)] : []),
+  ];
+}
+
+const dayColumns: readonly Column<Day>[] = [
+  { header: 'DAY', cell: ({ day }) => day },
+  { header: 'SUCCEEDED', cell: ({ succeeded }) => String(succeeded), align: 'right' },
+  {
+    header: 'FAILED',
+    cell: ({ failed }) => (failed > 0 ? { text: String(failed), style: 'red' } : '0'),
+    align: 'right',
+  },
+];
+
+/** The hours summed up by the reader's own days. */
+function daysOf({ hours }: Stats): Day[] {
+  const days = new Map<string, Day>();
+  for (const { start, succeeded, failed } of hours) {
+    const day = localTime(start).slice(0, 10);
+    const { succeeded: good = 0, failed: bad = 0 } = days.get(day) ?? {};
+    days.set(day, { day, succeeded: good + succeeded, failed: bad + failed });
+  }
+  return [...days.values()].filter(({ succeeded, failed }) => succeeded + failed > 0);
+}
+
+function tookOf({ p50_ms: p50, p95_ms: p95 }: Stats): string | undefined {
+  return p50 === null || p95 === null ? undefined : `${spanOf(p50)} for half of them, ${spanOf(p95)} for 95 %`;
+}

@@ -1,0 +1,225 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { parseDuration } from '../../options/kinds.ts';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { several } from '../client/flags.ts';
+import { gather } from '../client/pages.ts';
+import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
+import { type Column, tableLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { printable } from '../terminal/text.ts';
+import { clearable, type FieldOptions, fieldsOf, fieldsToClear, withFieldOptions } from './webhook-fields.ts';
+import { stateCell, type WebhookView, webhookLines, webhookStatsCommand } from './webhook-view.ts';
+
+/** `webhooks`: where an account's events go. */
+export function webhooksCommand(terminal: Terminal): Command {
+  return apiCommands('webhooks', "list, create and change your account's webhooks", [
+    listCommand(terminal),
+    showCommand(terminal),
+    webhookStatsCommand(terminal),
+    createCommand(terminal),
+    updateCommand(terminal),
+    pauseCommand(terminal),
+    resumeCommand(terminal),
+    rotateSecretCommand(terminal),
+    deleteCommand(terminal),
+  ]);
+}
+
+function listCommand(terminal: Terminal): Command {
+  return new Command('list')
+    .description('all your webhooks, oldest first')
+    .addHelpText('after', examples('webhooks list', "webhooks list --json | jq -r '.data[].id'"))
+    .action(
+      apiAction(terminal, async ({ api, show }) => {
+        const all = await gather(Number.POSITIVE_INFINITY, (query) =>
+          dataOf(api.GET('/v1/webhooks', { params: { query } })),
+        );
+        show(all, ({ data }, paint) => {
+          if (data.length > 0) return tableLines(columns, data, paint);
+          return ['No webhooks yet. Make one: express-model-gateway webhooks create --help'];
+        });
+      }),
+    );
+}
+
+const columns: readonly Column<Schemas['WebhookSummary']>[] = [
+  { header: 'ID', cell: ({ id }) => id },
+  { header: 'STATE', cell: stateCell },
+  { header: 'URL', cell: ({ url }) => url },
+  { header: 'EVENTS', cell: ({ events }) => events.join(', ') },
+];
+
+function showCommand(terminal: Terminal): Command {
+  return new Command('show')
+    .description('one webhook, with its health')
+    .argument('<webhook>', 'its id, wh_…')
+    .addHelpText('after', examples('webhooks show wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
+    .action(
+      apiAction(terminal, async ({ api, show }, id: string) => {
+        show(await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } })), webhookLines);
+      }),
+    );
+}
+
+/** What the option for a secret says, wherever there is one. */
+const secretHelp =
+  '8 to 256 characters, hard to guess; - reads it from stdin; one is made and shown once when it is left out';
+
+interface CreateOptions extends FieldOptions {
+  readonly event: Schemas['EventType'][];
+  readonly secret?: string;
+}
+
+function createCommand(terminal: Terminal): Command {
+  const command = new Command('create')
+    .description('register a URL for some types of event')
+    .argument('<url>', 'where deliveries are sent')
+    .requiredOption('--event <type>', 'what it hears of (events types lists them); may be repeated', several)
+    .option('--secret <secret>', `what signs its deliveries: ${secretHelp}`);
+  return withFieldOptions(command)
+    .addHelpText(
+      'after',
+      examples(
+        'webhooks create https://example.com/hooks --event payment.completed --event payment.failed',
+        'webhooks create https://example.com/hooks --event payment.completed --filter data.currency=usd,eur',
+        'webhooks create http://127.0.0.1:9000 --event credits.low --secret a-long-enough-secret',
+      ),
+    )
+    .action(
+      apiAction(terminal, async (context, url: string, { event: events, secret, ...options }: CreateOptions) => {
+        const body = { url, events, ...fieldsOf(options), ...(await secretField(context, secret)) };
+        showWithSecret(context, await dataOf(context.api.POST('/v1/webhooks', { body })));
+      }),
+    );
+}
+
+const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
+
+interface UpdateOptions extends FieldOptions {
+  readonly event?: Schemas['EventType'][];
+  readonly clear?: Readonly<Record<string, null>>;
+}
+
+function updateCommand(terminal: Terminal): Command {
+  const command = new Command('update')
+    .description('change a webhook; what is not named stays as it is')
+    .argument('<webhook>', 'its id, wh_…')
+    .option('--event <type>', 'all that it hears of from now on; may be repeated', several);
+  return withFieldOptions(command)
+    .option('--clear <field>', `remove it: ${clearable.join(', ')}; may be repeated`, fieldsToClear)
+    .addHelpText(
+      'after',
+      examples(
+        `webhooks update ${example} --event payment.completed,payment.failed`,
+        `webhooks update ${example} --description 'Tells accounting of payments' --clear filters`,
+      ),
+    )
+    .action(
+      apiAction(terminal, (context, id: string, { event: events, clear, ...options }: UpdateOptions) =>
+        change(context, id, { ...(events && { events }), ...fieldsOf(options), ...clear }),
+      ),
+    );
+}
+
+function pauseCommand(terminal: Terminal): Command {
+  return new Command('pause')
+    .description('deliver nothing to a webhook until it is resumed')
+    .argument('<webhook>', 'its id, wh_…')
+    .addHelpText('after', examples(`webhooks pause ${example}`))
+    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: false })));
+}
+
+function resumeCommand(terminal: Terminal): Command {
+  return new Command('resume')
+    .description('deliver to a webhook again; what it missed: deliveries recover')
+    .argument('<webhook>', 'its id, wh_…')
+    .addHelpText('after', examples(`webhooks resume ${example}`))
+    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: true })));
+}
+
+async function change({ api, show }: CommandContext, id: string, body: Schemas['WebhookUpdate']): Promise<void> {
+  show(await dataOf(api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body })), webhookLines);
+}
+
+interface RotateOptions {
+  readonly secret?: string;
+  /** Seconds. */
+  readonly overlap?: number;
+  readonly serviceSignature?: Schemas['ServiceSignatureSecret'];
+}
+
+function rotateSecretCommand(terminal: Terminal): Command {
+  return new Command('rotate-secret')
+    .description('replace the secret, both being good for a while')
+    .argument('<webhook>', 'its id, wh_…')
+    .option('--secret <secret>', `the new one: ${secretHelp}`)
+    .option('--overlap <duration>', 'how long the old one stays good, up to 7d; a day when it is left out', seconds)
+    .addOption(
+      new Option('--service-signature <which>', 'which secret makes x-service-signature meanwhile').choices([
+        'new',
+        'previous',
+      ]),
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'webhooks rotate-secret wh_01kaj3m5x2f7q9w4n8r1t6b0zc --overlap 2d',
+        'webhooks rotate-secret wh_01kaj3m5x2f7q9w4n8r1t6b0zc --overlap 0    # the old one has leaked',
+      ),
+    )
+    .action(
+      apiAction(terminal, async (context, id: string, { secret, overlap, serviceSignature }: RotateOptions) => {
+        const body = {
+          ...(await secretField(context, secret)),
+          ...(overlap !== undefined && { overlap_seconds: overlap }),
+          ...(serviceSignature && { service_signature: serviceSignature }),
+        };
+        const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
+        showWithSecret(context, await dataOf(rotate));
+      }),
+    );
+}
+
+function seconds(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError('It must be a duration such as 0, 30m, 24h or 7d.');
+  return Math.round(ms / 1_000);
+}
+
+/** The request's field for the secret: none where the gateway creates it. */
+async function secretField(
+  { terminal }: CommandContext,
+  option: string | undefined,
+): Promise<{ readonly secret?: string }> {
+  if (option === undefined) return {};
+  return { secret: option === '-' ? (await terminal.readInput()).trim() : option };
+}
+
+/** Shows a webhook, and its secret where the gateway has created it. */
+function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView): void {
+  show(webhook, webhookLines);
+  if (webhook.secret !== undefined) terminal.printNote('Give the secret to the receiver; it is shown this once.');
+}
+
+function deleteCommand(terminal: Terminal): Command {
+  return new Command('delete')
+    .description('remove a webhook; what is still to be delivered to it is canceled')
+    .argument('<webhook>', 'its id, wh_…')
+    .option('--yes', 'do not ask')
+    .addHelpText('after', examples('webhooks delete wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
+    .action(
+      apiAction(terminal, async (context, id: string, { yes }: { yes?: true }) => {
+        if (!yes) await confirm(context, id);
+        const deleted = await dataOf(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
+        context.show(deleted, (body) => [`Deleted ${body.id}`]);
+      }),
+    );
+}
+
+async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {
+  if (!terminal.ask) throw wrongUse('Deleting cannot be undone: outside a terminal, add --yes.');
+  const { url } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
+  const answer = await terminal.ask(`Delete ${id}, which calls ${printable(url)}? [y/N] `);
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailure('Nothing was deleted.');
+}

@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs';
+import { GatewayError } from '../../errors.ts';
+import { isObject, refuseOption } from '../../options/kinds.ts';
+import { checkUpstreams, type UpstreamOptions } from '../../options/upstreams.ts';
+import { type Environment, misspelled, omitUndefined, settingOf } from './environment.ts';
+import type { Settings } from './variables.ts';
+
+/** The variables that describe one upstream; a file describes several. */
+const ofOneUpstream = [
+  'UPSTREAM_BASE_URL',
+  'UPSTREAM_API_KEY',
+  'UPSTREAM_NAME',
+  'UPSTREAM_INCLUDE_USAGE',
+  'UPSTREAM_MASK_ERRORS',
+  'UPSTREAM_MAX_CONCURRENCY',
+] as const;
+
+/**
+ * The upstreams that the environment names, itself or in a file.
+ * @throws GatewayError `invalid_options`; `param` is the variable
+ */
+export function upstreamsOf(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
+  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey } = settings;
+  if (settings.UPSTREAMS_FILE) {
+    const other = ofOneUpstream.find((variable) => settings[variable] !== undefined);
+    if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
+    return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
+  }
+  const {
+    UPSTREAM_INCLUDE_USAGE: includeUsage,
+    UPSTREAM_MASK_ERRORS: maskErrors,
+    UPSTREAM_MAX_CONCURRENCY: maxConcurrency,
+  } = settings;
+  if (baseUrl) {
+    const name = settingOf(settings, 'UPSTREAM_NAME');
+    return [{ name, baseUrl, ...omitUndefined({ apiKey, includeUsage, maskErrors, maxConcurrency }) }];
+  }
+  if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
+  return undefined;
+}
+
+/**
+ * Reads the upstreams that a JSON file lists, by the fields of the option `upstreams`.
+ * @throws GatewayError `invalid_options`; `param` is `UPSTREAMS_FILE`, the message names the file and the field
+ */
+function readUpstreamsFile(file: string, env: Environment): readonly UpstreamOptions[] {
+  const given = readJson(file);
+  if (!Array.isArray(given)) refuseOption('UPSTREAMS_FILE', `${file} must be a list of upstreams`);
+  if (given.length === 0) refuseOption('UPSTREAMS_FILE', `${file} must have an upstream`);
+  const upstreams = given.map((upstream, i) => withSecrets(`${file}[${i}]`, upstream, env)) as UpstreamOptions[];
+  try {
+    checkUpstreams(upstreams);
+  } catch (cause) {
+    if (!(cause instanceof GatewayError)) throw cause;
+    refuseOption('UPSTREAMS_FILE', cause.message.replace(/^upstreams(.*?): /s, `${file}$1 `));
+  }
+  return upstreams;
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // a parser's message quotes the text, which may hold a key
+    return refuseOption('UPSTREAMS_FILE', code ? `${file} cannot be read (${code})` : `${file} is not JSON`);
+  }
+}
+
+/** An upstream with its key and headers, which can come from environment variables: `{ "env": "OPENAI_API_KEY" }`. */
+function withSecrets(place: string, upstream: unknown, env: Environment): object {
+  if (!isObject(upstream)) refuseOption('UPSTREAMS_FILE', `${place} must be an object`);
+  const { apiKey, headers, ...others } = upstream;
+  if (headers !== undefined && !isObject(headers)) refuseOption('UPSTREAMS_FILE', `${place}.headers must be an object`);
+  return {
+    ...others,
+    ...(apiKey !== undefined && { apiKey: secretOf(`${place}.apiKey`, apiKey, env) }),
+    ...(headers && {
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name, secretOf(`${place}.headers.${name}`, value, env)]),
+      ),
+    }),
+  };
+}
+
+function secretOf(place: string, given: unknown, env: Environment): string {
+  if (typeof given === 'string' && /^[\x20-\x7e]+$/.test(given)) return given;
+  const name = isObject(given) && Object.keys(given).length === 1 ? given.env : undefined;
+  if (typeof name !== 'string') {
+    const problem = 'must be text in printable ASCII, or an object such as { "env": "OPENAI_API_KEY" }';
+    return refuseOption('UPSTREAMS_FILE', `${place} ${problem}`);
+  }
+  const value = env[name];
+  if (value) return value;
+  // somebody may have put the key where its name belongs; the log must not show it
+  const isName = /^[A-Z_][A-Z0-9_]*$/.test(name);
+  const problem = isName
+    ? `names the variable ${name}, which is not set`
+    : 'must name a variable, such as OPENAI_API_KEY';
+  return refuseOption('UPSTREAMS_FILE', `${place} ${problem}`);
+}
+
+function pathlessUpstreams(upstreams: readonly UpstreamOptions[] = []): string[] {
+  return upstreams
+    .map(({ name, baseUrl }) => ({ name, url: new URL(baseUrl) }))
+    .filter(({ url }) => url.pathname === '/')
+    .map(
+      ({ name, url }) =>
+        `${url.origin} of the upstream '${name}' has no path; the APIs of most providers are under /v1`,
+    );
+}
+
+/** What is probably a mistake and works nevertheless, in sentences for the operator. */
+export function warningsOf(env: Environment, upstreams?: readonly UpstreamOptions[]): string[] {
+  return [...misspelled(env), ...pathlessUpstreams(upstreams)];
+}

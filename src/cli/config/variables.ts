@@ -1,0 +1,287 @@
+import { BlockList, isIP } from 'node:net';
+import { duration, listOf, matching, oneOf, type Reader, wholeNumber, yesOrNo } from '../../options/kinds.ts';
+import { type OptionPath, table } from '../../options/table.ts';
+
+/** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
+export interface Variable<T = unknown> {
+  /** A sentence without its full stop. */
+  readonly meaning: string;
+  readonly type: Reader<T>;
+  /** In words; a text that `type` reads, where `settingOf` uses it. */
+  readonly default: string;
+  readonly example: string;
+  /** Whether errors must not repeat the value. */
+  readonly secret?: true;
+  /** The option that it sets. @default none: it is about the stand-alone server */
+  readonly option?: OptionPath;
+}
+
+type Row<Path extends OptionPath> = (typeof table)[Path];
+type NameOf<Path extends OptionPath> = Row<Path> extends { variable: infer Name extends string } ? Name : never;
+type ValueOf<Path extends OptionPath> = Row<Path> extends { kind: Reader<infer T> } ? T : never;
+
+/** What a row of the table of options says where there is a variable. */
+interface OptionRow extends Pick<Variable, 'meaning' | 'example'> {
+  readonly kind: Reader;
+  readonly default?: unknown;
+  readonly variable: string;
+  readonly byDefault?: string;
+}
+
+/** The variables of options, as the table of options describes them. */
+function ofOptions<Path extends OptionPath>(
+  ...paths: readonly Path[]
+): { readonly [P in Path as NameOf<P>]: Variable<ValueOf<P>> } {
+  const described = paths.map((option) => {
+    const { variable, kind, byDefault, meaning, example, ...row } = table[option] as unknown as OptionRow;
+    return [variable, { meaning, type: kind, default: byDefault ?? kind.show(row.default), example, option }];
+  });
+  return Object.fromEntries(described);
+}
+
+const hour = 3_600_000;
+
+const secretKey = matching(/^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/_-]{43}=?$/, '<id>:<32 bytes in base64>');
+
+const httpUrl: Reader<string> = {
+  allowed: 'an http or https URL, /v1 included, such as https://api.openai.com/v1',
+  read: (text) => (/^https?:\/\//i.test(text) && URL.canParse(text) ? text : undefined),
+  show: String,
+};
+
+/** An origin as browsers send it; those of apps and extensions have schemes of their own (RFC 6454, section 6.1). `*` is every one. */
+const origin: Reader<string> = {
+  allowed:
+    'origins without a path or a slash at the end, such as https://app.example.com,http://localhost:5173, or * for every origin',
+  read(text) {
+    if (text === '*') return text;
+    if (!URL.canParse(text)) return undefined;
+    const { protocol, host } = new URL(text);
+    return host !== '' && !host.includes('*') && text === `${protocol}//${host}` ? text : undefined;
+  },
+  show: String,
+};
+const severalOrigins = listOf(origin, 100, origin.allowed);
+const origins: Reader<readonly string[]> = {
+  ...severalOrigins,
+  read(text) {
+    const items = severalOrigins.read(text);
+    return items && (items.length === 1 || !items.includes('*')) ? items : undefined;
+  },
+};
+
+const network: Reader<string> = {
+  allowed: 'a network such as 10.0.0.0/8',
+  read(text) {
+    const [address = '', bits = '', ...others] = text.split('/');
+    const version = isIP(address);
+    if (version === 0 || !/^\d{1,3}$/.test(bits) || others.length > 0) return undefined;
+    try {
+      new BlockList().addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6');
+      return text;
+    } catch {
+      return undefined;
+    }
+  },
+  show: String,
+};
+
+const rows = {
+  PORT: {
+    meaning: 'Port to listen on; 0 picks a free one',
+    type: wholeNumber(0, 65_535),
+    default: '3000',
+    example: '8080',
+  },
+  HOST: {
+    meaning: 'Address to listen on; loopback by default, 0.0.0.0 for every interface',
+    type: matching(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
+    default: '127.0.0.1',
+    example: '0.0.0.0',
+  },
+  ROLE: {
+    meaning:
+      'What this process does: api serves requests; worker makes delivery attempts, counts usage and polls; all does both',
+    type: oneOf('all', 'api', 'worker'),
+    default: 'all',
+    example: 'api',
+  },
+  LOG_LEVEL: {
+    meaning:
+      'The least level that is logged, on stderr: error, warn, info (a line for each request and delivery attempt), or silent',
+    type: oneOf('error', 'warn', 'info', 'silent'),
+    default: 'info',
+    example: 'warn',
+  },
+  ...ofOptions('tracing.propagateToUpstreams', 'tracing.propagateToReceivers'),
+  WORKERS: {
+    meaning:
+      'How many processes serve PORT together, each with ROLE; one that ends is started again. More than 1 needs MONGODB_URI',
+    type: wholeNumber(1, 256),
+    default: '1',
+    example: '4',
+  },
+  METRICS_PORT: {
+    meaning:
+      'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one. Each further process of WORKERS takes the next port',
+    type: wholeNumber(0, 65_535),
+    default: 'metrics are not served',
+    example: '9464',
+  },
+  METRICS_HOST: {
+    meaning: 'Address of METRICS_PORT; it shows the metrics without a key',
+    type: matching(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
+    default: '127.0.0.1',
+    example: '0.0.0.0',
+  },
+  SHUTDOWN_DELAY: {
+    meaning:
+      'How long requests are still served after SIGTERM, while /readyz is already 503: longer than a load balancer takes to notice',
+    type: duration(0, hour),
+    default: '0s',
+    example: '15s',
+  },
+  ...ofOptions('drainTimeout'),
+  HSTS_MAX_AGE: {
+    meaning: 'How long browsers use only TLS for this host (Strict-Transport-Security); set it when TLS is in front',
+    type: duration(0, 2 * 365 * 24 * hour),
+    default: 'the header is not sent',
+    example: '365d',
+  },
+  CORS_ORIGINS: {
+    meaning:
+      'Origins whose pages may call /v1 from a browser, separated by commas; each call still needs a key, and cookies are never used',
+    type: origins,
+    default: 'none: browsers keep other origins from calling',
+    example: 'https://app.example.com,http://localhost:5173',
+  },
+  ...ofOptions('serveOpenApi'),
+  DATA_DIR: {
+    meaning: 'Folder for the embedded database and the secret key',
+    type: matching(/^[^\0]+$/, 'a path'),
+    default: '.data',
+    example: '/var/lib/gateway',
+  },
+  MONGODB_URI: {
+    meaning: 'A MongoDB replica set to use instead of the embedded database',
+    type: matching(/^mongodb(\+srv)?:\/\/\S+$/, 'a mongodb:// or mongodb+srv:// URI'),
+    default: 'the embedded database',
+    example: 'mongodb://db1,db2,db3/gateway?replicaSet=rs0',
+    secret: true,
+  },
+  SECRET_KEYS: {
+    meaning:
+      'Keys that seal webhook secrets, separated by commas; the first seals, all open. Required with MONGODB_URI',
+    type: listOf(secretKey, 100, '<id>:<32 bytes in base64>, several separated by commas'),
+    default: 'a key made once in DATA_DIR/secret.key',
+    example: 'k1:<openssl rand -base64 32>',
+    secret: true,
+  },
+  ...ofOptions('collectionPrefix', 'indexes', 'keyGracePeriod', 'usageBacklog', 'bodyMemory'),
+  UPSTREAMS_FILE: {
+    meaning:
+      'A JSON file with several upstreams, each with the fields of the option upstreams; read once, when the gateway starts',
+    type: matching(/^[^\0]+$/, 'a path'),
+    default: 'the one upstream that the variables below describe',
+    example: '/etc/gateway/upstreams.json',
+  },
+  UPSTREAM_BASE_URL: {
+    meaning: 'The OpenAI-compatible API that model calls go to',
+    type: httpUrl,
+    default: 'a demo upstream with the model demo-echo',
+    example: 'https://api.openai.com/v1',
+  },
+  UPSTREAM_API_KEY: {
+    meaning: 'Sent to the upstream as its bearer token',
+    type: matching(/^[\x21-\x7e]+$/, 'printable ASCII without spaces'),
+    default: 'none',
+    example: 'sk-…',
+    secret: true,
+  },
+  UPSTREAM_NAME: {
+    meaning: 'Name of the upstream in logs and usage records',
+    type: matching(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
+    default: 'upstream',
+    example: 'openai',
+  },
+  ...ofOptions('storedRetentionDays', 'backgroundPollInterval', 'backgroundPollLimit', 'backgroundTimeout'),
+  UPSTREAM_INCLUDE_USAGE: {
+    meaning:
+      'Whether streams are asked for their usage (stream_options); false for an upstream that refuses that, whose usage is then estimated',
+    type: yesOrNo,
+    default: 'true',
+    example: 'false',
+  },
+  UPSTREAM_MASK_ERRORS: {
+    meaning:
+      "Whether clients get a plain error instead of the upstream's own text for 429 and 5xx; the log keeps the text",
+    type: yesOrNo,
+    default: 'false',
+    example: 'true',
+  },
+  UPSTREAM_MAX_CONCURRENCY: {
+    meaning:
+      'Maximum number of calls to the upstream at once; one account gets at most two thirds of what the others leave',
+    type: wholeNumber(1, 1_000_000),
+    default: '2000',
+    example: '500',
+  },
+  ...ofOptions('abortOnDisconnect'),
+  ALLOW_HTTP: {
+    meaning: 'Whether webhooks may use plain http',
+    type: yesOrNo,
+    default: 'true while HOST is loopback and NODE_ENV is not production, else false',
+    example: 'false',
+  },
+  ALLOW_PRIVATE_NETWORKS: {
+    meaning: 'Private networks that webhooks may reach',
+    type: listOf(network, 1_000, 'networks such as 10.0.0.0/8,fd00::/8, or none'),
+    default: '127.0.0.0/8,::1/128 while HOST is loopback and NODE_ENV is not production, else none',
+    example: '10.0.0.0/8,192.168.0.0/16',
+  },
+  ...ofOptions(
+    'retryDelays',
+    'honorRetryAfter',
+    'attemptTimeout',
+    'concurrency',
+    'concurrencyPerAccount',
+    'concurrencyPerWebhook',
+    'changeStreams',
+    'recoverRate',
+    'disableAfterDays',
+    'disableOnGone',
+    'maxWebhooks',
+    'eventTypes',
+    'retentionDays',
+  ),
+  ...ofOptions(
+    'maxApiKeys',
+    'managementRateLimit',
+    'readRateLimit',
+    'limits.perKey.requestsPerMinute',
+    'limits.perKey.tokensPerMinute',
+    'limits.perUser.requestsPerMinute',
+    'limits.perUser.tokensPerMinute',
+    'limits.shared',
+    'limits.eventWindow',
+    'quotas.perUser.unit',
+    'quotas.perUser.daily',
+    'quotas.perUser.monthly',
+    'quotas.thresholds',
+    'quotas.enforce',
+    'credits.prices',
+    'credits.initialBalance',
+    'credits.lowThreshold',
+    'credits.allowance',
+  ),
+} as const satisfies Readonly<Record<string, Variable>>;
+
+export type VariableName = keyof typeof rows;
+
+/** Every environment variable that the stand-alone gateway reads, in the order they are shown. */
+export const variables: Readonly<Record<VariableName, Variable>> = rows;
+
+/** The values of the variables that are set. */
+export type Settings = {
+  readonly [Name in VariableName]?: (typeof rows)[Name]['type'] extends Reader<infer T> ? T : never;
+};

