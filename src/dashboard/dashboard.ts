@@ -11,8 +11,7 @@ import type { OpenRequests } from '../http/request/open-requests.ts';
 import { requestId } from '../http/request/request-id.ts';
 import { pathOf, requireOneHost } from '../http/request/target.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
-import { contentSecurityPolicy, pageDocument, referenceDocument, referencePolicy } from './document.ts';
-import { type FindFile, loadFiles, sendFile } from './files.ts';
+import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
@@ -38,8 +37,25 @@ function safeHeaders(directives: Readonly<Record<string, string[]>>): SetHeaders
   return (req, res) => secure(req, res, () => {});
 }
 
-const setPageHeaders = safeHeaders(contentSecurityPolicy);
-const setReferenceHeaders = safeHeaders(referencePolicy);
+/** A page may load its own script and style and call its own API, and nothing from anywhere else. */
+const ownOrigin = {
+  defaultSrc: ["'none'"],
+  scriptSrc: ["'self'"],
+  styleSrc: ["'self'"],
+  connectSrc: ["'self'"],
+  imgSrc: ["'self'", 'data:'],
+  baseUri: ["'none'"],
+  formAction: ["'none'"],
+  frameAncestors: ["'none'"],
+};
+
+const setPageHeaders = safeHeaders({
+  ...ownOrigin,
+  requireTrustedTypesFor: ["'script'"],
+  trustedTypes: ["'none'"],
+});
+// Swagger UI sets innerHTML, to texts of openapi.yaml that DOMPurify has cleaned
+const setReferenceHeaders = safeHeaders(ownOrigin);
 
 function requireReading({ method }: IncomingMessage): void {
   if (method === 'GET' || method === 'HEAD') return;

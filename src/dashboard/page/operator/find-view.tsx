@@ -1,10 +1,13 @@
 import { useEffect } from 'preact/hooks';
-import { useQuery } from '../data/use-query.ts';
+import { useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi, useSession } from '../data/session.ts';
+import type { SearchResult, Session } from '../data/types.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { Table } from '../elements/table.tsx';
-import { useApi, useSession } from '../session/session.ts';
-import { Heading } from '../shell/heading.tsx';
-import { resultAddress, typeName } from './search-result.ts';
+import { Time } from '../elements/time.tsx';
+import { Card, Heading } from '../elements/view.tsx';
+import { addressOf, missingScope } from '../shell/views.ts';
 
 /** What has an id, whosever it is; opened at once where it is only one thing. */
 export function FindView({ id }: { id: string }) {
@@ -20,7 +23,7 @@ export function FindView({ id }: { id: string }) {
   return (
     <>
       <Heading title="Find by id" />
-      <section class="card" aria-label="Found">
+      <Card label="Found">
         <Loaded query={query}>
           {({ data }) =>
             data.length === 0 ? (
@@ -49,7 +52,54 @@ export function FindView({ id }: { id: string }) {
             )
           }
         </Loaded>
-      </section>
+      </Card>
     </>
+  );
+}
+
+/** Where something is shown: in its own view if it belongs to this session's account, else with its account. */
+function resultAddress(found: SearchResult, { user_id, scopes }: Session): string {
+  const { type, id, created_at } = found;
+  if (type === 'account') return href(['accounts', id]);
+  const own = found.user_id === user_id ? addressOf(id) : undefined;
+  const view = own?.split('/')[1];
+  if (own && view && !missingScope(view, scopes)) return own;
+  return href(['accounts', found.user_id], { found: type, id, at: created_at ?? undefined });
+}
+
+const kinds: Readonly<Record<SearchResult['type'], string>> = {
+  account: 'Account',
+  api_key: 'API key',
+  webhook: 'Webhook',
+  event: 'Event',
+  delivery: 'Delivery',
+  recovery: 'Recovery',
+  usage_record: 'Usage record',
+  payment: 'Payment',
+  stored_object: 'Stored object',
+};
+
+/** What a type of found things is called; `undefined` for a text that is no such type. */
+function typeName(type: string): string | undefined {
+  return Object.hasOwn(kinds, type) ? kinds[type as SearchResult['type']] : undefined;
+}
+
+/** What a search by id found in this account. */
+export function FoundNotice({ route: { query } }: { route: Route }) {
+  const { found = '', id, at = '' } = query;
+  const kind = typeName(found);
+  if (!kind || !id) return null;
+  return (
+    <div class="notice">
+      <p>
+        {kind} <code>{id}</code> belongs to this account.
+        {!Number.isNaN(Date.parse(at)) && (
+          <>
+            {' '}
+            Created <Time at={at} />.
+          </>
+        )}
+      </p>
+    </div>
   );
 }
