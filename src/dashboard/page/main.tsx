@@ -49,7 +49,8 @@ function App({ hostSessions }: { hostSessions: boolean }) {
           <Clock>
             <Announcements>
               <Shell view={route.path[0] ?? firstView(state.session.scopes) ?? 'webhooks'}>
-                <Boundary key={route.path.join('/')}>
+                {/* another id is another view, which starts anew */}
+                <Boundary key={href(route.path)}>
                   <View route={route} />
                 </Boundary>
               </Shell>
@@ -65,20 +66,19 @@ function View({ route }: { route: Route }) {
   const [view = firstView(scopes) ?? 'webhooks', id] = route.path;
   const missing = missingScope(view, scopes);
   if (missing) return <NotAllowed scope={missing} />;
-  // a separate key for each: another id is another view, which starts anew
   switch (view) {
     case 'webhooks':
-      return id ? <WebhookView key={id} id={id} route={route} /> : <WebhooksView key="list" route={route} />;
+      return id ? <WebhookView id={id} route={route} /> : <WebhooksView route={route} />;
     case 'events':
-      return id ? <EventView key={id} id={id} route={route} /> : <EventsView key="list" route={route} />;
+      return id ? <EventView id={id} route={route} /> : <EventsView route={route} />;
     case 'deliveries':
-      return id ? <DeliveryView key={id} id={id} /> : <DeliveriesView key="list" route={route} />;
+      return id ? <DeliveryView id={id} /> : <DeliveriesView route={route} />;
     case 'event-types':
       return <EventTypesView />;
     case 'verification':
       return <VerificationView route={route} />;
     case 'keys':
-      return id ? <KeyView key={id} id={id} /> : <KeysView key="list" route={route} />;
+      return id ? <KeyView id={id} /> : <KeysView route={route} />;
     case 'usage':
       return <UsageView route={route} />;
     default:
@@ -98,13 +98,13 @@ function OperatorView({ view, id, route }: OperatorProps) {
     case 'status':
       return <StatusView />;
     case 'accounts':
-      return id ? <AccountView key={id} userId={id} route={route} /> : <AccountsView key="list" route={route} />;
+      return id ? <AccountView userId={id} route={route} /> : <AccountsView route={route} />;
     case 'failing-webhooks':
       return <FailingWebhooksView route={route} />;
     case 'refusals':
       return <RefusalsView route={route} />;
     case 'find':
-      return <FindView key={id} id={id ?? ''} />;
+      return <FindView id={id ?? ''} />;
     default:
       return <NotThere />;
   }

@@ -26,7 +26,7 @@ const periodNames = [
 /** The budgets of this session's account. */
 export function BudgetsCard() {
   const { api, user_id } = useSession();
-  const query = useQuery((signal) => api.listBudgets({ signal }), { key: 'budgets', every: () => refreshEvery });
+  const query = useQuery((signal) => api.listBudgets(signal), { key: 'budgets', every: refreshEvery });
   if (!query.data) return null;
   return <BudgetsSection userId={user_id} budgets={query.data.data} onClose={query.reload} />;
 }

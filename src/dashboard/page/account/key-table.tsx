@@ -79,10 +79,7 @@ function KeyTable({ keys, mayControl, onEdit, onRevoke }: TableProps) {
 }
 
 const columns: readonly Column<ApiKey>[] = [
-  {
-    head: 'State',
-    cell: (key) => <StatusBadge status={statusOf(key)} />,
-  },
+  { head: 'State', cell: (key) => <StatusBadge status={statusOf(key)} /> },
   {
     head: 'Name',
     class: 'cell-main',
@@ -93,15 +90,11 @@ const columns: readonly Column<ApiKey>[] = [
       </>
     ),
   },
-  {
-    head: 'Good for',
-    class: 'cell-wide',
-    cell: ({ scopes }) => <Tags of={scopes} />,
-  },
-  { head: 'Budgets', name: 'Budgets', cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
+  { head: 'Good for', class: 'cell-wide', cell: ({ scopes }) => <Tags of={scopes} /> },
+  { head: 'Budgets', name: true, cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
   { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => <AgoOr at={at} /> },
-  { head: 'Ends', name: 'Ends', class: 'numbers', cell: ({ expires_at: at }) => <AgoOr at={at} /> },
-  { head: 'Created', name: 'Created', class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
+  { head: 'Ends', name: true, class: 'numbers', cell: ({ expires_at: at }) => <AgoOr at={at} /> },
+  { head: 'Created', name: true, class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
 function statusOf({ revoked_at, expires_at }: ApiKey): Status {

@@ -7,10 +7,10 @@ import { useApi, useSession } from '../data/session.ts';
 import type { ApiKey, NewApiKey, Session } from '../data/types.ts';
 import { Tags } from '../elements/badge.tsx';
 import { Button, CopyButton, Id } from '../elements/button.tsx';
-import { Dialog, Field, FormDialog } from '../elements/form.tsx';
+import { Checks, Dialog, FormDialog, SelectField, TextField } from '../elements/form.tsx';
 import { PlusIcon } from '../elements/icons.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { Pager } from '../elements/table.tsx';
+import { Listed, Pager } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
@@ -21,7 +21,7 @@ export function KeysView({ route }: { route: Route }) {
   const session = useSession();
   const { api } = session;
   const { after } = route.query;
-  const query = useQuery((signal) => api.listApiKeys({ limit: 50, after }, { signal }), { key: `keys ${after}` });
+  const query = useQuery((signal) => api.listApiKeys({ limit: 50, after }, signal), { key: `keys ${after}` });
   const [creating, setCreating] = useState(false);
   return (
     <>
@@ -35,24 +35,20 @@ export function KeysView({ route }: { route: Route }) {
         }
       />
       <Card label="API keys">
-        <Loaded query={query}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
-              <Empty title="No API keys" />
-            ) : (
-              <>
-                <EditableKeys
-                  keys={data}
-                  mayControl={(key) => mayControl(session, key)}
-                  update={api.updateApiKey}
-                  revoke={api.deleteApiKey}
-                  onClose={query.reload}
-                />
-                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
-              </>
-            )
-          }
-        </Loaded>
+        <Listed query={query} empty={<Empty title="No API keys" />}>
+          {({ data, has_more }) => (
+            <>
+              <EditableKeys
+                keys={data}
+                mayControl={(key) => mayControl(session, key)}
+                update={api.updateApiKey}
+                revoke={api.deleteApiKey}
+                onClose={query.reload}
+              />
+              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+            </>
+          )}
+        </Listed>
       </Card>
       {creating && (
         <CreateKey
@@ -105,17 +101,14 @@ function CreateKey({ onClose }: { onClose: () => void }) {
       disabled={scopes.length === 0}
       onClose={onClose}
     >
-      <Field label="Name" error={errorOf(create.error, 'name')} hint="What you will know it by.">
-        {(field) => (
-          <input
-            {...field}
-            required
-            maxLength={64}
-            value={name}
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Name"
+        hint="What you will know it by."
+        error={errorOf(create.error, 'name')}
+        input={{ required: true, maxLength: 64 }}
+        value={name}
+        onText={setName}
+      />
       <ScopesField value={scopes} onInput={setScopes} />
       {models && <p class="muted small">It may call what your own key may: {models.join(', ')}.</p>}
       <ExpiryField value={expiry} onInput={setExpiry} />
@@ -171,27 +164,14 @@ interface ScopesProps {
 /** What a new key may be used for. */
 function ScopesField({ value, onInput }: ScopesProps) {
   const session = useSession();
-  const offered = grantableScopes(session);
   return (
     <fieldset class="field">
       <legend>Good for</legend>
-      {offered.map((scope) => (
-        <label class="check" key={scope}>
-          <input
-            type="checkbox"
-            checked={value.includes(scope)}
-            onChange={({ currentTarget }) =>
-              onInput(
-                offered.filter((granted) => (granted === scope ? currentTarget.checked : value.includes(granted))),
-              )
-            }
-          />
-          <span>
-            <b>{scope}</b>
-            <span class="muted small">{meanings[scope]}</span>
-          </span>
-        </label>
-      ))}
+      <Checks
+        chosen={value}
+        options={grantableScopes(session).map((name) => ({ name, meaning: meanings[name] }))}
+        onChosen={onInput}
+      />
       {session.has_budgets && session.scopes.includes('models') && (
         <p class="field-hint">Your own key has budgets, so it cannot create keys for model calls.</p>
       )}
@@ -223,21 +203,11 @@ function ExpiryField({ value, onInput }: { value: ExpiryChoice; onInput: (choice
   const offered =
     sessionExpiry === null
       ? expiryChoices
-      : expiryChoices.filter(([choice]) => choice !== '0' && endAfter(Number(choice)) <= sessionExpiry);
-  return (
-    <Field label="Ends">
-      {(field) => (
-        <select {...field} value={value} onChange={(event) => onInput(event.currentTarget.value as ExpiryChoice)}>
-          {sessionExpiry !== null && <option value="own">With your own key</option>}
-          {offered.map(([choice, text]) => (
-            <option key={choice} value={choice}>
-              {text}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
-  );
+      : ([
+          ['own', 'With your own key'],
+          ...expiryChoices.filter(([choice]) => choice !== '0' && endAfter(Number(choice)) <= sessionExpiry),
+        ] as const);
+  return <SelectField<ExpiryChoice> label="Ends" value={value} options={offered} onChosen={onInput} />;
 }
 
 const up = { name: 'API keys', href: href(['keys']) };
@@ -260,7 +230,7 @@ export function KeyView({ id }: { id: string }) {
 async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKey> {
   let after: string | undefined;
   for (;;) {
-    const { data, has_more } = await api.listApiKeys({ limit: 100, after }, { signal });
+    const { data, has_more } = await api.listApiKeys({ limit: 100, after }, signal);
     const apiKey = data.find((key) => key.id === id);
     if (apiKey) return apiKey;
     after = data.at(-1)?.id;

@@ -7,7 +7,7 @@ import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.ts
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
 import { amount, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { type Column, Listed, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
 import { type Dimension, daysBetween, groupOf, type Measure, measures, type Series, seriesOf } from './usage-series.ts';
@@ -63,17 +63,16 @@ export function UsageView({ route }: { route: Route }) {
             );
           }}
         </Loaded>
-        <Loaded query={totals}>
-          {({ data }) =>
-            data.length === 0 ? (
-              <Empty title="Nothing used yet">
-                <p class="muted">Each model call is counted here a moment after it has ended.</p>
-              </Empty>
-            ) : (
-              <UsageTable lines={data} by={by} nameOf={nameOf} />
-            )
+        <Listed
+          query={totals}
+          empty={
+            <Empty title="Nothing used yet">
+              <p class="muted">Each model call is counted here a moment after it has ended.</p>
+            </Empty>
           }
-        </Loaded>
+        >
+          {({ data }) => <UsageTable lines={data} by={by} nameOf={nameOf} />}
+        </Listed>
       </Card>
     </>
   );
@@ -92,9 +91,9 @@ function dayBefore(n: number): string {
 
 function useUsage(from: string, to: string, group_by: string) {
   const api = useApi();
-  return useQuery((signal) => api.retrieveUsage({ from, to, group_by }, { signal }), {
+  return useQuery((signal) => api.retrieveUsage({ from, to, group_by }, signal), {
     key: `${from} ${to} ${group_by}`,
-    every: () => refreshEvery,
+    every: refreshEvery,
   });
 }
 
@@ -102,7 +101,7 @@ function useUsage(from: string, to: string, group_by: string) {
 function useKeyNames(): (id: string) => string {
   const api = useApi();
   const mayRead = useSession().scopes.includes('keys');
-  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, { signal })).data : []), {
+  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, signal)).data : []), {
     key: `keys ${mayRead}`,
   });
   const names = new Map(query.data?.map(({ id, name }) => [id, name]));
@@ -112,7 +111,7 @@ function useKeyNames(): (id: string) => string {
 /** What is left; nothing where the gateway has no credits. */
 function CreditsCard() {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveCredits({ signal }), { key: 'credits', every: () => refreshEvery });
+  const query = useQuery((signal) => api.retrieveCredits(signal), { key: 'credits', every: refreshEvery });
   if (query.error?.status === 404) return null;
   return (
     <Card id="credits" title="Credits">

@@ -14,7 +14,6 @@ import type {
   WebhookUpdate,
 } from './types.ts';
 
-type Signal = { signal?: AbortSignal };
 type Listing = { limit?: number; after?: string | undefined };
 
 /**
@@ -29,10 +28,10 @@ export function createApi(key: string | null) {
   return {
     session: () => readSession(headers),
 
-    listWebhooks: (query: Listing, init: Signal = {}) =>
-      answerOf(client.GET('/v1/webhooks', { ...init, params: { query: omitUndefined(query) } })),
-    retrieveWebhook: (id: string, init: Signal = {}) =>
-      answerOf(client.GET('/v1/webhooks/{id}', { ...init, params: at(id) })),
+    listWebhooks: (query: Listing, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/webhooks', { signal, params: { query: omitUndefined(query) } })),
+    retrieveWebhook: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/webhooks/{id}', { signal, params: at(id) })),
     createWebhook: (body: WebhookCreate) => answerOf(client.POST('/v1/webhooks', { body })),
     updateWebhook: (id: string, body: WebhookUpdate) =>
       answerOf(client.PATCH('/v1/webhooks/{id}', { params: at(id), body })),
@@ -48,35 +47,35 @@ export function createApi(key: string | null) {
           bodySerializer: () => `{"type":${JSON.stringify(type)}${data === undefined ? '' : `,"data":${data}`}}`,
         }),
       ),
-    retrieveWebhookStats: (id: string, init: Signal = {}) =>
-      answerOf(client.GET('/v1/webhooks/{id}/stats', { ...init, params: at(id) })),
+    retrieveWebhookStats: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/webhooks/{id}/stats', { signal, params: at(id) })),
     recoverWebhook: (id: string, body: RecoverBody) =>
       answerOf(client.POST('/v1/webhooks/{id}/recover', { params: at(id), body })),
-    listRecoveries: (id: string, init: Signal = {}) =>
-      answerOf(client.GET('/v1/webhooks/{id}/recoveries', { ...init, params: { ...at(id), query: { limit: 5 } } })),
+    listRecoveries: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/webhooks/{id}/recoveries', { signal, params: { ...at(id), query: { limit: 5 } } })),
 
-    listDeliveries: (query: DeliveryFilter, init: Signal = {}) =>
-      answerOf(client.GET('/v1/deliveries', { ...init, params: { query: omitUndefined(query) as object } })),
-    retrieveDelivery: (id: string, init: Signal = {}) =>
-      answerOf(client.GET('/v1/deliveries/{id}', { ...init, params: at(id) })),
+    listDeliveries: (query: DeliveryFilter, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/deliveries', { signal, params: { query: omitUndefined(query) as object } })),
+    retrieveDelivery: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/deliveries/{id}', { signal, params: at(id) })),
     resendDelivery: (id: string) => answerOf(client.POST('/v1/deliveries/{id}/resend', { params: at(id) })),
 
-    listEvents: (query: EventFilter, init: Signal = {}) =>
-      answerOf(client.GET('/v1/events', { ...init, params: { query: omitUndefined(query) as object } })),
-    retrieveEvent: (id: string, init: Signal = {}) =>
-      answerOf(client.GET('/v1/events/{id}', { ...init, params: at(id) })),
-    listEventTypes: (init: Signal = {}) => answerOf(client.GET('/v1/event_types', init)),
+    listEvents: (query: EventFilter, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/events', { signal, params: { query: omitUndefined(query) as object } })),
+    retrieveEvent: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/events/{id}', { signal, params: at(id) })),
+    listEventTypes: (signal: AbortSignal) => answerOf(client.GET('/v1/event_types', { signal })),
 
-    listApiKeys: (query: Listing, init: Signal = {}) =>
-      answerOf(client.GET('/v1/api_keys', { ...init, params: { query: omitUndefined(query) } })),
+    listApiKeys: (query: Listing, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/api_keys', { signal, params: { query: omitUndefined(query) } })),
     createApiKey: (body: ApiKeyCreate) => answerOf(client.POST('/v1/api_keys', { body })),
     updateApiKey: (id: string, budgets: Budget[]) =>
       answerOf(client.PATCH('/v1/api_keys/{id}', { params: at(id), body: { budgets } })),
     deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
-    listBudgets: (init: Signal = {}) => answerOf(client.GET('/v1/budgets', init)),
-    retrieveCredits: (init: Signal = {}) => answerOf(client.GET('/v1/credits', init)),
-    retrieveUsage: (query: { from: string; to: string; group_by: string }, init: Signal = {}) =>
-      answerOf(client.GET('/v1/usage', { ...init, params: { query: query as object } })),
+    listBudgets: (signal: AbortSignal) => answerOf(client.GET('/v1/budgets', { signal })),
+    retrieveCredits: (signal: AbortSignal) => answerOf(client.GET('/v1/credits', { signal })),
+    retrieveUsage: (query: { from: string; to: string; group_by: string }, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/usage', { signal, params: { query: query as object } })),
 
     ...adminOperations(client),
   };
@@ -90,20 +89,20 @@ function adminOperations(client: Client<paths>) {
   const keyOf = (user_id: string, id: string) => ({ path: { user_id, id } });
 
   return {
-    listAccounts: (query: Listing & { prefix: string | undefined }, init: Signal) =>
-      answerOf(client.GET('/v1/admin/accounts', { ...init, params: { query: omitUndefined(query) } })),
-    retrieveAccount: (user_id: string, init: Signal) =>
-      answerOf(client.GET('/v1/admin/accounts/{user_id}', { ...init, params: of(user_id) })),
-    listFailingWebhooks: (query: Listing & { state: 'failing' | 'disabled' }, init: Signal) =>
-      answerOf(client.GET('/v1/admin/webhooks', { ...init, params: { query: omitUndefined(query) } })),
-    listRefusals: (query: { hours: number; user_id: string | undefined }, init: Signal) =>
-      answerOf(client.GET('/v1/admin/refusals', { ...init, params: { query: omitUndefined(query) } })),
-    searchIds: (id: string, init: Signal) =>
-      answerOf(client.GET('/v1/admin/search', { ...init, params: { query: { id } } })),
+    listAccounts: (query: Listing & { prefix: string | undefined }, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/admin/accounts', { signal, params: { query: omitUndefined(query) } })),
+    retrieveAccount: (user_id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/admin/accounts/{user_id}', { signal, params: of(user_id) })),
+    listFailingWebhooks: (query: Listing & { state: 'failing' | 'disabled' }, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/admin/webhooks', { signal, params: { query: omitUndefined(query) } })),
+    listRefusals: (query: { hours: number; user_id: string | undefined }, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/admin/refusals', { signal, params: { query: omitUndefined(query) } })),
+    searchIds: (id: string, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/admin/search', { signal, params: { query: { id } } })),
 
-    listProcesses: (init: Signal) => answerOf(client.GET('/v1/admin/processes', init)),
-    listUpstreams: (init: Signal) => answerOf(client.GET('/v1/admin/upstreams', init)),
-    retrieveBacklog: (init: Signal) => answerOf(client.GET('/v1/admin/backlog', init)),
+    listProcesses: (signal: AbortSignal) => answerOf(client.GET('/v1/admin/processes', { signal })),
+    listUpstreams: (signal: AbortSignal) => answerOf(client.GET('/v1/admin/upstreams', { signal })),
+    retrieveBacklog: (signal: AbortSignal) => answerOf(client.GET('/v1/admin/backlog', { signal })),
 
     updateUserBudgets: (user_id: string, budgets: Budget[]) =>
       answerOf(client.PUT('/v1/users/{user_id}/budgets', { params: of(user_id), body: { budgets } })),

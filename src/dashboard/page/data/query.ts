@@ -15,7 +15,7 @@ interface QueryOptions<T> {
   /** What the query depends on: when it changes, the query starts again without data. */
   readonly key: string;
   /** Milliseconds until it is fetched again, as long as the page is visible; `null` is never. */
-  readonly every?: (data: T) => number | null;
+  readonly every?: number | ((data: T) => number | null);
 }
 
 /** How often what changes slowly is fetched again. Milliseconds. */
@@ -72,13 +72,10 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, eve
 
   useEffect(() => {
     const { data, error } = held;
-    const wait = error
-      ? mayPass(error) || data
-        ? retryDelay
-        : null
-      : data
-        ? (latest.current.every?.(data) ?? null)
-        : null;
+    const { every } = latest.current;
+    const nextOf = (data: T) => (typeof every === 'function' ? every(data) : (every ?? null));
+    const retry = error && (data || mayPass(error)) ? retryDelay : null;
+    const wait = error ? retry : data ? nextOf(data) : null;
     if (wait === null) return;
     const due = Date.now() + wait;
     let timer: number | undefined;

@@ -10,7 +10,7 @@ import { Choice, ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod }
 import { counted } from '../elements/format.ts';
 import { HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
-import { Empty, Failure } from '../elements/states.tsx';
+import { Failure } from '../elements/states.tsx';
 import { type Column, RowName, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
 import { Heading } from '../elements/view.tsx';
@@ -78,11 +78,13 @@ export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props
   return (
     <HistoryList
       route={route}
+      one="delivery"
       what="deliveries"
       filter={filter}
-      ask={(filter, signal) => api.listDeliveries(filter, { signal })}
+      ask={(filter, signal) => api.listDeliveries(filter, signal)}
       failedAsked={50}
-      empty={<Nothing narrowed={narrowed} />}
+      narrowed={narrowed}
+      none="Each event that is sent to a webhook appears here at once. Send a test event to see one."
       aside={(reload) =>
         webhooks &&
         (state === 'failed' || state === 'canceled') && (
@@ -97,18 +99,6 @@ export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props
         </>
       )}
     />
-  );
-}
-
-function Nothing({ narrowed }: { narrowed: boolean }) {
-  return narrowed ? (
-    <Empty title="Nothing matches">
-      <p class="muted">No delivery has all of what is asked for above.</p>
-    </Empty>
-  ) : (
-    <Empty title="No deliveries yet">
-      <p class="muted">Each event that is sent to a webhook appears here at once. Send a test event to see one.</p>
-    </Empty>
   );
 }
 
@@ -164,16 +154,11 @@ function columnsOf({
           ),
         }
       : null,
-    {
-      head: 'Last result',
-      headClass: 'col-result',
-      name: 'Result',
-      cell: LastResult,
-    },
+    { head: 'Last result', headClass: 'col-result', name: 'Result', cell: LastResult },
     {
       head: 'Attempts',
       headClass: 'col-attempts',
-      name: 'Attempts',
+      name: true,
       class: 'numbers',
       cell: ({ attempts_made, max_attempts }) => (
         <>

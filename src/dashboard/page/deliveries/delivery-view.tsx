@@ -239,12 +239,7 @@ function Entry({ moment, after, open }: { moment: Moment; after: Moment | undefi
 function AttemptEntry({ attempt, after, open }: AttemptProps & { readonly open: boolean }) {
   return (
     <li class={`moment ${succeeded(attempt) ? 'moment-good' : 'moment-bad'}`}>
-      <div class="moment-head">
-        <h3>{attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}</h3>
-        <span class="muted small">
-          <Time at={attempt.started_at} />
-        </span>
-      </div>
+      <MomentHead at={attempt.started_at}>{attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}</MomentHead>
       <AttemptSummary attempt={attempt} after={after} />
       <details open={open}>
         <summary>Request and response</summary>
@@ -254,19 +249,25 @@ function AttemptEntry({ attempt, after, open }: AttemptProps & { readonly open: 
   );
 }
 
+function MomentHead({ at, children }: { at: string; children: ComponentChildren }) {
+  return (
+    <div class="moment-head">
+      <h3>{children}</h3>
+      <span class="muted small">
+        <Time at={at} />
+      </span>
+    </div>
+  );
+}
+
 function Coming({ moment }: { moment: Extract<Moment, { kind: 'next' | 'later' }> }) {
   const { kind, number, at, last } = moment;
   return (
     <li class={`moment moment-${kind}`}>
-      <div class="moment-head">
-        <h3>
-          Attempt {number}
-          {last && ', the last'}
-        </h3>
-        <span class="muted small">
-          <Time at={at} />
-        </span>
-      </div>
+      <MomentHead at={at}>
+        Attempt {number}
+        {last && ', the last'}
+      </MomentHead>
       <p>
         {kind === 'next' ? (
           <>
@@ -284,8 +285,7 @@ function Coming({ moment }: { moment: Extract<Moment, { kind: 'next' | 'later' }
 type Moment =
   | { readonly kind: 'made'; readonly attempt: Attempt }
   | { readonly kind: 'sending' }
-  | { readonly kind: 'next'; readonly number: number; readonly at: string; readonly last: boolean }
-  | { readonly kind: 'later'; readonly number: number; readonly at: string; readonly last: boolean }
+  | { readonly kind: 'next' | 'later'; readonly number: number; readonly at: string; readonly last: boolean }
   | { readonly kind: 'spared'; readonly from: number; readonly to: number };
 
 /**

@@ -9,7 +9,7 @@ import { Code } from '../elements/view.tsx';
 /** A delivery, as long as it can change. */
 export function useDelivery(id: string): Query<DeliveryDetails> {
   const api = useApi();
-  return useQuery((signal) => api.retrieveDelivery(id, { signal }), {
+  return useQuery((signal) => api.retrieveDelivery(id, signal), {
     key: id,
     every: (delivery) => (isOpen(delivery) ? liveEvery : null),
   });

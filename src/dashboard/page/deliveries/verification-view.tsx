@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Route } from '../data/route.ts';
 import { Tabs } from '../elements/filters.tsx';
-import { Field } from '../elements/form.tsx';
+import { TextField, verbatim } from '../elements/form.tsx';
 import { Card, Code, Heading } from '../elements/view.tsx';
 import { programs } from './programs.ts';
 
@@ -41,18 +41,13 @@ function Keys() {
           <code>webhook-signature</code>, take <code>whsec_</code> and then base64: a secret of that form as it is, and
           of any other the base64 of its bytes.
         </p>
-        <Field label="Secret" hint="It does not leave this page. Secrets are never shown again, so paste yours.">
-          {(field) => (
-            <input
-              {...field}
-              class="mono"
-              autocomplete="off"
-              spellcheck={false}
-              value={secret}
-              onInput={(event) => setSecret(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <TextField
+          label="Secret"
+          hint="It does not leave this page. Secrets are never shown again, so paste yours."
+          input={verbatim}
+          value={secret}
+          onText={setSecret}
+        />
         {secret && <Code title="Key for a Standard Webhooks library" text={libraryKey(secret)} />}
       </div>
     </Card>

@@ -32,7 +32,7 @@ const shapes = {
   idle: <circle cx="8" cy="8" r="6.25" />,
 } as const;
 
-type StateShape = keyof typeof shapes;
+export type StateShape = keyof typeof shapes;
 
 export function StateIcon({ shape, size = 14 }: { shape: StateShape; size?: number }) {
   return <Icon size={size}>{shapes[shape]}</Icon>;

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { goTo, href, type Route } from '../data/route.ts';
 import { Button } from './button.tsx';
+import { verbatim } from './form.tsx';
 
 interface Option {
   readonly value: string;
@@ -88,13 +89,7 @@ export function TextFilter({ route, name, label }: Pick<ChoiceProps, 'route' | '
     >
       <label class="choice bound">
         <span>{label}</span>
-        <input
-          class="mono"
-          autocomplete="off"
-          spellcheck={false}
-          value={text}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
+        <input {...verbatim} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
       </label>
       <Button type="submit">Show</Button>
       {chosen && (

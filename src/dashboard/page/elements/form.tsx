@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { otherError } from '../data/error.ts';
 import { type Action, useAction } from '../data/query.ts';
@@ -45,6 +45,103 @@ export function FieldError({ id, error }: { id?: string; error: string | undefin
     <p class="field-error" id={id} role="alert">
       {error}
     </p>
+  );
+}
+
+interface TextFieldProps extends Omit<FieldProps, 'children'> {
+  readonly value: string;
+  readonly onText: (text: string) => void;
+  /** What else the input is told. */
+  readonly input?: InputHTMLAttributes;
+}
+
+/** A line of text. */
+export function TextField({ value, onText, input, ...field }: TextFieldProps) {
+  return (
+    <Field {...field}>
+      {(control) => (
+        <input {...control} {...input} value={value} onInput={({ currentTarget }) => onText(currentTarget.value)} />
+      )}
+    </Field>
+  );
+}
+
+/** Of an input for keys, secrets and addresses, which no browser should complete or correct. */
+export const verbatim = { class: 'mono', autocomplete: 'off', spellcheck: false } as const;
+
+interface SelectFieldProps<T extends string | number> extends Omit<FieldProps, 'children'> {
+  readonly value: T | undefined;
+  readonly options: readonly (readonly [value: T, name: string])[];
+  readonly onChosen: (value: T) => void;
+}
+
+/** One of a few. */
+export function SelectField<T extends string | number>({ value, options, onChosen, ...field }: SelectFieldProps<T>) {
+  return (
+    <Field {...field}>
+      {(control) => (
+        <select
+          {...control}
+          value={value}
+          onChange={({ currentTarget }) => {
+            const chosen = options[currentTarget.selectedIndex];
+            if (chosen) onChosen(chosen[0]);
+          }}
+        >
+          {options.map(([option, name]) => (
+            <option key={option} value={option}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+interface CheckProps {
+  readonly checked: boolean;
+  readonly name: string;
+  readonly meaning: string;
+  readonly onChecked: (checked: boolean) => void;
+}
+
+/** Something that is on or off, and what that means. */
+export function Check({ checked, name, meaning, onChecked }: CheckProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={checked} onChange={({ currentTarget }) => onChecked(currentTarget.checked)} />
+      <span>
+        <b>{name}</b>
+        <span class="muted small">{meaning}</span>
+      </span>
+    </label>
+  );
+}
+
+interface ChecksProps<T extends string> {
+  readonly chosen: readonly string[];
+  readonly options: readonly { readonly name: T; readonly meaning: string }[];
+  readonly onChosen: (names: T[]) => void;
+}
+
+/** Any of a few. */
+export function Checks<T extends string>({ chosen, options, onChosen }: ChecksProps<T>) {
+  const names = options.map(({ name }) => name);
+  const set = (changed: T, checked: boolean) =>
+    onChosen(names.filter((name) => (name === changed ? checked : chosen.includes(name))));
+  return (
+    <>
+      {options.map(({ name, meaning }) => (
+        <Check
+          key={name}
+          name={name}
+          meaning={meaning}
+          checked={chosen.includes(name)}
+          onChecked={(checked) => set(name, checked)}
+        />
+      ))}
+    </>
   );
 }
 

@@ -5,7 +5,7 @@ import { type Query, useQuery } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import type { DeliveryFilter } from '../data/types.ts';
 import { sinceOf } from './filters.tsx';
-import { Loaded } from './states.tsx';
+import { Empty, Loaded } from './states.tsx';
 import { Pager } from './table.tsx';
 import { Card } from './view.tsx';
 
@@ -33,14 +33,17 @@ interface Page<T> {
 
 interface HistoryProps<T extends Item> {
   readonly route: Route;
+  readonly one: 'delivery' | 'event';
   readonly what: 'deliveries' | 'events';
   /** What it is narrowed to, beside the state and the page, which the address says. */
   readonly filter: DeliveryFilter;
   readonly ask: (filter: DeliveryFilter, signal: AbortSignal) => Promise<Page<T>>;
   /** How many failed ones are asked for: more than are shown, for tests are left out. */
   readonly failedAsked: number;
-  /** Stands where nothing is found. */
-  readonly empty: ComponentChildren;
+  /** Whether that leaves something out. */
+  readonly narrowed: boolean;
+  /** Says what appears here, where there is nothing yet. */
+  readonly none: string;
   /** Stands beside the title. */
   readonly aside?: (reload: () => void) => ComponentChildren;
   /** Those of a page, or those that failed. */
@@ -53,7 +56,7 @@ const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(
 
 /** What happened, newest first and one page at a time, the failed ones on top of the first page. */
 export function HistoryList<T extends Item>(props: HistoryProps<T>) {
-  const { route, what, filter, ask, empty, aside, table, page = table } = props;
+  const { route, what, filter, ask, aside, table, page = table } = props;
   const { after, state } = route.query;
   const query = useHistory(ask, { ...filter, state, after, limit: pageSize });
   const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
@@ -68,7 +71,7 @@ export function HistoryList<T extends Item>(props: HistoryProps<T>) {
         <Loaded query={query} lines={8}>
           {({ data, has_more, next_after }) =>
             data.length === 0 && !has_more ? (
-              empty
+              <Nothing {...props} />
             ) : (
               <>
                 {data.length > 0 ? (
@@ -83,6 +86,14 @@ export function HistoryList<T extends Item>(props: HistoryProps<T>) {
         </Loaded>
       </Card>
     </>
+  );
+}
+
+function Nothing({ one, what, narrowed, none }: Pick<HistoryProps<Item>, 'one' | 'what' | 'narrowed' | 'none'>) {
+  return (
+    <Empty title={narrowed ? 'Nothing matches' : `No ${what} yet`}>
+      <p class="muted">{narrowed ? `No ${one} has all of what is asked for above.` : none}</p>
+    </Empty>
   );
 }
 

@@ -1,14 +1,16 @@
 import type { ComponentChildren } from 'preact';
+import type { Query } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { Tag } from './badge.tsx';
 import { BackIcon, ForwardIcon } from './icons.tsx';
+import { Loaded } from './states.tsx';
 
 export interface Column<Row> {
   /** What stands above the column. */
   readonly head: ComponentChildren;
   readonly cell: (row: Row) => ComponentChildren;
-  /** What stands before the cell where no heads are in sight, at the width of a phone. */
-  readonly name?: string;
+  /** What stands before the cell where no heads are in sight, at the width of a phone; `true` for the head. */
+  readonly name?: string | true;
   /** Of the cells. */
   readonly class?: string | ((row: Row) => string);
   readonly headClass?: string;
@@ -54,10 +56,11 @@ export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TablePr
 }
 
 function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }) {
+  const name = column.name === true ? column.head : column.name;
   const kind = typeof column.class === 'function' ? column.class(row) : column.class;
   const content = (
     <>
-      {column.name && <span class="cell-name">{column.name} </span>}
+      {name && <span class="cell-name">{name} </span>}
       {column.cell(row)}
     </>
   );
@@ -119,6 +122,18 @@ export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } 
       )}
     </nav>
   );
+}
+
+interface ListedProps<T> {
+  readonly query: Query<T>;
+  /** Stands where there is none. */
+  readonly empty: ComponentChildren;
+  readonly children: (page: T) => ComponentChildren;
+}
+
+/** What a query has listed. */
+export function Listed<T extends { readonly data: readonly unknown[] }>({ query, empty, children }: ListedProps<T>) {
+  return <Loaded query={query}>{(page) => (page.data.length === 0 ? empty : children(page))}</Loaded>;
 }
 
 /** Lets a wide table without any controls scroll where the page is narrower. */

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { StateIcon, type StateShape } from './badge.tsx';
 import { CopyButton } from './button.tsx';
 import { BackIcon } from './icons.tsx';
 
@@ -66,6 +67,23 @@ export function Card({ label, id, title, aside, bad, children }: CardProps) {
       )}
       {children}
     </section>
+  );
+}
+
+interface NoticeProps {
+  readonly icon?: StateShape;
+  /** Whether it is about what went wrong. */
+  readonly bad?: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** What one should know first. */
+export function Notice({ icon, bad, children }: NoticeProps) {
+  return (
+    <div class={bad ? 'notice notice-bad' : 'notice'}>
+      {icon && <StateIcon shape={icon} />}
+      {children}
+    </div>
   );
 }
 

@@ -11,7 +11,7 @@ import { Card, Code, Heading } from '../elements/view.tsx';
 /** What a webhook may subscribe to. */
 export function useEventTypes(): Query<{ data: EventType[] }> {
   const api = useApi();
-  return useQuery((signal) => api.listEventTypes({ signal }), { key: 'event types' });
+  return useQuery((signal) => api.listEventTypes(signal), { key: 'event types' });
 }
 
 /** A choice of a type, which stands in the address. */
@@ -87,8 +87,8 @@ function TypeCard({ described }: { described: EventType }) {
 
 const columns: readonly Column<DataField>[] = [
   { head: 'Field', scopes: true, class: 'cell-main', cell: ({ name }) => <code>{name}</code> },
-  { head: 'Type', name: 'Type', cell: ({ type }) => <code>{type}</code> },
-  { head: 'Required', name: 'Required', cell: ({ isRequired }) => (isRequired ? 'yes' : 'no') },
+  { head: 'Type', name: true, cell: ({ type }) => <code>{type}</code> },
+  { head: 'Required', name: true, cell: ({ isRequired }) => (isRequired ? 'yes' : 'no') },
   { head: 'Meaning', class: 'cell-wide', cell: ({ description }) => description },
 ];
 

@@ -8,10 +8,10 @@ import { Id } from '../elements/button.tsx';
 import { ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
 import { counted } from '../elements/format.ts';
 import { HistoryList, liveEvery } from '../elements/history.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
+import { Loaded } from '../elements/states.tsx';
 import { type Column, RowName, Table } from '../elements/table.tsx';
 import { Ago, Time } from '../elements/time.tsx';
-import { Code, Facts, Heading } from '../elements/view.tsx';
+import { Code, Facts, Heading, Notice } from '../elements/view.tsx';
 import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
 import { EventTypeChoice } from './event-types.tsx';
 
@@ -38,11 +38,13 @@ export function EventsView({ route }: { route: Route }) {
       </Filters>
       <HistoryList
         route={route}
+        one="event"
         what="events"
         filter={{ ...period, type: route.query.type }}
-        ask={(filter, signal) => api.listEvents(filter, { signal })}
+        ask={(filter, signal) => api.listEvents(filter, signal)}
         failedAsked={25}
-        empty={<Nothing narrowed={isNarrowed(route, narrowing)} />}
+        narrowed={isNarrowed(route, narrowing)}
+        none="Payments, credits, keys and limits of this account appear here as they happen."
         table={(events, caption) => (
           <Table kind="events" caption={caption} columns={columns} rows={events} keyOf={({ id }) => id} />
         )}
@@ -51,30 +53,14 @@ export function EventsView({ route }: { route: Route }) {
   );
 }
 
-function Nothing({ narrowed }: { narrowed: boolean }) {
-  return (
-    <Empty title={narrowed ? 'Nothing matches' : 'No events yet'}>
-      <p class="muted">
-        {narrowed
-          ? 'No event has all of what is asked for above.'
-          : 'Payments, credits, keys and limits of this account appear here as they happen.'}
-      </p>
-    </Empty>
-  );
-}
-
 const columns: readonly Column<PastEvent>[] = [
-  {
-    head: 'State',
-    headClass: 'col-state',
-    cell: ({ state }) => <StatusBadge status={statuses[state]} />,
-  },
+  { head: 'State', headClass: 'col-state', cell: ({ state }) => <StatusBadge status={statuses[state]} /> },
   {
     head: 'Event',
     class: 'cell-main',
     cell: ({ id, type, test }) => <RowName to={['events', id]} name={type} test={test} id={id} />,
   },
-  { head: 'Deliveries', name: 'Deliveries', class: 'cell-wide', cell: countsOf },
+  { head: 'Deliveries', name: true, class: 'cell-wide', cell: countsOf },
   {
     head: 'Created',
     headClass: 'col-created cell-end',
@@ -110,7 +96,7 @@ const up = { name: 'Events', href: href(['events']) };
 /** One event, and what became of it at each webhook. */
 export function EventView({ id, route }: { id: string; route: Route }) {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveEvent(id, { signal }), {
+  const query = useQuery((signal) => api.retrieveEvent(id, signal), {
     key: id,
     every: ({ state }) => (state === 'pending' ? liveEvery : null),
   });
@@ -133,12 +119,12 @@ function Opened({ event, route }: { event: PastEvent; route: Route }) {
         {event.test && <Tag>test</Tag>}
       </Heading>
       {event.skipped > 0 && (
-        <div class="notice">
+        <Notice>
           <p>
             {counted(event.skipped, 'webhook was', 'webhooks were')} paused when this happened and did not get it.
             Recover at the webhook sends it.
           </p>
-        </div>
+        </Notice>
       )}
       <Facts
         facts={[

@@ -8,7 +8,7 @@ import { Badge } from '../elements/badge.tsx';
 import { Filters, TextFilter } from '../elements/filters.tsx';
 import { amount, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Pager, Table } from '../elements/table.tsx';
+import { type Column, Listed, Pager, Table } from '../elements/table.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { WebhookHealthTable } from './failing-webhooks-view.tsx';
 import { FoundNotice } from './find-view.tsx';
@@ -18,7 +18,7 @@ import { RefusedCodes } from './refusals-view.tsx';
 export function AccountsView({ route }: { route: Route }) {
   const api = useApi();
   const { prefix, after } = route.query;
-  const query = useQuery((signal) => api.listAccounts({ limit: 50, after, prefix }, { signal }), {
+  const query = useQuery((signal) => api.listAccounts({ limit: 50, after, prefix }, signal), {
     key: `accounts ${prefix} ${after}`,
   });
   return (
@@ -32,31 +32,27 @@ export function AccountsView({ route }: { route: Route }) {
         title="By id"
         aside={<span class="muted small">Requests, tokens and cost are of this month, UTC</span>}
       >
-        <Loaded query={query}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
-              <Empty title={prefix ? 'No account has such an id' : 'No accounts yet'} />
-            ) : (
-              <>
-                <Table
-                  kind="accounts"
-                  caption="Accounts, by id"
-                  columns={[
-                    ...columns,
-                    ...(data.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
-                  ]}
-                  rows={data}
-                  keyOf={({ user_id }) => user_id}
-                />
-                <Pager
-                  route={route}
-                  next={has_more ? data.at(-1)?.user_id : undefined}
-                  names={{ first: 'First', next: 'Next' }}
-                />
-              </>
-            )
-          }
-        </Loaded>
+        <Listed query={query} empty={<Empty title={prefix ? 'No account has such an id' : 'No accounts yet'} />}>
+          {({ data, has_more }) => (
+            <>
+              <Table
+                kind="accounts"
+                caption="Accounts, by id"
+                columns={[
+                  ...columns,
+                  ...(data.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
+                ]}
+                rows={data}
+                keyOf={({ user_id }) => user_id}
+              />
+              <Pager
+                route={route}
+                next={has_more ? data.at(-1)?.user_id : undefined}
+                names={{ first: 'First', next: 'Next' }}
+              />
+            </>
+          )}
+        </Listed>
       </Card>
     </>
   );
@@ -73,17 +69,12 @@ const columns: readonly Column<AccountSummary>[] = [
       </a>
     ),
   },
-  {
-    head: 'Working API keys',
-    name: 'Working API keys',
-    class: 'numbers',
-    cell: ({ api_keys }) => count(api_keys.working),
-  },
-  { head: 'Webhooks', name: 'Webhooks', class: 'numbers', cell: WebhookCounts },
-  { head: 'Requests', name: 'Requests', class: 'numbers', cell: ({ usage }) => count(usage?.requests ?? 0) },
+  { head: 'Working API keys', name: true, class: 'numbers', cell: ({ api_keys }) => count(api_keys.working) },
+  { head: 'Webhooks', name: true, class: 'numbers', cell: WebhookCounts },
+  { head: 'Requests', name: true, class: 'numbers', cell: ({ usage }) => count(usage?.requests ?? 0) },
   {
     head: 'Tokens',
-    name: 'Tokens',
+    name: true,
     class: 'numbers',
     cell: ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0)),
   },
@@ -100,10 +91,10 @@ function WebhookCounts({ webhooks: { total, failing, disabled } }: AccountSummar
 
 /** Shown where the gateway has credits. */
 const creditColumns: readonly Column<AccountSummary>[] = [
-  { head: 'Cost', name: 'Cost', class: 'numbers', cell: ({ usage }) => amount(usage?.credits ?? 0) },
+  { head: 'Cost', name: true, class: 'numbers', cell: ({ usage }) => amount(usage?.credits ?? 0) },
   {
     head: 'Credits left',
-    name: 'Credits left',
+    name: true,
     class: 'numbers',
     cell: ({ credits_remaining: left }) => (left === null ? <span class="muted">–</span> : amount(left)),
   },
@@ -114,10 +105,7 @@ const up = { name: 'Accounts', href: href(['accounts']) };
 /** One account, with what the operator may change of it. */
 export function AccountView({ userId, route }: { userId: string; route: Route }) {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveAccount(userId, { signal }), {
-    key: userId,
-    every: () => refreshEvery,
-  });
+  const query = useQuery((signal) => api.retrieveAccount(userId, signal), { key: userId, every: refreshEvery });
   return (
     <>
       <Heading title={userId} up={up} />

@@ -5,8 +5,8 @@ import type { AccountWebhook } from '../data/types.ts';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
 import { Filters, Tabs } from '../elements/filters.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Pager, Scroll, Table } from '../elements/table.tsx';
+import { Empty } from '../elements/states.tsx';
+import { type Column, Listed, Pager, Scroll, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { statusOf, Url } from '../webhooks/webhook.tsx';
@@ -16,9 +16,9 @@ export function FailingWebhooksView({ route }: { route: Route }) {
   const api = useApi();
   const { after } = route.query;
   const state = route.query.state === 'disabled' ? 'disabled' : 'failing';
-  const query = useQuery((signal) => api.listFailingWebhooks({ state, limit: 50, after }, { signal }), {
+  const query = useQuery((signal) => api.listFailingWebhooks({ state, limit: 50, after }, signal), {
     key: `webhooks ${state} ${after}`,
-    every: () => refreshEvery,
+    every: refreshEvery,
   });
   return (
     <>
@@ -33,22 +33,21 @@ export function FailingWebhooksView({ route }: { route: Route }) {
         />
       </Filters>
       <Card label="Webhooks">
-        <Loaded query={query}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
-              <Empty title={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'} />
-            ) : (
-              <>
-                <WebhookHealthTable webhooks={data} byAccount />
-                <Pager
-                  route={route}
-                  next={has_more ? data.at(-1)?.id : undefined}
-                  names={{ first: 'First', next: 'Next' }}
-                />
-              </>
-            )
-          }
-        </Loaded>
+        <Listed
+          query={query}
+          empty={<Empty title={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'} />}
+        >
+          {({ data, has_more }) => (
+            <>
+              <WebhookHealthTable webhooks={data} byAccount />
+              <Pager
+                route={route}
+                next={has_more ? data.at(-1)?.id : undefined}
+                names={{ first: 'First', next: 'Next' }}
+              />
+            </>
+          )}
+        </Listed>
       </Card>
     </>
   );
@@ -76,10 +75,7 @@ export function WebhookHealthTable({ webhooks, byAccount }: Props) {
 }
 
 const columns: readonly Column<AccountWebhook>[] = [
-  {
-    head: 'State',
-    cell: (webhook) => <StatusBadge status={statusOf(webhook)} />,
-  },
+  { head: 'State', cell: (webhook) => <StatusBadge status={statusOf(webhook)} /> },
   {
     head: 'URL',
     class: 'cell-main',
@@ -93,11 +89,11 @@ const columns: readonly Column<AccountWebhook>[] = [
   },
   {
     head: 'Failing since',
-    name: 'Failing since',
+    name: true,
     class: 'numbers',
     cell: ({ health: { failing_since } }) => <AgoOr at={failing_since} never="–" />,
   },
-  { head: 'Last failure', name: 'Last failure', class: 'cell-wide', cell: LastFailure },
+  { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },
 ];
 
 function LastFailure({ health: { last_failure } }: AccountWebhook) {
@@ -112,7 +108,7 @@ function LastFailure({ health: { last_failure } }: AccountWebhook) {
 
 const account: Column<AccountWebhook> = {
   head: 'Account',
-  name: 'Account',
+  name: true,
   cell: ({ user_id }) => (
     <a class="row-link mono" href={href(['accounts', user_id])}>
       {user_id}

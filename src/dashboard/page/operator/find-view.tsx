@@ -3,17 +3,17 @@ import { useQuery } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
 import type { SearchResult, Session } from '../data/types.ts';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { Table } from '../elements/table.tsx';
+import { Empty } from '../elements/states.tsx';
+import { Listed, Table } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
-import { Card, Heading } from '../elements/view.tsx';
+import { Card, Heading, Notice } from '../elements/view.tsx';
 import { addressOf, missingScope } from '../shell/views.ts';
 
 /** What has an id, whosever it is; opened at once where it is only one thing. */
 export function FindView({ id }: { id: string }) {
   const api = useApi();
   const session = useSession();
-  const query = useQuery((signal) => api.searchIds(id, { signal }), { key: id });
+  const query = useQuery((signal) => api.searchIds(id, signal), { key: id });
   const [found, ...others] = query.data?.data ?? [];
   const only = found && others.length === 0 ? resultAddress(found, session) : undefined;
   useEffect(() => {
@@ -24,34 +24,30 @@ export function FindView({ id }: { id: string }) {
     <>
       <Heading title="Find by id" />
       <Card label="Found">
-        <Loaded query={query}>
-          {({ data }) =>
-            data.length === 0 ? (
-              <Empty title={`Nothing has the id ${id}`} />
-            ) : (
-              <Table
-                kind="found"
-                caption="What has this id"
-                columns={[
-                  {
-                    head: 'What',
-                    scopes: true,
-                    class: 'cell-main',
-                    cell: (row) => (
-                      <a class="row-link" href={resultAddress(row, session)}>
-                        {typeName(row.type) ?? row.type}
-                      </a>
-                    ),
-                  },
-                  { head: 'Id', name: 'Id', cell: (row) => <code>{row.id}</code> },
-                  { head: 'Account', name: 'Account', cell: ({ user_id }) => <code>{user_id}</code> },
-                ]}
-                rows={data}
-                keyOf={(row) => `${row.type} ${row.id} ${row.user_id}`}
-              />
-            )
-          }
-        </Loaded>
+        <Listed query={query} empty={<Empty title={`Nothing has the id ${id}`} />}>
+          {({ data }) => (
+            <Table
+              kind="found"
+              caption="What has this id"
+              columns={[
+                {
+                  head: 'What',
+                  scopes: true,
+                  class: 'cell-main',
+                  cell: (row) => (
+                    <a class="row-link" href={resultAddress(row, session)}>
+                      {typeName(row.type) ?? row.type}
+                    </a>
+                  ),
+                },
+                { head: 'Id', name: true, cell: (row) => <code>{row.id}</code> },
+                { head: 'Account', name: true, cell: ({ user_id }) => <code>{user_id}</code> },
+              ]}
+              rows={data}
+              keyOf={(row) => `${row.type} ${row.id} ${row.user_id}`}
+            />
+          )}
+        </Listed>
       </Card>
     </>
   );
@@ -90,7 +86,7 @@ export function FoundNotice({ route: { query } }: { route: Route }) {
   const kind = typeName(found);
   if (!kind || !id) return null;
   return (
-    <div class="notice">
+    <Notice>
       <p>
         {kind} <code>{id}</code> belongs to this account.
         {!Number.isNaN(Date.parse(at)) && (
@@ -100,6 +96,6 @@ export function FoundNotice({ route: { query } }: { route: Route }) {
           </>
         )}
       </p>
-    </div>
+    </Notice>
   );
 }

@@ -18,9 +18,9 @@ const ranges = [
 export function RefusalsView({ route }: { route: Route }) {
   const api = useApi();
   const { hours = '24', user } = route.query;
-  const query = useQuery((signal) => api.listRefusals({ hours: Number(hours), user_id: user }, { signal }), {
+  const query = useQuery((signal) => api.listRefusals({ hours: Number(hours), user_id: user }, signal), {
     key: `refusals ${hours} ${user}`,
-    every: () => refreshEvery,
+    every: refreshEvery,
   });
   return (
     <>
@@ -78,13 +78,13 @@ const code: Column<RefusalCount> = {
 const times: Column<RefusalCount> = {
   head: 'Times',
   headClass: 'cell-end',
-  name: 'Times',
+  name: true,
   class: 'numbers cell-end',
   cell: (refused) => count(refused.count),
 };
 const account: Column<Refusal> = {
   head: 'Account',
-  name: 'Account',
+  name: true,
   cell: ({ user_id }) =>
     user_id === null ? (
       <span class="muted">Not known</span>
@@ -96,7 +96,7 @@ const account: Column<Refusal> = {
 };
 const lastHour: Column<Refusal> = {
   head: 'Last in the hour from',
-  name: 'Last in the hour from',
+  name: true,
   class: 'numbers',
   cell: ({ hour }) => <Ago at={hour} />,
 };

@@ -4,7 +4,7 @@ import type { Backlog, GatewayProcess, UpstreamStatus } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Scroll, Table } from '../elements/table.tsx';
+import { type Column, Listed, Scroll, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 
@@ -23,7 +23,7 @@ export function StatusView() {
 /** What waits to be sent. */
 function BacklogCard() {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveBacklog({ signal }), { key: 'backlog', every: () => refreshEvery });
+  const query = useQuery((signal) => api.retrieveBacklog(signal), { key: 'backlog', every: refreshEvery });
   return (
     <Card id="backlog" title="Backlog">
       <div class="card-body">
@@ -68,30 +68,26 @@ function Waiting({ seconds, none }: { seconds: number; none: boolean }) {
 /** How the upstreams did in the last minutes. */
 function UpstreamsCard() {
   const api = useApi();
-  const query = useQuery((signal) => api.listUpstreams({ signal }), { key: 'upstreams', every: () => refreshEvery });
+  const query = useQuery((signal) => api.listUpstreams(signal), { key: 'upstreams', every: refreshEvery });
   return (
     <Card
       id="upstreams"
       title="Upstreams"
       aside={<span class="muted small">The last five minutes, all live processes together</span>}
     >
-      <Loaded query={query}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty title="No upstreams" />
-          ) : (
-            <Scroll>
-              <Table
-                kind="upstreams"
-                caption="Upstreams"
-                columns={upstreamColumns}
-                rows={data}
-                keyOf={({ name }) => name}
-              />
-            </Scroll>
-          )
-        }
-      </Loaded>
+      <Listed query={query} empty={<Empty title="No upstreams" />}>
+        {({ data }) => (
+          <Scroll>
+            <Table
+              kind="upstreams"
+              caption="Upstreams"
+              columns={upstreamColumns}
+              rows={data}
+              keyOf={({ name }) => name}
+            />
+          </Scroll>
+        )}
+      </Listed>
     </Card>
   );
 }
@@ -99,17 +95,12 @@ function UpstreamsCard() {
 const upstreamColumns: readonly Column<UpstreamStatus>[] = [
   { head: 'Breaker', cell: Breaker },
   { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
-  { head: 'Requests', name: 'Requests', class: 'numbers', cell: ({ requests }) => count(requests) },
-  { head: 'Errors', name: 'Errors', cell: Errors },
-  {
-    head: 'Latency p50 / p95',
-    name: 'Latency p50 / p95',
-    class: 'numbers',
-    cell: ({ latency_seconds }) => times(latency_seconds),
-  },
+  { head: 'Requests', name: true, class: 'numbers', cell: ({ requests }) => count(requests) },
+  { head: 'Errors', name: true, cell: Errors },
+  { head: 'Latency p50 / p95', name: true, class: 'numbers', cell: ({ latency_seconds }) => times(latency_seconds) },
   {
     head: 'First byte p50 / p95',
-    name: 'First byte p50 / p95',
+    name: true,
     class: 'numbers',
     cell: ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds),
   },
@@ -145,20 +136,16 @@ function times(of: UpstreamStatus['latency_seconds']) {
 /** The processes of the last day, those that run at this moment first. */
 function ProcessesCard() {
   const api = useApi();
-  const query = useQuery((signal) => api.listProcesses({ signal }), { key: 'processes', every: () => refreshEvery });
+  const query = useQuery((signal) => api.listProcesses(signal), { key: 'processes', every: refreshEvery });
   return (
     <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
-      <Loaded query={query}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty title="No processes" />
-          ) : (
-            <Scroll>
-              <Table kind="processes" caption="Processes" columns={processColumns} rows={data} keyOf={({ id }) => id} />
-            </Scroll>
-          )
-        }
-      </Loaded>
+      <Listed query={query} empty={<Empty title="No processes" />}>
+        {({ data }) => (
+          <Scroll>
+            <Table kind="processes" caption="Processes" columns={processColumns} rows={data} keyOf={({ id }) => id} />
+          </Scroll>
+        )}
+      </Listed>
     </Card>
   );
 }
@@ -193,10 +180,10 @@ const processColumns: readonly Column<GatewayProcess>[] = [
       </>
     ),
   },
-  { head: 'Started', name: 'Started', class: 'numbers', cell: ({ started_at }) => <Ago at={started_at} /> },
+  { head: 'Started', name: true, class: 'numbers', cell: ({ started_at }) => <Ago at={started_at} /> },
   {
     head: 'In progress',
-    name: 'In progress',
+    name: true,
     class: 'numbers',
     cell: ({ attempts_in_progress, relayed_calls_in_progress }) => (
       <>
@@ -207,22 +194,12 @@ const processColumns: readonly Column<GatewayProcess>[] = [
   },
   {
     head: 'Event loop lag',
-    name: 'Event loop lag',
+    name: true,
     class: 'numbers',
     cell: ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds),
   },
-  {
-    head: 'Clock skew',
-    name: 'Clock skew',
-    class: 'numbers',
-    cell: ({ clock_skew_seconds }) => seconds(clock_skew_seconds),
-  },
-  {
-    head: 'Last sweep',
-    name: 'Last sweep',
-    class: 'numbers',
-    cell: ({ last_sweep_at }) => <AgoOr at={last_sweep_at} />,
-  },
+  { head: 'Clock skew', name: true, class: 'numbers', cell: ({ clock_skew_seconds }) => seconds(clock_skew_seconds) },
+  { head: 'Last sweep', name: true, class: 'numbers', cell: ({ last_sweep_at }) => <AgoOr at={last_sweep_at} /> },
 ];
 
 function seconds(n: number | null) {

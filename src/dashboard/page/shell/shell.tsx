@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { goTo, href } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
 import { useAnnounce } from '../elements/announce.tsx';
+import { verbatim } from '../elements/form.tsx';
 import { timeZone } from '../elements/format.ts';
 import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
 import { addressOf, firstView, idOf, operatorViews, views } from './views.ts';
@@ -63,9 +64,7 @@ function SearchField() {
           aria-label="Find by id"
           placeholder="Find by id"
           title={isOperator ? 'Any id, of any account' : 'The id of a webhook, an event, a delivery or an API key'}
-          class="mono"
-          autocomplete="off"
-          spellcheck={false}
+          {...verbatim}
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />

@@ -5,7 +5,7 @@ import { useAction } from '../data/query.ts';
 import type { SessionValue } from '../data/session.ts';
 import type { Session } from '../data/types.ts';
 import { Button } from '../elements/button.tsx';
-import { Field } from '../elements/form.tsx';
+import { TextField, verbatim } from '../elements/form.tsx';
 import { Logo } from '../elements/icons.tsx';
 import { firstView } from './views.ts';
 
@@ -110,21 +110,14 @@ export function SignInView({ hostSessions, message, onKey }: Props) {
             : 'See what your webhooks received, and send again what they missed.'}
         </p>
         {message && <p class="note">{message}</p>}
-        <Field label="API key" error={refusal} hint="It stays in this tab, and is forgotten when you close it.">
-          {(field) => (
-            <input
-              {...field}
-              type="password"
-              class="mono"
-              autocomplete="off"
-              spellcheck={false}
-              required
-              placeholder="emg_…"
-              value={key}
-              onInput={(event) => setKey(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <TextField
+          label="API key"
+          hint="It stays in this tab, and is forgotten when you close it."
+          error={refusal}
+          input={{ ...verbatim, type: 'password', required: true, placeholder: 'emg_…' }}
+          value={key}
+          onText={setKey}
+        />
         <Button kind="primary" type="submit" busy={signIn.running} wide>
           Sign in
         </Button>

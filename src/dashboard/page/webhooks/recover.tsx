@@ -5,7 +5,7 @@ import type { RecoverBody, Recovery, Webhook } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
 import { Button } from '../elements/button.tsx';
 import { fromLocal } from '../elements/filters.tsx';
-import { Field } from '../elements/form.tsx';
+import { SelectField, TextField } from '../elements/form.tsx';
 import { count } from '../elements/format.ts';
 import { Failure } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
@@ -26,7 +26,7 @@ export function Recover({ webhook }: { webhook: Webhook }) {
   const announce = useAnnounce();
   const [span, setSpan] = useState<TimeSpan>({ hours: 24, from: '', until: '' });
   const [states, setStates] = useState<readonly string[]>(kinds.map(({ state }) => state));
-  const recoveries = useQuery((signal) => api.listRecoveries(webhook.id, { signal }), {
+  const recoveries = useQuery((signal) => api.listRecoveries(webhook.id, signal), {
     key: `recoveries ${webhook.id}`,
     every: ({ data }) => (data.some(({ state }) => state === 'running') ? progressEvery : null),
   });
@@ -112,6 +112,12 @@ const spans = [
   [24, 'The last 24 hours'],
   [168, 'The last 7 days'],
   [696, 'The last 29 days'],
+  [0, 'A time of your own…'],
+] as const;
+
+const bounds = [
+  ['from', 'Since'],
+  ['until', 'Until (optional)'],
 ] as const;
 
 interface SpanProps {
@@ -122,40 +128,16 @@ interface SpanProps {
 function SpanFields({ span, onChange }: SpanProps) {
   return (
     <>
-      <Field label="From">
-        {(field) => (
-          <select
-            {...field}
-            value={span.hours}
-            onChange={({ currentTarget }) => onChange({ hours: Number(currentTarget.value) })}
-          >
-            {spans.map(([value, name]) => (
-              <option key={value} value={value}>
-                {name}
-              </option>
-            ))}
-            <option value={0}>A time of your own…</option>
-          </select>
-        )}
-      </Field>
+      <SelectField label="From" value={span.hours} options={spans} onChosen={(hours) => onChange({ hours })} />
       {span.hours === 0 &&
-        (
-          [
-            ['from', 'Since'],
-            ['until', 'Until (optional)'],
-          ] as const
-        ).map(([name, label]) => (
-          <Field key={name} label={label}>
-            {(field) => (
-              <input
-                {...field}
-                type="datetime-local"
-                required={name === 'from'}
-                value={span[name]}
-                onInput={({ currentTarget }) => onChange({ [name]: currentTarget.value })}
-              />
-            )}
-          </Field>
+        bounds.map(([name, label]) => (
+          <TextField
+            key={name}
+            label={label}
+            input={{ type: 'datetime-local', required: name === 'from' }}
+            value={span[name]}
+            onText={(text) => onChange({ [name]: text })}
+          />
         ))}
     </>
   );

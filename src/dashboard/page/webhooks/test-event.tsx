@@ -6,7 +6,7 @@ import { useApi, useSession } from '../data/session.ts';
 import type { DeliveryDetails, EventType, Webhook } from '../data/types.ts';
 import { AttemptExchange, AttemptSummary, useDelivery } from '../deliveries/delivery.tsx';
 import { Button } from '../elements/button.tsx';
-import { Dialog, Field } from '../elements/form.tsx';
+import { Dialog, Field, SelectField } from '../elements/form.tsx';
 import { SendIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useEventTypes } from '../events/event-types.tsx';
@@ -47,27 +47,16 @@ export function TestEvent({ webhook, onClose }: Props) {
         </>
       }
     >
-      <Field
+      <SelectField
         label="Type"
         hint="An event of it is signed and sent once, with x-service-test: true. A receiver has 30 seconds to answer."
-      >
-        {(field) => (
-          <select
-            {...field}
-            value={type}
-            onChange={({ currentTarget }) => {
-              setType(webhook.events.find((one) => one === currentTarget.value));
-              setEdited(undefined);
-            }}
-          >
-            {webhook.events.map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+        value={type}
+        options={webhook.events.map((type) => [type, type] as const)}
+        onChosen={(chosen) => {
+          setType(chosen);
+          setEdited(undefined);
+        }}
+      />
       <Field
         label="Data"
         error={dataError}

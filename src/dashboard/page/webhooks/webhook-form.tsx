@@ -6,7 +6,7 @@ import { useApi } from '../data/session.ts';
 import type { SecretRotate, Webhook, WebhookCreate, WebhookUpdate } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
 import { Button, CopyButton } from '../elements/button.tsx';
-import { Field, FieldError, FormDialog } from '../elements/form.tsx';
+import { Check, Checks, Field, FieldError, FormDialog, SelectField, TextField, verbatim } from '../elements/form.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { useEventTypes, withoutStage } from '../events/event-types.tsx';
 import { type OptionTexts, toOptionChanges, toOptions, toTexts } from './option-texts.ts';
@@ -34,24 +34,20 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
       fields={['url', 'secret', 'events', ...optionFields]}
       onClose={onClose}
     >
-      <Field
+      <TextField
         label="URL"
-        error={errorOf(create.error, 'url')}
         hint="Where events are sent, by POST. It should answer 2xx within 30 seconds."
-      >
-        {(field) => (
-          <input
-            {...field}
-            type="url"
-            class="mono"
-            required
-            maxLength={2_048}
-            placeholder="https://example.com/webhooks"
-            value={url}
-            onInput={(event) => setUrl(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        error={errorOf(create.error, 'url')}
+        input={{
+          type: 'url',
+          class: 'mono',
+          required: true,
+          maxLength: 2_048,
+          placeholder: 'https://example.com/webhooks',
+        }}
+        value={url}
+        onText={setUrl}
+      />
       <SecretField label="Secret" secret={secret} error={errorOf(create.error, 'secret')} onSecret={setSecret} />
       <EventsField chosen={events} error={errorOf(create.error, 'events')} onChosen={setEvents} />
       <OptionFields texts={options} error={create.error} onTexts={setOptions} />
@@ -89,13 +85,12 @@ export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
       <p class="muted">
         Its URL stays: <code class="url">{webhook.url}</code>. For another one, add a webhook.
       </p>
-      <label class="check">
-        <input type="checkbox" checked={active} onChange={(event) => setActive(event.currentTarget.checked)} />
-        <span>
-          <b>Active</b>
-          <span class="muted small">While it is not, nothing is sent; what it misses can be recovered later.</span>
-        </span>
-      </label>
+      <Check
+        name="Active"
+        meaning="While it is not, nothing is sent; what it misses can be recovered later."
+        checked={active}
+        onChecked={setActive}
+      />
       <EventsField chosen={events} error={errorOf(save.error, 'events')} onChosen={setEvents} />
       <OptionFields texts={options} error={save.error} onTexts={setOptions} />
     </FormDialog>
@@ -109,12 +104,17 @@ const overlaps = [
   [0, 'None: the old secret has leaked'],
 ] as const;
 
+const signatures = [
+  ['new', 'The new secret'],
+  ['previous', 'The previous secret'],
+] as const;
+
 export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
   const api = useApi();
   const announce = useAnnounce();
   const [secret, setSecret] = useState(newSecret);
-  const [overlap, setOverlap] = useState(86_400);
-  const [signature, setSignature] = useState<'new' | 'previous'>('new');
+  const [overlap, setOverlap] = useState<(typeof overlaps)[number][0]>(86_400);
+  const [signature, setSignature] = useState<(typeof signatures)[number][0]>('new');
   const rotate = useAction(async () => {
     const body: SecretRotate = {
       secret,
@@ -129,33 +129,21 @@ export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
   return (
     <FormDialog title="Rotate the secret" submit="Rotate secret" action={rotate} fields={['secret']} onClose={onClose}>
       <SecretField label="New secret" secret={secret} error={errorOf(rotate.error, 'secret')} onSecret={setSecret} />
-      <Field label="Both secrets are good for" hint="Until then webhook-signature has a signature with each of them.">
-        {(field) => (
-          <select {...field} value={overlap} onChange={(event) => setOverlap(Number(event.currentTarget.value))}>
-            {overlaps.map(([seconds, name]) => (
-              <option key={seconds} value={seconds}>
-                {name}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <SelectField
+        label="Both secrets are good for"
+        hint="Until then webhook-signature has a signature with each of them."
+        value={overlap}
+        options={overlaps}
+        onChosen={setOverlap}
+      />
       {overlap > 0 && (
-        <Field
+        <SelectField
           label="Meanwhile x-service-signature is made with"
           hint="It has room for one signature. A receiver that checks only this header needs the previous secret until it knows the new one."
-        >
-          {(field) => (
-            <select
-              {...field}
-              value={signature}
-              onChange={(event) => setSignature(event.currentTarget.value === 'previous' ? 'previous' : 'new')}
-            >
-              <option value="new">The new secret</option>
-              <option value="previous">The previous secret</option>
-            </select>
-          )}
-        </Field>
+          value={signature}
+          options={signatures}
+          onChosen={setSignature}
+        />
       )}
     </FormDialog>
   );
@@ -179,9 +167,7 @@ function SecretField({ label, secret, error, onSecret }: SecretProps) {
         <div class="with-button">
           <input
             {...field}
-            class="mono"
-            autocomplete="off"
-            spellcheck={false}
+            {...verbatim}
             required
             minLength={8}
             maxLength={256}
@@ -225,21 +211,11 @@ function EventsField({ chosen, error, onChosen }: EventsProps) {
                 <input type="checkbox" checked={complete} onChange={() => onChosen(complete ? [] : all)} />
                 All events
               </label>
-              {data.map(({ type, description }) => (
-                <label class="check" key={type}>
-                  <input
-                    type="checkbox"
-                    checked={chosen.includes(type)}
-                    onChange={({ currentTarget }) =>
-                      onChosen(all.filter((name) => (name === type ? currentTarget.checked : chosen.includes(name))))
-                    }
-                  />
-                  <span>
-                    <b>{type}</b>
-                    <span class="muted small">{withoutStage(description)}</span>
-                  </span>
-                </label>
-              ))}
+              <Checks
+                chosen={chosen}
+                options={data.map(({ type, description }) => ({ name: type, meaning: withoutStage(description) }))}
+                onChosen={onChosen}
+              />
             </>
           );
         }}
@@ -269,16 +245,13 @@ function OptionFields(props: OptionProps) {
   const { texts, error, onTexts } = props;
   return (
     <>
-      <Field label="Description" error={errorOf(error, 'description')}>
-        {(field) => (
-          <input
-            {...field}
-            maxLength={500}
-            value={texts.description}
-            onInput={(event) => onTexts({ ...texts, description: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Description"
+        error={errorOf(error, 'description')}
+        input={{ maxLength: 500 }}
+        value={texts.description}
+        onText={(description) => onTexts({ ...texts, description })}
+      />
       <LinesField
         {...props}
         name="filters"
@@ -286,23 +259,14 @@ function OptionFields(props: OptionProps) {
         hint="Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event."
         placeholder="data.currency = usd, eur"
       />
-      <Field
+      <TextField
         label="Rate limit"
-        error={errorOf(error, 'rate_limit')}
         hint="The most requests a second, 1 to 1,000; what is above waits. Empty for no limit."
-      >
-        {(field) => (
-          <input
-            {...field}
-            type="number"
-            min={1}
-            max={1_000}
-            step={1}
-            value={texts.rate_limit}
-            onInput={(event) => onTexts({ ...texts, rate_limit: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+        error={errorOf(error, 'rate_limit')}
+        input={{ type: 'number', min: 1, max: 1_000, step: 1 }}
+        value={texts.rate_limit}
+        onText={(rate_limit) => onTexts({ ...texts, rate_limit })}
+      />
       <LinesField
         {...props}
         name="headers"

@@ -7,14 +7,14 @@ import type { Webhook } from '../data/types.ts';
 import { DeliveryList, deliveryStates } from '../deliveries/deliveries-view.tsx';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { useAnnounce } from '../elements/announce.tsx';
-import { StateIcon, StatusBadge, Tags } from '../elements/badge.tsx';
+import { StatusBadge, Tags } from '../elements/badge.tsx';
 import { Button, Id } from '../elements/button.tsx';
 import { isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
 import { ConfirmDialog } from '../elements/form.tsx';
 import { EditIcon, KeyIcon, PauseIcon, PlayIcon, SendIcon, TrashIcon } from '../elements/icons.tsx';
 import { Failure, Loaded } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
-import { Facts, Heading } from '../elements/view.tsx';
+import { Facts, Heading, Notice } from '../elements/view.tsx';
 import { toTexts } from './option-texts.ts';
 import { Recover } from './recover.tsx';
 import { StatsCard } from './stats.tsx';
@@ -29,7 +29,7 @@ const up = { name: 'Webhooks', href: href(['webhooks']) };
 /** One webhook: its health, what was sent to it, and its actions. */
 export function WebhookView({ id, route }: { id: string; route: Route }) {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), { key: id, every: () => refreshEvery });
+  const query = useQuery((signal) => api.retrieveWebhook(id, signal), { key: id, every: refreshEvery });
   return (
     <>
       {!query.data && <Heading title="Webhook" up={up} />}
@@ -43,10 +43,7 @@ export function WebhookView({ id, route }: { id: string; route: Route }) {
 function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route; onChanged: () => void }) {
   const api = useApi();
   const { id, url } = webhook;
-  const stats = useQuery((signal) => api.retrieveWebhookStats(id, { signal }), {
-    key: `stats ${id}`,
-    every: () => refreshEvery,
-  });
+  const stats = useQuery((signal) => api.retrieveWebhookStats(id, signal), { key: `stats ${id}`, every: refreshEvery });
   const period = usePeriod(route);
   return (
     <>
@@ -171,19 +168,17 @@ function HealthNotice({ webhook }: { webhook: Webhook }) {
   return (
     <>
       {disabled && (
-        <div class="notice notice-bad">
-          <StateIcon shape="bad" />
+        <Notice bad icon="bad">
           <p>
             It was disabled <Ago at={disabled.at} />, for {disabledFor[disabled.reason]}. Repair the receiver, then
             resume it and recover what it missed.
           </p>
-        </div>
+        </Notice>
       )}
       {!active && !disabled && (
-        <div class="notice">
-          <StateIcon shape="paused" />
+        <Notice icon="paused">
           <p>It is paused: nothing is sent. What it misses can be recovered once it is resumed.</p>
-        </div>
+        </Notice>
       )}
       <LastFailure webhook={webhook} />
       <Rotation webhook={webhook} />
@@ -195,11 +190,10 @@ function HealthNotice({ webhook }: { webhook: Webhook }) {
 function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webhook }) {
   const { failing_since, last_failure } = health;
   if (!last_failure || !lastFailed(health) || (!active && !disabled)) return null;
-  const isFailing = health.state === 'failing' || disabled;
+  const isFailing = health.state === 'failing' || Boolean(disabled);
   if (!isFailing && health.state === 'idle') return null;
   return (
-    <div class={isFailing ? 'notice notice-bad' : 'notice'}>
-      <StateIcon shape={isFailing ? 'bad' : 'uneasy'} />
+    <Notice bad={isFailing} icon={isFailing ? 'bad' : 'uneasy'}>
       <div>
         <p>
           <b>{outcomeWords(last_failure)}</b>
@@ -219,7 +213,7 @@ function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webho
           {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
         </p>
       </div>
-    </div>
+    </Notice>
   );
 }
 
@@ -227,11 +221,11 @@ function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
   if (!secret_rotation) return null;
   const { ends_at, service_signature } = secret_rotation;
   return (
-    <div class="notice">
+    <Notice>
       <p>
         Two secrets are good until <Time at={ends_at} />. x-service-signature is made with the {service_signature} one.
       </p>
-    </div>
+    </Notice>
   );
 }
 

@@ -6,7 +6,7 @@ import type { Status } from '../elements/badge.tsx';
 /** The account's webhooks, as many as one page holds. */
 export function useWebhooks(after?: string): Query<WebhookList> {
   const api = useApi();
-  return useQuery((signal) => api.listWebhooks({ limit: 100, after }, { signal }), { key: `webhooks ${after}` });
+  return useQuery((signal) => api.listWebhooks({ limit: 100, after }, signal), { key: `webhooks ${after}` });
 }
 
 /** How a webhook stands, in a word. */

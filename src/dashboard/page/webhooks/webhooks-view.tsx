@@ -8,8 +8,8 @@ import { Badge, StatusBadge } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { counted, percent } from '../elements/format.ts';
 import { PlusIcon } from '../elements/icons.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { Pager } from '../elements/table.tsx';
+import { Empty } from '../elements/states.tsx';
+import { Listed, Pager } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Sparkline } from './stats.tsx';
@@ -30,24 +30,25 @@ export function WebhooksView({ route }: { route: Route }) {
     <>
       <Heading title="Webhooks" actions={add} />
       <Card label="Webhooks">
-        <Loaded query={query}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
-              <Empty title="No webhooks yet">
-                <p class="muted">
-                  A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and
-                  limits. What it misses is sent again, up to six times.
-                </p>
-                <Button onClick={() => setAdding(true)}>Add the first one</Button>
-              </Empty>
-            ) : (
-              <>
-                <WebhookTable webhooks={data} />
-                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
-              </>
-            )
+        <Listed
+          query={query}
+          empty={
+            <Empty title="No webhooks yet">
+              <p class="muted">
+                A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and
+                limits. What it misses is sent again, up to six times.
+              </p>
+              <Button onClick={() => setAdding(true)}>Add the first one</Button>
+            </Empty>
           }
-        </Loaded>
+        >
+          {({ data, has_more }) => (
+            <>
+              <WebhookTable webhooks={data} />
+              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+            </>
+          )}
+        </Listed>
       </Card>
       {adding && (
         <CreateWebhook
@@ -113,9 +114,9 @@ const healthEvery = 15_000;
 
 function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSummary }) {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), {
+  const query = useQuery((signal) => api.retrieveWebhook(id, signal), {
     key: `webhook ${id} ${active}`,
-    every: () => healthEvery,
+    every: healthEvery,
   });
   if (!query.data) return active ? <Badge shape="idle">Active</Badge> : <Badge shape="paused">Paused</Badge>;
   const status = statusOf(query.data);
@@ -135,10 +136,7 @@ function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSumma
 
 function Health({ id }: { id: string }) {
   const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhookStats(id, { signal }), {
-    key: `stats ${id}`,
-    every: () => healthEvery,
-  });
+  const query = useQuery((signal) => api.retrieveWebhookStats(id, signal), { key: `stats ${id}`, every: healthEvery });
   if (!query.data) return <span class="muted">{query.error ? 'Not known' : '…'}</span>;
   const { success_rate, hours, attempts } = query.data;
   if (success_rate === null) return <span class="muted">Nothing sent in 7 days</span>;
