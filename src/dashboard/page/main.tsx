@@ -81,19 +81,8 @@ function View({ route }: { route: Route }) {
       return id ? <KeyView id={id} /> : <KeysView route={route} />;
     case 'usage':
       return <UsageView route={route} />;
-    default:
-      return scopes.includes('admin') ? <OperatorView view={view} id={id} route={route} /> : <NotThere />;
   }
-}
-
-interface OperatorProps {
-  readonly view: string;
-  readonly id: string | undefined;
-  readonly route: Route;
-}
-
-/** The views of all accounts. They need the scope `admin`. */
-function OperatorView({ view, id, route }: OperatorProps) {
+  if (!scopes.includes('admin')) return <NotThere />;
   switch (view) {
     case 'status':
       return <StatusView />;

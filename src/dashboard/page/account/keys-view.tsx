@@ -14,7 +14,7 @@ import { Listed, Pager } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
-import { EditableKeys } from './key-table.tsx';
+import { EditableKeys } from './editable-keys.tsx';
 
 /** The account's API keys. */
 export function KeysView({ route }: { route: Route }) {

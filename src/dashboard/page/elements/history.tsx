@@ -37,11 +37,11 @@ interface HistoryProps<T extends Item> {
   readonly what: 'deliveries' | 'events';
   /** What it is narrowed to, beside the state and the page, which the address says. */
   readonly filter: DeliveryFilter;
+  /** Whether that and the state leave something out. */
+  readonly narrowed: boolean;
   readonly ask: (filter: DeliveryFilter, signal: AbortSignal) => Promise<Page<T>>;
   /** How many failed ones are asked for: more than are shown, for tests are left out. */
   readonly failedAsked: number;
-  /** Whether that leaves something out. */
-  readonly narrowed: boolean;
   /** Says what appears here, where there is nothing yet. */
   readonly none: string;
   /** Stands beside the title. */

@@ -1,5 +1,5 @@
 import { BudgetsSection } from '../account/budgets.tsx';
-import { EditableKeys } from '../account/key-table.tsx';
+import { EditableKeys } from '../account/editable-keys.tsx';
 import { refreshEvery, useQuery } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';

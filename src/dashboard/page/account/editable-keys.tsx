@@ -19,7 +19,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** The keys, and the dialogs that change and revoke them. */
+/** The keys, each with what this session may do with it, and the dialogs that change and revoke them. */
 export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Props) {
   const { has_budgets } = useSession();
   const [open, setOpen] = useState<{ readonly action: 'edit' | 'revoke'; readonly apiKey: ApiKey }>();
@@ -27,18 +27,35 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
     setOpen(undefined);
     onClose();
   };
+  const actions: Column<ApiKey> = {
+    head: <span class="visually-hidden">Actions</span>,
+    class: 'cell-end',
+    cell: (apiKey) =>
+      statusOf(apiKey).words === 'Good' &&
+      mayControl(apiKey) && (
+        <span class="row-actions">
+          {!has_budgets && (
+            <Button label={`Edit the budgets of ${nameOf(apiKey)}`} onClick={() => setOpen({ action: 'edit', apiKey })}>
+              Edit
+            </Button>
+          )}
+          <Button
+            kind="danger"
+            label={`Revoke ${nameOf(apiKey)}`}
+            onClick={() => setOpen({ action: 'revoke', apiKey })}
+          >
+            Revoke
+          </Button>
+        </span>
+      ),
+  };
   return (
     <>
-      <KeyTable
-        keys={keys}
-        mayControl={mayControl}
-        onEdit={has_budgets ? undefined : (apiKey) => setOpen({ action: 'edit', apiKey })}
-        onRevoke={(apiKey) => setOpen({ action: 'revoke', apiKey })}
-      />
+      <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />
       {open?.action === 'revoke' && <RevokeKey apiKey={open.apiKey} revoke={revoke} onClose={close} />}
       {open?.action === 'edit' && (
         <EditBudgets
-          title={`Budgets of ${open.apiKey.name || open.apiKey.id}`}
+          title={`Budgets of ${nameOf(open.apiKey)}`}
           of="key"
           budgets={open.apiKey.budgets}
           save={(budgets) => update(open.apiKey.id, budgets)}
@@ -49,34 +66,7 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
   );
 }
 
-interface TableProps extends Pick<Props, 'keys' | 'mayControl'> {
-  /** Absent where it may change no budgets. */
-  readonly onEdit: ((key: ApiKey) => void) | undefined;
-  readonly onRevoke: (key: ApiKey) => void;
-}
-
-/** The keys, each with what this session may do with it. */
-function KeyTable({ keys, mayControl, onEdit, onRevoke }: TableProps) {
-  const actions: Column<ApiKey> = {
-    head: <span class="visually-hidden">Actions</span>,
-    class: 'cell-end',
-    cell: (key) =>
-      statusOf(key).words === 'Good' &&
-      mayControl(key) && (
-        <span class="row-actions">
-          {onEdit && (
-            <Button label={`Edit the budgets of ${key.name || key.id}`} onClick={() => onEdit(key)}>
-              Edit
-            </Button>
-          )}
-          <Button kind="danger" label={`Revoke ${key.name || key.id}`} onClick={() => onRevoke(key)}>
-            Revoke
-          </Button>
-        </span>
-      ),
-  };
-  return <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />;
-}
+const nameOf = ({ id, name }: ApiKey) => name || id;
 
 const columns: readonly Column<ApiKey>[] = [
   { head: 'State', cell: (key) => <StatusBadge status={statusOf(key)} /> },
@@ -109,21 +99,21 @@ interface RevokeProps {
   readonly onClose: () => void;
 }
 
-function RevokeKey({ apiKey: { id, name }, revoke, onClose }: RevokeProps) {
+function RevokeKey({ apiKey, revoke, onClose }: RevokeProps) {
   const announce = useAnnounce();
   return (
     <ConfirmDialog
       title="Revoke the key?"
       confirm="Revoke key"
       onConfirm={async () => {
-        await revoke(id);
+        await revoke(apiKey.id);
         announce('The key has been revoked');
         onClose();
       }}
       onClose={onClose}
     >
       <p>
-        Whatever uses <b>{name || id}</b> is refused from now on. This cannot be undone.
+        Whatever uses <b>{nameOf(apiKey)}</b> is refused from now on. This cannot be undone.
       </p>
     </ConfirmDialog>
   );
