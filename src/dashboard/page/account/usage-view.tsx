@@ -42,11 +42,7 @@ export function UsageView({ route }: { route: Route }) {
       <Card
         id="by-group"
         title={`By ${by}, last ${range} days`}
-        aside={
-          <span class="muted small">
-            {from} to {to}, UTC
-          </span>
-        }
+        aside={<span class="muted small">{`${from} to ${to}, UTC`}</span>}
       >
         <Loaded query={byDay}>
           {({ data, has_more }) => {

@@ -36,7 +36,6 @@ export function Recover({ webhook }: { webhook: Webhook }) {
     recoveries.reload();
   });
   const [latest, ...earlier] = recoveries.data?.data ?? [];
-
   return (
     <Card id="recover" title="Recover">
       <form
@@ -49,21 +48,7 @@ export function Recover({ webhook }: { webhook: Webhook }) {
         <p class="muted">Sends again what this webhook missed, at a rate that leaves room for new events.</p>
         <div class="row">
           <SpanFields span={span} onChange={(change) => setSpan({ ...span, ...change })} />
-          <fieldset class="field inline-checks">
-            <legend>What</legend>
-            {kinds.map(({ state, name, meaning }) => (
-              <label class="check" key={state} title={meaning}>
-                <input
-                  type="checkbox"
-                  checked={states.includes(state)}
-                  onChange={({ currentTarget }) =>
-                    setStates(currentTarget.checked ? [...states, state] : states.filter((one) => one !== state))
-                  }
-                />
-                {name}
-              </label>
-            ))}
-          </fieldset>
+          <KindsField states={states} onStates={setStates} />
           <Button
             type="submit"
             busy={recover.running || latest?.state === 'running'}
@@ -89,6 +74,31 @@ export function Recover({ webhook }: { webhook: Webhook }) {
         )}
       </form>
     </Card>
+  );
+}
+
+interface KindsProps {
+  readonly states: readonly string[];
+  readonly onStates: (states: readonly string[]) => void;
+}
+
+function KindsField({ states, onStates }: KindsProps) {
+  return (
+    <fieldset class="field inline-checks">
+      <legend>What</legend>
+      {kinds.map(({ state, name, meaning }) => (
+        <label class="check" key={state} title={meaning}>
+          <input
+            type="checkbox"
+            checked={states.includes(state)}
+            onChange={({ currentTarget }) =>
+              onStates(currentTarget.checked ? [...states, state] : states.filter((one) => one !== state))
+            }
+          />
+          {name}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

@@ -3,7 +3,7 @@ import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
-import type { DeliveryDetails, EventType, Webhook } from '../data/types.ts';
+import type { DeliveryDetails, Webhook } from '../data/types.ts';
 import { AttemptExchange, AttemptSummary, useDelivery } from '../deliveries/delivery.tsx';
 import { Button } from '../elements/button.tsx';
 import { Dialog, Field, SelectField } from '../elements/form.tsx';
@@ -20,9 +20,7 @@ interface Props {
 export function TestEvent({ webhook, onClose }: Props) {
   const api = useApi();
   const [type, setType] = useState(webhook.events[0]);
-  const { user_id } = useSession();
-  const types = useEventTypes().data?.data ?? [];
-  const example = exampleText(types, type, user_id);
+  const example = useExample(type);
   const [edited, setEdited] = useState<string>();
   const [sent, setSent] = useState<DeliveryDetails>();
   const send = useAction(async () => {
@@ -80,10 +78,11 @@ export function TestEvent({ webhook, onClose }: Props) {
 }
 
 /** What is sent as a type's data unless it is edited: its example, with the reader's own account. */
-function exampleText(types: readonly EventType[], type: string | undefined, userId: string): string {
-  const example = types.find((one) => one.type === type)?.example;
+function useExample(type: string | undefined): string {
+  const { user_id } = useSession();
+  const example = useEventTypes().data?.data.find((one) => one.type === type)?.example;
   if (!example) return '';
-  return JSON.stringify('user_id' in example ? { ...example, user_id: userId } : example, null, 2);
+  return JSON.stringify('user_id' in example ? { ...example, user_id } : example, null, 2);
 }
 
 /** @throws ApiError for the field where the text is no JSON object */

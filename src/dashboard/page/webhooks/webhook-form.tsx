@@ -299,10 +299,8 @@ function LinesField({ name, label, hint, placeholder, texts, error, onTexts }: L
       {(field) => (
         <textarea
           {...field}
-          class="mono"
+          {...verbatim}
           rows={2}
-          spellcheck={false}
-          autocomplete="off"
           placeholder={placeholder}
           value={texts[name]}
           onInput={(event) => onTexts({ ...texts, [name]: event.currentTarget.value })}
