@@ -8,8 +8,7 @@ import { accountScopes } from '../http/principal.ts';
 import { answerError, isAnswered, sendReply } from '../http/reply.ts';
 import { type OpenRequests, pathOf, requestId, requireOneHost } from '../http/request.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
-import { contentSecurityPolicy, pageDocument, referenceDocument, referencePolicy } from './document.ts';
-import { type FindFile, loadFiles, sendFile } from './files.ts';
+import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
@@ -35,8 +34,25 @@ function safeHeaders(directives: Readonly<Record<string, string[]>>): SetHeaders
   return (req, res) => secure(req, res, () => {});
 }
 
-const setPageHeaders = safeHeaders(contentSecurityPolicy);
-const setReferenceHeaders = safeHeaders(referencePolicy);
+/** A page may load its own script and style and call its own API, and nothing from anywhere else. */
+const ownOrigin = {
+  defaultSrc: ["'none'"],
+  scriptSrc: ["'self'"],
+  styleSrc: ["'self'"],
+  connectSrc: ["'self'"],
+  imgSrc: ["'self'", 'data:'],
+  baseUri: ["'none'"],
+  formAction: ["'none'"],
+  frameAncestors: ["'none'"],
+};
+
+const setPageHeaders = safeHeaders({
+  ...ownOrigin,
+  requireTrustedTypesFor: ["'script'"],
+  trustedTypes: ["'none'"],
+});
+// Swagger UI sets innerHTML, to texts of openapi.yaml that DOMPurify has cleaned
+const setReferenceHeaders = safeHeaders(ownOrigin);
 
 function requireReading({ method }: IncomingMessage): void {
   if (method === 'GET' || method === 'HEAD') return;

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { toOptions, toTexts } from '../../src/dashboard/page/webhooks/form/option-texts.ts';
+import { toOptions, toTexts } from '../../src/dashboard/page/webhooks/option-texts.ts';
 
 const empty = toTexts({});
 

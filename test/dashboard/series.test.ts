@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { daysBetween, seriesOf } from '../../src/dashboard/page/usage/series.ts';
+import { daysBetween, seriesOf } from '../../src/dashboard/page/account/usage-series.ts';
 
 const none = {
   input_tokens: 0,

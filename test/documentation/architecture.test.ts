@@ -32,7 +32,7 @@ describe('docs/architecture.md', () => {
       described.push(path.join('/'));
     }
     const folders = [...new Set(files.map((file) => file.split('/').slice(0, -1).join('/')))];
-    // each view of the page has a folder; the sentence about page/ says so
+    // the page has a folder for each subject; the sentence about page/ says so
     const expected = folders.filter((folder) => folder !== '' && !/^dashboard\/page\//.test(folder));
     expect(expected.filter((folder) => !described.includes(folder))).to.deep.equal([]);
     expect(

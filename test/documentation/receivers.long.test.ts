@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { programs } from '../../src/dashboard/page/verification/programs.ts';
+import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
 import { signBody, standardWebhookSignature } from '../../src/deliveries/signature.ts';
 import { installTarball } from '../package/tarball.ts';
 import { blockWith, output, type RunningProgram, startProgram } from './programs.ts';

@@ -66,7 +66,7 @@ const right: [file: string, line: string][] = [
   ['src/webhooks/model.ts', "export { model } from 'mongoose';"],
   ['src/dashboard/x.ts', "export { sendReply } from '../http/reply.ts';"],
   ['src/dashboard/page/x/y.ts', "export type { components } from '../../../api.d.ts';"],
-  ['src/dashboard/page/x/y.ts', "export { href } from '../routing/route.ts';"],
+  ['src/dashboard/page/x/y.ts', "export { href } from '../data/route.ts';"],
   ['src/keys/model.ts', "export { modelOf } from '../mongo/collection.ts';"],
   ['src/cli/commands/deep/x.ts', "export type { Terminal } from '../../terminal/terminal.ts';"],
   ['src/cli/commands/start.ts', "export { startStandalone } from '../server/start.ts';"],

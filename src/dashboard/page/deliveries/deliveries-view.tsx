@@ -1,31 +1,338 @@
-import { useMemo } from 'preact/hooks';
-import { useEventTypes } from '../events/use-event-types.ts';
-import { periodOf } from '../format/period.ts';
-import type { Route } from '../routing/route.ts';
-import { Heading } from '../shell/heading.tsx';
-import { hostsOf } from '../webhooks/hosts.ts';
-import { useWebhooks } from '../webhooks/use-webhooks.ts';
-import { DeliveryList } from './delivery-list.tsx';
-import { DeliveryFilters } from './filters.tsx';
+import { useState } from 'preact/hooks';
+import { useAction } from '../data/query.ts';
+import type { Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { Delivery, DeliveryFilter, RecoverBody, WebhookSummary } from '../data/types.ts';
+import { useAnnounce } from '../elements/announce.tsx';
+import { StatusBadge } from '../elements/badge.tsx';
+import { Button } from '../elements/button.tsx';
+import { Choice, ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
+import { counted } from '../elements/format.ts';
+import { HistoryList } from '../elements/history.tsx';
+import { AgainIcon } from '../elements/icons.tsx';
+import { Failure } from '../elements/states.tsx';
+import { type Column, RowName, Table } from '../elements/table.tsx';
+import { Ago, Countdown } from '../elements/time.tsx';
+import { Heading } from '../elements/view.tsx';
+import { EventTypeChoice } from '../events/event-types.tsx';
+import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
+import { outcomeWords, statusOf } from './delivery.tsx';
+
+export const deliveryStates = [
+  { value: 'failed', name: 'Failed' },
+  { value: 'pending', name: 'Pending' },
+  { value: 'delivered', name: 'Delivered' },
+  { value: 'canceled', name: 'Canceled' },
+] as const;
+
+const narrowing = ['webhook', 'type', 'time', 'event', 'state'];
 
 /** Every delivery of the account. */
 export function DeliveriesView({ route }: { route: Route }) {
-  const { webhook, type, time, event, state, since, until } = route.query;
+  const { webhook, type, event } = route.query;
   const webhooks = useWebhooks().data?.data ?? [];
-  const types = useEventTypes().data?.data.map(({ type }) => type) ?? [];
-  // the span moves on with the clock only when it is chosen anew
-  const period = useMemo(() => periodOf(route.query), [time, since, until]);
+  const period = usePeriod(route);
   return (
     <>
       <Heading title="Deliveries" />
-      <DeliveryFilters route={route} webhooks={webhooks} types={types} />
+      <Filters label="Filter deliveries">
+        <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
+        <Choice
+          route={route}
+          name="webhook"
+          label="Webhook"
+          any="Any webhook"
+          options={webhooks.map(({ id, url }) => ({ value: id, name: url }))}
+        />
+        <EventTypeChoice route={route} />
+        <TimeRange route={route} />
+        <ClearFilters route={route} names={narrowing} />
+      </Filters>
       <DeliveryList
         route={route}
         filter={{ webhook_id: webhook, type, event_id: event, ...period }}
         hosts={hostsOf(webhooks)}
         webhooks={webhooks}
-        narrowed={Boolean(webhook || type || time || event || state)}
+        narrowed={isNarrowed(route, narrowing)}
       />
+    </>
+  );
+}
+
+interface Props {
+  readonly route: Route;
+  readonly filter: DeliveryFilter;
+  /** The host of each webhook's URL, by id; absent where all are of one. */
+  readonly hosts?: ReadonlyMap<string, string>;
+  /** The account's, where what a filter finds can be recovered. */
+  readonly webhooks?: readonly WebhookSummary[];
+  /** Whether there is a filter, for the text that is shown when nothing is found. */
+  readonly narrowed: boolean;
+}
+
+/** Deliveries, newest first; those on a page can be sent again. */
+export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props) {
+  const api = useApi();
+  const selection = useSelection();
+  const { state } = route.query;
+  return (
+    <HistoryList
+      route={route}
+      one="delivery"
+      what="deliveries"
+      filter={filter}
+      ask={(filter, signal) => api.listDeliveries(filter, signal)}
+      failedAsked={50}
+      narrowed={narrowed}
+      none="Each event that is sent to a webhook appears here at once. Send a test event to see one."
+      aside={(reload) =>
+        webhooks &&
+        (state === 'failed' || state === 'canceled') && (
+          <RecoverMatching filter={filter} state={state} webhooks={webhooks} onStarted={reload} />
+        )
+      }
+      table={(deliveries, caption) => <DeliveryTable caption={caption} deliveries={deliveries} hosts={hosts} />}
+      page={(deliveries, caption, reload) => (
+        <>
+          <ResendSelected deliveries={deliveries} selection={selection} onSent={reload} />
+          <DeliveryTable caption={caption} deliveries={deliveries} hosts={hosts} selection={selection} />
+        </>
+      )}
+    />
+  );
+}
+
+interface TableProps {
+  readonly caption: string;
+  readonly deliveries: readonly Delivery[];
+  readonly hosts: Props['hosts'] | undefined;
+  /** Absent where rows cannot be chosen. */
+  readonly selection?: Selection | undefined;
+}
+
+function DeliveryTable({ caption, deliveries, hosts, selection }: TableProps) {
+  return (
+    <Table
+      kind="deliveries"
+      caption={caption}
+      columns={columnsOf({ hosts, selection })}
+      rows={deliveries}
+      keyOf={({ id }) => id}
+    />
+  );
+}
+
+function columnsOf({
+  hosts,
+  selection,
+}: Pick<TableProps, 'hosts' | 'selection'>): readonly (Column<Delivery> | null)[] {
+  return [
+    {
+      head: 'State',
+      headClass: 'col-state',
+      cell: (delivery) => (
+        <span class="state-cell">
+          {selection && <PickRow delivery={delivery} selection={selection} />}
+          <StatusBadge status={statusOf(delivery)} />
+        </span>
+      ),
+    },
+    {
+      head: 'Event',
+      class: 'cell-main',
+      cell: ({ id, type, test }) => <RowName to={['deliveries', id]} name={type} test={test} id={id} />,
+    },
+    hosts
+      ? {
+          head: 'Webhook',
+          headClass: 'col-webhook',
+          class: 'cell-wide',
+          cell: ({ webhook_id: id }) => (
+            <div class="cut" title={hosts.get(id)}>
+              {hosts.get(id) ?? <code>{id}</code>}
+            </div>
+          ),
+        }
+      : null,
+    { head: 'Last result', headClass: 'col-result', name: 'Result', cell: LastResult },
+    {
+      head: 'Attempts',
+      headClass: 'col-attempts',
+      name: true,
+      class: 'numbers',
+      cell: ({ attempts_made, max_attempts }) => (
+        <>
+          {attempts_made}
+          <span class="muted"> of {max_attempts}</span>
+        </>
+      ),
+    },
+    {
+      head: 'Next attempt',
+      headClass: 'col-next',
+      name: 'Next',
+      class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
+      cell: Next,
+    },
+    {
+      head: 'Created',
+      headClass: 'col-created cell-end',
+      class: 'numbers cell-end',
+      cell: ({ created_at }) => <Ago at={created_at} />,
+    },
+  ];
+}
+
+function LastResult({ last_status: status, last_code: code, attempts_made }: Delivery) {
+  if (status === null && code === null) return <span class="muted">{attempts_made === 0 ? 'None yet' : '—'}</span>;
+  return <>{outcomeWords({ status, code })}</>;
+}
+
+function Next({ state, in_flight, next_attempt_at }: Delivery) {
+  if (in_flight) return <>now</>;
+  if (state !== 'pending' || next_attempt_at === null) return <span class="muted">—</span>;
+  return <Countdown to={next_attempt_at} />;
+}
+
+function PickRow({ delivery: { id, type }, selection }: { delivery: Delivery; selection: Selection }) {
+  return (
+    <input
+      type="checkbox"
+      class="pick"
+      aria-label={`Select ${type} ${id}`}
+      checked={selection.ids.has(id)}
+      onChange={({ currentTarget }) => selection.set([id], currentTarget.checked)}
+    />
+  );
+}
+
+/** How many are sent at once. */
+const concurrency = 4;
+
+/** Which rows are chosen. */
+interface Selection {
+  readonly ids: ReadonlySet<string>;
+  set(ids: readonly string[], chosen: boolean): void;
+}
+
+function useSelection(): Selection {
+  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  return {
+    ids,
+    set: (changed, chosen) =>
+      setIds((before) => {
+        const next = new Set(before);
+        for (const id of changed) chosen ? next.add(id) : next.delete(id);
+        return next;
+      }),
+  };
+}
+
+interface ResendProps {
+  /** Those on the page. */
+  readonly deliveries: readonly Delivery[];
+  readonly selection: Selection;
+  readonly onSent: () => void;
+}
+
+/** Chooses all on the page, and makes one more attempt of each that is chosen. */
+function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [progress, setProgress] = useState('');
+  const ids = deliveries.map(({ id }) => id);
+  const chosen = ids.filter((id) => selection.ids.has(id));
+  const resend = useAction(async () => {
+    const waiting = [...chosen];
+    let [sent, delivered] = [0, 0];
+    async function sendSome(): Promise<void> {
+      for (let id = waiting.shift(); id; id = waiting.shift()) {
+        try {
+          const { state } = await api.resendDelivery(id);
+          sent += 1;
+          if (state === 'delivered') delivered += 1;
+          selection.set([id], false);
+          setProgress(`${sent} of ${chosen.length} sent`);
+        } catch (error) {
+          // the others are not begun; what is chosen still is what has not been sent
+          waiting.length = 0;
+          throw error;
+        }
+      }
+    }
+    const ended = await Promise.allSettled(Array.from({ length: concurrency }, sendSome));
+    setProgress('');
+    onSent();
+    announce(`${counted(sent, 'delivery', 'deliveries')} sent again, ${delivered} of them delivered`);
+    const failure = ended.find(({ status }) => status === 'rejected');
+    if (failure?.status === 'rejected') throw failure.reason;
+  });
+  return (
+    <>
+      <div class="selection">
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={chosen.length === ids.length}
+            onChange={({ currentTarget }) => selection.set(ids, currentTarget.checked)}
+          />
+          Select all on this page
+        </label>
+        <Button
+          busy={resend.running}
+          disabledReason={chosen.length === 0 && 'Select deliveries first'}
+          onClick={() => void resend.run()}
+        >
+          <AgainIcon />
+          {progress || (chosen.length > 0 ? `Send ${chosen.length} again` : 'Send selected again')}
+        </Button>
+      </div>
+      {resend.error && <Failure error={resend.error} />}
+    </>
+  );
+}
+
+interface RecoverProps {
+  readonly filter: DeliveryFilter;
+  readonly state: 'failed' | 'canceled';
+  readonly webhooks: readonly WebhookSummary[];
+  readonly onStarted: () => void;
+}
+
+/** Where the filter says no time: deliveries are kept for 30 days unless the operator says otherwise. Milliseconds. */
+const longest = 29 * 86_400_000;
+
+function disabledReason({ type, event_id }: DeliveryFilter, targets: readonly WebhookSummary[]): string | false {
+  if (type || event_id) return 'A recovery sends events of every type: clear the filters by type and event';
+  return targets.length === 0 && 'No webhook that is active matches: resume it first';
+}
+
+/** Recovers everything that a filter finds: at the gateway's rate, whether this page stays open or not. */
+function RecoverMatching({ filter, state, webhooks, onStarted }: RecoverProps) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const { webhook_id, since, until } = filter;
+  const targets = webhooks.filter(({ id, active }) => active && (!webhook_id || id === webhook_id));
+  const recover = useAction(async () => {
+    const from = since ?? new Date(Date.now() - longest).toISOString();
+    let total = 0;
+    for (const { id } of targets) {
+      const body = { since: from, ...(until && { until }), states: [state] } as RecoverBody;
+      total += (await api.recoverWebhook(id, body)).found;
+    }
+    announce(`${counted(total, 'delivery is', 'deliveries are')} being sent again`);
+    onStarted();
+  });
+  return (
+    <>
+      <Button
+        busy={recover.running}
+        disabledReason={disabledReason(filter, targets)}
+        onClick={() => void recover.run()}
+      >
+        Send all {state} again
+      </Button>
+      {recover.error && <Failure error={recover.error} />}
     </>
   );
 }

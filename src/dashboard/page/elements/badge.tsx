@@ -1,15 +1,53 @@
 import type { ComponentChildren } from 'preact';
-import { StateIcon, type StateShape } from './icons.tsx';
+import { Icon } from './icons.tsx';
 
-interface Props {
+/** Each state has its own shape, so that colours are not needed to tell them apart. */
+const shapes = {
+  good: (
+    <>
+      <circle cx="8" cy="8" r="6.25" />
+      <path d="m5.2 8.2 1.9 1.9 3.7-4" />
+    </>
+  ),
+  bad: (
+    <>
+      <path d="M5.4 1.75h5.2l3.65 3.65v5.2l-3.65 3.65H5.4L1.75 10.6V5.4z" />
+      <path d="m6 6 4 4m0-4-4 4" />
+    </>
+  ),
+  waiting: (
+    <>
+      <circle cx="8" cy="8" r="6.25" stroke-dasharray="2.6 2.3" />
+      <path d="M8 5v3l2 1.3" />
+    </>
+  ),
+  stopped: (
+    <>
+      <circle cx="8" cy="8" r="6.25" />
+      <path d="M5 8h6" />
+    </>
+  ),
+  paused: <path d="M2.5 2.5h11v11h-11zM6.5 6v4M9.5 6v4" />,
+  uneasy: <path d="M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01" />,
+  idle: <circle cx="8" cy="8" r="6.25" />,
+} as const;
+
+export type StateShape = keyof typeof shapes;
+
+export function StateIcon({ shape, size = 14 }: { shape: StateShape; size?: number }) {
+  return <Icon size={size}>{shapes[shape]}</Icon>;
+}
+
+/** How something stands, in a word or two. */
+export interface Status {
   readonly shape: StateShape;
-  readonly children: ComponentChildren;
+  readonly words: string;
   /** Something is under way at this moment. */
   readonly live?: boolean;
 }
 
 /** A state: shape, words and colour. */
-export function Badge({ shape, children, live }: Props) {
+export function Badge({ shape, live, children }: Omit<Status, 'words'> & { readonly children: ComponentChildren }) {
   return (
     <span class={`badge badge-${shape}${live ? ' badge-live' : ''}`}>
       <StateIcon shape={shape} />
@@ -18,7 +56,22 @@ export function Badge({ shape, children, live }: Props) {
   );
 }
 
+export function StatusBadge({ status: { words, ...state } }: { status: Status }) {
+  return <Badge {...state}>{words}</Badge>;
+}
+
 /** A plain word beside something. */
 export function Tag({ children }: { children: ComponentChildren }) {
   return <span class="tag">{children}</span>;
+}
+
+/** Plain words, each apart. */
+export function Tags({ of }: { of: readonly string[] }) {
+  return (
+    <span class="tags">
+      {of.map((word) => (
+        <Tag key={word}>{word}</Tag>
+      ))}
+    </span>
+  );
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 
 /** All are drawn on 16 by 16, in the colour of the text around; what they mean is always said in words beside them. */
-function Icon({ children, size = 16 }: { children: ComponentChildren; size?: number }) {
+export function Icon({ children, size = 16 }: { children: ComponentChildren; size?: number }) {
   return (
     <svg
       class="icon"
@@ -56,43 +56,6 @@ export const PauseIcon = path('M5.5 3.5v9M10.5 3.5v9');
 export const PlayIcon = path('M5 3v10l8-5z');
 export const EditIcon = path('m10.5 3 2.5 2.5-7.5 7.5H3v-2.5z');
 export const TrashIcon = path('M3 4.5h10M6.5 4.5v-2h3v2M4.5 4.5l.5 9h6l.5-9');
-
-/** Each state has its own shape, so that colours are not needed to tell them apart. */
-const shapes = {
-  good: (
-    <>
-      <circle cx="8" cy="8" r="6.25" />
-      <path d="m5.2 8.2 1.9 1.9 3.7-4" />
-    </>
-  ),
-  bad: (
-    <>
-      <path d="M5.4 1.75h5.2l3.65 3.65v5.2l-3.65 3.65H5.4L1.75 10.6V5.4z" />
-      <path d="m6 6 4 4m0-4-4 4" />
-    </>
-  ),
-  waiting: (
-    <>
-      <circle cx="8" cy="8" r="6.25" stroke-dasharray="2.6 2.3" />
-      <path d="M8 5v3l2 1.3" />
-    </>
-  ),
-  stopped: (
-    <>
-      <circle cx="8" cy="8" r="6.25" />
-      <path d="M5 8h6" />
-    </>
-  ),
-  paused: <path d="M2.5 2.5h11v11h-11zM6.5 6v4M9.5 6v4" />,
-  uneasy: <path d="M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01" />,
-  idle: <circle cx="8" cy="8" r="6.25" />,
-} as const;
-
-export type StateShape = keyof typeof shapes;
-
-export function StateIcon({ shape, size = 14 }: { shape: StateShape; size?: number }) {
-  return <Icon size={size}>{shapes[shape]}</Icon>;
-}
 
 export function Logo() {
   return (

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
-import type { ApiError } from '../api/error.ts';
-import type { Query } from '../data/use-query.ts';
+import type { ApiError } from '../data/error.ts';
+import type { Query } from '../data/query.ts';
+import { Button } from './button.tsx';
 import { WarnIcon } from './icons.tsx';
-import { Button } from './inputs/button.tsx';
 
 /** Says that there is nothing, and what to do about it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {

@@ -1,11 +1,16 @@
 import type { ComponentChildren } from 'preact';
+import type { Query } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { Tag } from './badge.tsx';
+import { BackIcon, ForwardIcon } from './icons.tsx';
+import { Loaded } from './states.tsx';
 
 export interface Column<Row> {
   /** What stands above the column. */
   readonly head: ComponentChildren;
   readonly cell: (row: Row) => ComponentChildren;
-  /** What stands before the cell where no heads are in sight, at the width of a phone. */
-  readonly name?: string;
+  /** What stands before the cell where no heads are in sight, at the width of a phone; `true` for the head. */
+  readonly name?: string | true;
   /** Of the cells. */
   readonly class?: string | ((row: Row) => string);
   readonly headClass?: string;
@@ -13,7 +18,7 @@ export interface Column<Row> {
   readonly scopes?: boolean;
 }
 
-interface Props<Row> {
+interface TableProps<Row> {
   readonly kind: string;
   readonly caption?: string;
   /** Left out where null. */
@@ -22,25 +27,8 @@ interface Props<Row> {
   readonly keyOf: (row: Row) => string;
 }
 
-function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }) {
-  const kind = typeof column.class === 'function' ? column.class(row) : column.class;
-  const content = (
-    <>
-      {column.name && <span class="cell-name">{column.name} </span>}
-      {column.cell(row)}
-    </>
-  );
-  return column.scopes ? (
-    <th scope="row" class={kind}>
-      {content}
-    </th>
-  ) : (
-    <td class={kind}>{content}</td>
-  );
-}
-
 /** Rows of one kind; at the width of a phone each is a small card. */
-export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: Props<Row>) {
+export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TableProps<Row>) {
   const columns = all.filter((column) => column !== null);
   return (
     <table class={`list ${kind}`}>
@@ -64,5 +52,96 @@ export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: Props<R
         ))}
       </tbody>
     </table>
+  );
+}
+
+function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }) {
+  const name = column.name === true ? column.head : column.name;
+  const kind = typeof column.class === 'function' ? column.class(row) : column.class;
+  const content = (
+    <>
+      {name && <span class="cell-name">{name} </span>}
+      {column.cell(row)}
+    </>
+  );
+  return column.scopes ? (
+    <th scope="row" class={kind}>
+      {content}
+    </th>
+  ) : (
+    <td class={kind}>{content}</td>
+  );
+}
+
+interface RowNameProps {
+  readonly to: readonly string[];
+  readonly name: string;
+  /** Whether it is only a test. */
+  readonly test: boolean;
+  readonly id: string;
+}
+
+/** The name and id of what a row is about; a click anywhere in the row opens it. */
+export function RowName({ to, name, test, id }: RowNameProps) {
+  return (
+    <>
+      <a class="row-link" href={href(to)}>
+        {name}
+      </a>
+      {test && <Tag>test</Tag>}
+      <code class="under">{id}</code>
+    </>
+  );
+}
+
+interface PagerProps {
+  readonly route: Route;
+  /** The id the next page follows; absent on the last one. */
+  readonly next: string | undefined;
+  /** What the first and the next page are called. @default those of a list that is newest first */
+  readonly names?: { readonly first: string; readonly next: string };
+}
+
+/** One page at a time, however many there are; the place is in the address, so that going back works. */
+export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } }: PagerProps) {
+  const { after, ...first } = route.query;
+  if (!after && !next) return null;
+  return (
+    <nav class="pager" aria-label="Pages">
+      {after && (
+        <a class="button button-plain" href={href(route.path, first)}>
+          <BackIcon />
+          {names.first}
+        </a>
+      )}
+      {next && (
+        <a class="button button-plain" href={href(route.path, { ...first, after: next })}>
+          {names.next}
+          <ForwardIcon />
+        </a>
+      )}
+    </nav>
+  );
+}
+
+interface ListedProps<T> {
+  readonly query: Query<T>;
+  /** Stands where there is none. */
+  readonly empty: ComponentChildren;
+  readonly children: (page: T) => ComponentChildren;
+}
+
+/** What a query has listed. */
+export function Listed<T extends { readonly data: readonly unknown[] }>({ query, empty, children }: ListedProps<T>) {
+  return <Loaded query={query}>{(page) => (page.data.length === 0 ? empty : children(page))}</Loaded>;
+}
+
+/** Lets a wide table without any controls scroll where the page is narrower. */
+export function Scroll({ children }: { children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <div class="scroll-x" tabIndex={0}>
+      {children}
+    </div>
   );
 }

@@ -1,19 +1,19 @@
-import { useMemo } from 'preact/hooks';
-import type { EventFilter } from '../api/types.ts';
-import { useQuery } from '../data/use-query.ts';
-import { useReloadOn } from '../data/use-reload-on.ts';
-import { liveEvery } from '../deliveries/delivery-list.tsx';
-import { FailedCard } from '../elements/failed-card.tsx';
-import { Choice, Tabs } from '../elements/inputs/choice.tsx';
-import { TimeRange } from '../elements/inputs/time-range.tsx';
-import { Pager } from '../elements/pager.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { periodOf, sinceOf } from '../format/period.ts';
-import { href, type Route } from '../routing/route.ts';
-import { useApi } from '../session/session.ts';
-import { Heading } from '../shell/heading.tsx';
-import { EventTable } from './event-table.tsx';
-import { useEventTypes } from './use-event-types.ts';
+import { useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { EventState, PastEvent } from '../data/types.ts';
+import { DeliveryList } from '../deliveries/deliveries-view.tsx';
+import { type Status, StatusBadge, Tag } from '../elements/badge.tsx';
+import { Id } from '../elements/button.tsx';
+import { ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
+import { counted } from '../elements/format.ts';
+import { HistoryList, liveEvery } from '../elements/history.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { type Column, RowName, Table } from '../elements/table.tsx';
+import { Ago, Time } from '../elements/time.tsx';
+import { Code, Facts, Heading, Notice } from '../elements/view.tsx';
+import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
+import { EventTypeChoice } from './event-types.tsx';
 
 const states = [
   { value: 'failed', name: 'Failed' },
@@ -21,96 +21,120 @@ const states = [
   { value: 'delivered', name: 'Delivered' },
 ] as const;
 
-/** Milliseconds. */
-const quietEvery = 5_000;
-const pageSize = 50;
-const failedShown = 5;
-/** More than are shown: tests are left out. */
-const failedAsked = 25;
-
-function useEvents(filter: EventFilter) {
-  const api = useApi();
-  return useQuery((signal) => api.listEvents(filter, { signal }), {
-    key: JSON.stringify(filter),
-    every: ({ data }) => (data.some(({ state }) => state === 'pending') ? liveEvery : quietEvery),
-  });
-}
-
-/** The latest of seven days that at least one webhook did not get, before everything else; no tests. */
-function FailedFirst({ route, known, period }: { route: Route; known: string; period: EventFilter }) {
-  const week = useMemo(() => sinceOf('7d'), []);
-  const query = useEvents({ since: week, ...period, type: route.query.type, state: 'failed', limit: failedAsked });
-  useReloadOn(known, query.reload);
-  const failedEvents = query.data?.data.filter(({ test }) => !test) ?? [];
-  if (failedEvents.length === 0) return null;
-  const isMore = failedEvents.length > failedShown || query.data?.has_more;
-  return (
-    <FailedCard
-      isRange={period.since !== undefined}
-      what="events"
-      more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}
-    >
-      <EventTable caption="Failed events, newest first" events={failedEvents.slice(0, failedShown)} />
-    </FailedCard>
-  );
-}
+const narrowing = ['type', 'state', 'time'];
 
 /** What happened in the account, and who was told. */
 export function EventsView({ route }: { route: Route }) {
-  const { type, state, after, time, since, until } = route.query;
-  // the span moves on with the clock only when it is chosen anew
-  const period = useMemo(() => periodOf(route.query), [time, since, until]);
-  const narrowed = type || state || time;
-  const types = useEventTypes().data?.data ?? [];
-  const query = useEvents({ ...period, type, state, after, limit: pageSize });
-  const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
+  const api = useApi();
+  const period = usePeriod(route);
   return (
     <>
       <Heading title="Events" />
-      <search class="filters" aria-label="Filter events">
+      <Filters label="Filter events">
         <Tabs route={route} name="state" label="State" any="All" options={states} />
-        <Choice
-          route={route}
-          name="type"
-          label="Event type"
-          any="Any type"
-          options={types.map(({ type }) => ({ value: type, name: type }))}
-        />
+        <EventTypeChoice route={route} />
         <TimeRange route={route} />
-        {narrowed && (
-          <a class="clear" href={href(route.path)}>
-            Clear filters
-          </a>
+        <ClearFilters route={route} names={narrowing} />
+      </Filters>
+      <HistoryList
+        route={route}
+        one="event"
+        what="events"
+        filter={{ ...period, type: route.query.type }}
+        ask={(filter, signal) => api.listEvents(filter, signal)}
+        failedAsked={25}
+        narrowed={isNarrowed(route, narrowing)}
+        none="Payments, credits, keys and limits of this account appear here as they happen."
+        table={(events, caption) => (
+          <Table kind="events" caption={caption} columns={columns} rows={events} keyOf={({ id }) => id} />
         )}
-      </search>
-      {!state && !after && <FailedFirst route={route} known={failed.join()} period={period} />}
-      <section class="card" aria-label="Events">
-        <div class="card-head">
-          <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
-        </div>
-        <Loaded query={query} lines={8}>
-          {({ data, has_more, next_after }) =>
-            data.length === 0 && !has_more ? (
-              <Empty title={narrowed ? 'Nothing matches' : 'No events yet'}>
-                <p class="muted">
-                  {narrowed
-                    ? 'No event has all of what is asked for above.'
-                    : 'Payments, credits, keys and limits of this account appear here as they happen.'}
-                </p>
-              </Empty>
-            ) : (
-              <>
-                {data.length > 0 ? (
-                  <EventTable caption="Events, newest first" events={data} />
-                ) : (
-                  <p class="muted">None so far; older events have not been searched yet.</p>
-                )}
-                <Pager route={route} next={has_more ? (next_after ?? data.at(-1)?.id) : undefined} />
-              </>
-            )
-          }
-        </Loaded>
-      </section>
+      />
+    </>
+  );
+}
+
+const columns: readonly Column<PastEvent>[] = [
+  { head: 'State', headClass: 'col-state', cell: ({ state }) => <StatusBadge status={statuses[state]} /> },
+  {
+    head: 'Event',
+    class: 'cell-main',
+    cell: ({ id, type, test }) => <RowName to={['events', id]} name={type} test={test} id={id} />,
+  },
+  { head: 'Deliveries', name: true, class: 'cell-wide', cell: countsOf },
+  {
+    head: 'Created',
+    headClass: 'col-created cell-end',
+    class: 'numbers cell-end',
+    cell: ({ created }) => <Ago at={created} />,
+  },
+];
+
+/** How an event stands as a whole. */
+const statuses: Readonly<Record<EventState, Status>> = {
+  delivered: { shape: 'good', words: 'Delivered' },
+  failed: { shape: 'bad', words: 'Failed' },
+  pending: { shape: 'waiting', words: 'Pending' },
+  canceled: { shape: 'stopped', words: 'Canceled' },
+  none: { shape: 'idle', words: 'No receiver' },
+};
+
+/** `2 delivered, 1 failed` */
+function countsOf({ deliveries, skipped }: PastEvent): string {
+  const parts = [
+    [deliveries.failed, 'failed'],
+    [deliveries.pending, 'pending'],
+    [deliveries.delivered, 'delivered'],
+    [deliveries.canceled, 'canceled'],
+    [skipped, 'skipped'],
+  ] as const;
+  const phrases = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  return phrases.join(', ') || 'No webhook subscribed';
+}
+
+const up = { name: 'Events', href: href(['events']) };
+
+/** One event, and what became of it at each webhook. */
+export function EventView({ id, route }: { id: string; route: Route }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveEvent(id, signal), {
+    key: id,
+    every: ({ state }) => (state === 'pending' ? liveEvery : null),
+  });
+  return (
+    <>
+      {!query.data && <Heading title="Event" up={up} />}
+      <Loaded query={query} lines={8}>
+        {(event) => <Opened event={event} route={route} />}
+      </Loaded>
+    </>
+  );
+}
+
+function Opened({ event, route }: { event: PastEvent; route: Route }) {
+  const webhooks = useWebhooks().data?.data ?? [];
+  return (
+    <>
+      <Heading title={event.type} up={up}>
+        {event.type} <StatusBadge status={statuses[event.state]} />
+        {event.test && <Tag>test</Tag>}
+      </Heading>
+      {event.skipped > 0 && (
+        <Notice>
+          <p>
+            {counted(event.skipped, 'webhook was', 'webhooks were')} paused when this happened and did not get it.
+            Recover at the webhook sends it.
+          </p>
+        </Notice>
+      )}
+      <Facts
+        facts={[
+          ['Event', <Id id={event.id} what="event id" />],
+          ['Created', <Time at={event.created} />],
+          ['Deliveries', countsOf(event)],
+        ]}
+      />
+      <Code title="Data" text={JSON.stringify(event.data)} />
+      <DeliveryList route={route} filter={{ event_id: event.id }} hosts={hostsOf(webhooks)} narrowed={false} />
     </>
   );
 }

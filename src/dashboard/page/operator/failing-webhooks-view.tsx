@@ -1,25 +1,29 @@
-import { refreshEvery, useQuery } from '../data/use-query.ts';
-import { Tabs } from '../elements/inputs/choice.tsx';
-import { Pager } from '../elements/pager.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
-import type { Route } from '../routing/route.ts';
-import { useApi } from '../session/session.ts';
-import { Heading } from '../shell/heading.tsx';
-import { WebhookHealthTable } from './webhook-health-table.tsx';
+import { refreshEvery, useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { AccountWebhook } from '../data/types.ts';
+import { outcomeWords } from '../deliveries/delivery.tsx';
+import { StatusBadge } from '../elements/badge.tsx';
+import { Filters, Tabs } from '../elements/filters.tsx';
+import { Empty } from '../elements/states.tsx';
+import { type Column, Listed, Pager, Scroll, Table } from '../elements/table.tsx';
+import { Ago, AgoOr } from '../elements/time.tsx';
+import { Card, Heading } from '../elements/view.tsx';
+import { statusOf, Url } from '../webhooks/webhook.tsx';
 
 /** The webhooks of every account that fail, or that were disabled because they did. */
 export function FailingWebhooksView({ route }: { route: Route }) {
   const api = useApi();
   const { after } = route.query;
   const state = route.query.state === 'disabled' ? 'disabled' : 'failing';
-  const query = useQuery((signal) => api.listFailingWebhooks({ state, limit: 50, after }, { signal }), {
+  const query = useQuery((signal) => api.listFailingWebhooks({ state, limit: 50, after }, signal), {
     key: `webhooks ${state} ${after}`,
-    every: () => refreshEvery,
+    every: refreshEvery,
   });
   return (
     <>
       <Heading title="Failing webhooks" />
-      <search class="filters" aria-label="Choose what is shown">
+      <Filters>
         <Tabs
           route={route}
           name="state"
@@ -27,25 +31,87 @@ export function FailingWebhooksView({ route }: { route: Route }) {
           any="Failing"
           options={[{ value: 'disabled', name: 'Disabled' }]}
         />
-      </search>
-      <section class="card" aria-label="Webhooks">
-        <Loaded query={query}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
-              <Empty title={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'} />
-            ) : (
-              <>
-                <WebhookHealthTable webhooks={data} byAccount />
-                <Pager
-                  route={route}
-                  next={has_more ? data.at(-1)?.id : undefined}
-                  names={{ first: 'First', next: 'Next' }}
-                />
-              </>
-            )
-          }
-        </Loaded>
-      </section>
+      </Filters>
+      <Card label="Webhooks">
+        <Listed
+          query={query}
+          empty={<Empty title={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'} />}
+        >
+          {({ data, has_more }) => (
+            <>
+              <WebhookHealthTable webhooks={data} byAccount />
+              <Pager
+                route={route}
+                next={has_more ? data.at(-1)?.id : undefined}
+                names={{ first: 'First', next: 'Next' }}
+              />
+            </>
+          )}
+        </Listed>
+      </Card>
     </>
   );
 }
+
+interface Props {
+  readonly webhooks: readonly AccountWebhook[];
+  /** Whether they are of several accounts. */
+  readonly byAccount?: boolean;
+}
+
+/** Webhooks and how they do. */
+export function WebhookHealthTable({ webhooks, byAccount }: Props) {
+  return (
+    <Scroll>
+      <Table
+        kind="webhooks"
+        caption="Webhooks"
+        columns={byAccount ? [...columns, account] : columns}
+        rows={webhooks}
+        keyOf={({ id }) => id}
+      />
+    </Scroll>
+  );
+}
+
+const columns: readonly Column<AccountWebhook>[] = [
+  { head: 'State', cell: (webhook) => <StatusBadge status={statusOf(webhook)} /> },
+  {
+    head: 'URL',
+    class: 'cell-main',
+    scopes: true,
+    cell: ({ url, id }) => (
+      <>
+        <Url url={url} bold />
+        <code class="under">{id}</code>
+      </>
+    ),
+  },
+  {
+    head: 'Failing since',
+    name: true,
+    class: 'numbers',
+    cell: ({ health: { failing_since } }) => <AgoOr at={failing_since} never="–" />,
+  },
+  { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },
+];
+
+function LastFailure({ health: { last_failure } }: AccountWebhook) {
+  if (!last_failure) return <span class="muted">None</span>;
+  return (
+    <>
+      {outcomeWords(last_failure)}, <Ago at={last_failure.at} />
+      <span class="muted small explanation">{last_failure.explanation}</span>
+    </>
+  );
+}
+
+const account: Column<AccountWebhook> = {
+  head: 'Account',
+  name: true,
+  cell: ({ user_id }) => (
+    <a class="row-link mono" href={href(['accounts', user_id])}>
+      {user_id}
+    </a>
+  ),
+};

@@ -1,11 +1,13 @@
-import { refreshEvery, useQuery } from '../data/use-query.ts';
-import { Choice } from '../elements/inputs/choice.tsx';
-import { TextFilter } from '../elements/inputs/text-filter.tsx';
+import { refreshEvery, useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { Refusal, RefusalCount } from '../data/types.ts';
+import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
+import { count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import type { Route } from '../routing/route.ts';
-import { useApi } from '../session/session.ts';
-import { Heading } from '../shell/heading.tsx';
-import { RefusalsTable } from './refusals-table.tsx';
+import { type Column, Table } from '../elements/table.tsx';
+import { Ago } from '../elements/time.tsx';
+import { Card, Heading } from '../elements/view.tsx';
 
 const ranges = [
   { value: '1', name: 'This hour (UTC)' },
@@ -16,18 +18,18 @@ const ranges = [
 export function RefusalsView({ route }: { route: Route }) {
   const api = useApi();
   const { hours = '24', user } = route.query;
-  const query = useQuery((signal) => api.listRefusals({ hours: Number(hours), user_id: user }, { signal }), {
+  const query = useQuery((signal) => api.listRefusals({ hours: Number(hours), user_id: user }, signal), {
     key: `refusals ${hours} ${user}`,
-    every: () => refreshEvery,
+    every: refreshEvery,
   });
   return (
     <>
       <Heading title="Refusals" />
-      <search class="filters" aria-label="Choose what is shown">
+      <Filters>
         <Choice route={route} name="hours" label="Time" any="Last 24 hours" options={ranges} />
         <TextFilter route={route} name="user" label="Account" />
-      </search>
-      <section class="card" aria-label="Refusals">
+      </Filters>
+      <Card label="Refusals">
         <Loaded query={query}>
           {({ data, has_more }) => (
             <>
@@ -36,7 +38,78 @@ export function RefusalsView({ route }: { route: Route }) {
             </>
           )}
         </Loaded>
-      </section>
+      </Card>
     </>
   );
+}
+
+/** What was refused and why, by account and error code. */
+function RefusalsTable({ refusals }: { refusals: readonly Refusal[] }) {
+  return (
+    <Table
+      kind="refusals"
+      caption="Refusal, the most frequent first"
+      columns={[code, account, lastHour, times]}
+      rows={sumOf(refusals)}
+      keyOf={keyOf}
+    />
+  );
+}
+
+/** What was refused to one account. */
+export function RefusedCodes({ refusals }: { refusals: readonly RefusalCount[] }) {
+  return (
+    <Table
+      kind="refusals"
+      caption="Refusal, the most frequent first"
+      columns={[code, times]}
+      rows={refusals}
+      keyOf={(refused) => refused.code}
+    />
+  );
+}
+
+const code: Column<RefusalCount> = {
+  head: 'Error code',
+  class: 'cell-main',
+  scopes: true,
+  cell: (refused) => <code>{refused.code}</code>,
+};
+const times: Column<RefusalCount> = {
+  head: 'Times',
+  headClass: 'cell-end',
+  name: true,
+  class: 'numbers cell-end',
+  cell: (refused) => count(refused.count),
+};
+const account: Column<Refusal> = {
+  head: 'Account',
+  name: true,
+  cell: ({ user_id }) =>
+    user_id === null ? (
+      <span class="muted">Not known</span>
+    ) : (
+      <a class="mono" href={href(['accounts', user_id])}>
+        {user_id}
+      </a>
+    ),
+};
+const lastHour: Column<Refusal> = {
+  head: 'Last in the hour from',
+  name: true,
+  class: 'numbers',
+  cell: ({ hour }) => <Ago at={hour} />,
+};
+
+const keyOf = ({ user_id, code }: Refusal) => JSON.stringify([user_id, code]);
+
+/** The refusals of several hours together, the most frequent first; the hour of each is its last one. */
+function sumOf(refusals: readonly Refusal[]): Refusal[] {
+  const sums = new Map<string, Refusal>();
+  for (const refused of refusals) {
+    const sum = sums.get(keyOf(refused));
+    const hour = sum && sum.hour > refused.hour ? sum.hour : refused.hour;
+    sums.set(keyOf(refused), { ...refused, hour, count: refused.count + (sum?.count ?? 0) });
+  }
+  return [...sums.values()].sort((a, b) => b.count - a.count);
 }

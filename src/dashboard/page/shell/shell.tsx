@@ -1,79 +1,12 @@
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { goTo, href } from '../data/route.ts';
+import { useSession } from '../data/session.ts';
+import { useAnnounce } from '../elements/announce.tsx';
+import { verbatim } from '../elements/form.tsx';
+import { timeZone } from '../elements/format.ts';
 import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
-import { timeZone } from '../format/time.ts';
-import { href } from '../routing/route.ts';
-import { SearchField } from '../search/search-field.tsx';
-import { useSession } from '../session/session.ts';
-import { useTheme } from './theme.ts';
-import { firstView, operatorViews, views } from './views.ts';
-
-function ThemeToggle() {
-  const [theme, toggle] = useTheme();
-  return (
-    <button
-      type="button"
-      class="icon-button"
-      aria-label={theme === 'dark' ? 'Use light colours' : 'Use dark colours'}
-      title={theme === 'dark' ? 'Light' : 'Dark'}
-      onClick={toggle}
-    >
-      {theme === 'dark' ? <SunIcon /> : <MoonIcon />}
-    </button>
-  );
-}
-
-function Account() {
-  const { user_id, via, signOut } = useSession();
-  return (
-    <div class="account">
-      <span class="account-id" title={user_id}>
-        <span class="visually-hidden">Signed in as </span>
-        {user_id}
-      </span>
-      <ThemeToggle />
-      {via === 'key' && (
-        <button type="button" class="icon-button" aria-label="Sign out" title="Sign out" onClick={signOut}>
-          <OutIcon />
-        </button>
-      )}
-    </div>
-  );
-}
-
-/** The links to those of some views that the scopes show. */
-function Navigation({ label, of, view }: { label: string; of: typeof views | typeof operatorViews; view: string }) {
-  const { scopes } = useSession();
-  const shown = of.filter(({ scope }) => scopes.includes(scope));
-  if (shown.length === 0) return null;
-  return (
-    <nav class="views" aria-label={label}>
-      {shown.map(({ view: to, name, Icon }) => (
-        <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
-          <Icon />
-          {name}
-        </a>
-      ))}
-    </nav>
-  );
-}
-
-/** Says what a key lacks that cannot see webhooks, which most people come for. */
-function ScopeNote() {
-  const { scopes, via } = useSession();
-  if (scopes.includes('webhooks') || scopes.includes('admin')) return null;
-  const shown = views.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
-  return (
-    <p class="note scope-note">
-      {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}
-      {scopes.join(', ')}, so it shows {shown.join(' and ')} alone. Webhooks, events and deliveries need the scope
-      webhooks.
-    </p>
-  );
-}
-
-function hasReference(): boolean {
-  return document.getElementById('app')?.dataset.reference === 'true';
-}
+import { addressOf, firstView, idOf, operatorViews, views } from './views.ts';
 
 /** The frame around every view. */
 export function Shell({ view, children }: { view: string; children: ComponentChildren }) {
@@ -107,4 +40,137 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
       </main>
     </div>
   );
+}
+
+/** Opens what an id names; for the operator, whosever it is. */
+function SearchField() {
+  const announce = useAnnounce();
+  const isOperator = useSession().scopes.includes('admin');
+  const [text, setText] = useState('');
+  return (
+    <search class="search">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const id = idOf(text);
+          if (id === '') return;
+          const address = isOperator ? href(['find', id]) : addressOf(id);
+          if (!address) return announce('Enter a whole id: wh_…, evt_…, dlv_… or key_…');
+          setText('');
+          goTo(address);
+        }}
+      >
+        <input
+          aria-label="Find by id"
+          placeholder="Find by id"
+          title={isOperator ? 'Any id, of any account' : 'The id of a webhook, an event, a delivery or an API key'}
+          {...verbatim}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </form>
+    </search>
+  );
+}
+
+/** The links to those of some views that the scopes show. */
+function Navigation({ label, of, view }: { label: string; of: typeof views | typeof operatorViews; view: string }) {
+  const { scopes } = useSession();
+  const shown = of.filter(({ scope }) => scopes.includes(scope));
+  if (shown.length === 0) return null;
+  return (
+    <nav class="views" aria-label={label}>
+      {shown.map(({ view: to, name, Icon }) => (
+        <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
+          <Icon />
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function Account() {
+  const { user_id, via, signOut } = useSession();
+  return (
+    <div class="account">
+      <span class="account-id" title={user_id}>
+        <span class="visually-hidden">Signed in as </span>
+        {user_id}
+      </span>
+      <ThemeToggle />
+      {via === 'key' && (
+        <button type="button" class="icon-button" aria-label="Sign out" title="Sign out" onClick={signOut}>
+          <OutIcon />
+        </button>
+      )}
+    </div>
+  );
+}
+
+function ThemeToggle() {
+  const [theme, toggle] = useTheme();
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={theme === 'dark' ? 'Use light colours' : 'Use dark colours'}
+      title={theme === 'dark' ? 'Light' : 'Dark'}
+      onClick={toggle}
+    >
+      {theme === 'dark' ? <SunIcon /> : <MoonIcon />}
+    </button>
+  );
+}
+
+type Theme = 'light' | 'dark';
+
+const themeName = 'gateway-theme';
+
+/** The theme that was chosen here before; the system's stands otherwise. */
+export function showChosenTheme(): void {
+  const theme = chosenTheme();
+  if (theme) applyTheme(theme);
+}
+
+function useTheme(): [theme: Theme, toggle: () => void] {
+  const [theme, setTheme] = useState<Theme>(
+    () => chosenTheme() ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'),
+  );
+  return [
+    theme,
+    () => {
+      const other = theme === 'dark' ? 'light' : 'dark';
+      localStorage.setItem(themeName, other);
+      applyTheme(other);
+      setTheme(other);
+    },
+  ];
+}
+
+function chosenTheme(): Theme | undefined {
+  const theme = localStorage.getItem(themeName);
+  return theme === 'light' || theme === 'dark' ? theme : undefined;
+}
+
+function applyTheme(theme: Theme): void {
+  document.documentElement.dataset.theme = theme;
+}
+
+/** Says what a key lacks that cannot see webhooks, which most people come for. */
+function ScopeNote() {
+  const { scopes, via } = useSession();
+  if (scopes.includes('webhooks') || scopes.includes('admin')) return null;
+  const shown = views.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
+  return (
+    <p class="note scope-note">
+      {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}
+      {scopes.join(', ')}, so it shows {shown.join(' and ')} alone. Webhooks, events and deliveries need the scope
+      webhooks.
+    </p>
+  );
+}
+
+function hasReference(): boolean {
+  return document.getElementById('app')?.dataset.reference === 'true';
 }

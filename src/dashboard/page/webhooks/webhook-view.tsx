@@ -1,44 +1,231 @@
 import type { ComponentChildren } from 'preact';
-import { useMemo } from 'preact/hooks';
-import type { Webhook } from '../api/types.ts';
-import { useQuery } from '../data/use-query.ts';
-import { DeliveryList } from '../deliveries/delivery-list.tsx';
-import { deliveryStates } from '../deliveries/filters.tsx';
-import { Badge, Tag } from '../elements/badge.tsx';
-import { Facts } from '../elements/facts.tsx';
-import { Tabs } from '../elements/inputs/choice.tsx';
-import { Id } from '../elements/inputs/copy.tsx';
-import { TimeRange } from '../elements/inputs/time-range.tsx';
-import { Loaded } from '../elements/states.tsx';
+import { useState } from 'preact/hooks';
+import { useAction, useQuery } from '../data/query.ts';
+import { goTo, href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { Webhook } from '../data/types.ts';
+import { DeliveryList, deliveryStates } from '../deliveries/deliveries-view.tsx';
+import { outcomeWords } from '../deliveries/delivery.tsx';
+import { useAnnounce } from '../elements/announce.tsx';
+import { StatusBadge, Tags } from '../elements/badge.tsx';
+import { Button, Id } from '../elements/button.tsx';
+import { isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
+import { ConfirmDialog } from '../elements/form.tsx';
+import { EditIcon, KeyIcon, PauseIcon, PlayIcon, SendIcon, TrashIcon } from '../elements/icons.tsx';
+import { Failure, Loaded } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
-import { periodOf } from '../format/period.ts';
-import { href, type Route } from '../routing/route.ts';
-import { useApi } from '../session/session.ts';
-import { Heading } from '../shell/heading.tsx';
-import { StatsCard } from '../stats/stats-card.tsx';
-import { toTexts } from './form/option-texts.ts';
-import { HealthNotice } from './health-notice.tsx';
-import { splitUrl } from './hosts.ts';
-import { Recover } from './recovery/recover.tsx';
-import { WebhookActions } from './webhook-actions.tsx';
-import { statusOf } from './words.ts';
+import { Facts, Heading, Notice } from '../elements/view.tsx';
+import { toTexts } from './option-texts.ts';
+import { Recover } from './recover.tsx';
+import { StatsCard } from './stats.tsx';
+import { TestEvent } from './test-event.tsx';
+import { lastFailed, splitUrl, statusOf, Url } from './webhook.tsx';
+import { EditWebhook, RotateSecret } from './webhook-form.tsx';
 
 /** Milliseconds. */
 const refreshEvery = 5_000;
 const up = { name: 'Webhooks', href: href(['webhooks']) };
 
-/** A fact, unless there is none. */
-function present(name: string, text: string, shown: ComponentChildren): [name: string, value: ComponentChildren][] {
-  return text === '' ? [] : [[name, shown]];
+/** One webhook: its health, what was sent to it, and its actions. */
+export function WebhookView({ id, route }: { id: string; route: Route }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveWebhook(id, signal), { key: id, every: refreshEvery });
+  return (
+    <>
+      {!query.data && <Heading title="Webhook" up={up} />}
+      <Loaded query={query} lines={8}>
+        {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
+      </Loaded>
+    </>
+  );
 }
 
-function Lines({ text }: { text: string }) {
+function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route; onChanged: () => void }) {
+  const api = useApi();
+  const { id, url } = webhook;
+  const stats = useQuery((signal) => api.retrieveWebhookStats(id, signal), { key: `stats ${id}`, every: refreshEvery });
+  const period = usePeriod(route);
   return (
-    <code class="mono">
-      {text.split('\n').map((line) => (
-        <div key={line}>{line}</div>
-      ))}
-    </code>
+    <>
+      <Heading title={splitUrl(url).host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
+        <span class="url">
+          <Url url={url} />
+        </span>{' '}
+        <StatusBadge status={statusOf(webhook)} />
+      </Heading>
+      <HealthNotice webhook={webhook} />
+      <WebhookFacts webhook={webhook} />
+      <Loaded query={stats} lines={5}>
+        {(data) => <StatsCard stats={data} />}
+      </Loaded>
+      <Recover webhook={webhook} />
+      <h2 class="between">Deliveries</h2>
+      <div class="filters">
+        <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
+        <TimeRange route={route} />
+      </div>
+      <DeliveryList
+        route={route}
+        filter={{ webhook_id: id, ...period }}
+        narrowed={isNarrowed(route, ['state', 'time'])}
+      />
+    </>
+  );
+}
+
+type Open = 'test' | 'edit' | 'rotate' | 'delete';
+
+interface ActionsProps {
+  readonly webhook: Webhook;
+  readonly onChanged: () => void;
+}
+
+/** Everything that can be done to a webhook. */
+function WebhookActions({ webhook, onChanged }: ActionsProps) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [open, setOpen] = useState<Open>();
+  const close = () => setOpen(undefined);
+  const toggle = useAction(async () => {
+    await api.updateWebhook(webhook.id, { active: !webhook.active });
+    announce(webhook.active ? 'The webhook is paused' : 'The webhook is active again');
+    onChanged();
+  });
+  return (
+    <>
+      <Button
+        kind="primary"
+        disabledReason={!webhook.active && 'The webhook is paused: resume it first'}
+        onClick={() => setOpen('test')}
+      >
+        <SendIcon />
+        Send test event
+      </Button>
+      <Button busy={toggle.running} onClick={() => void toggle.run()}>
+        {webhook.active ? <PauseIcon /> : <PlayIcon />}
+        {webhook.active ? 'Pause' : 'Resume'}
+      </Button>
+      <Button onClick={() => setOpen('edit')}>
+        <EditIcon />
+        Edit
+      </Button>
+      <Button onClick={() => setOpen('rotate')}>
+        <KeyIcon />
+        Rotate secret
+      </Button>
+      <Button kind="danger" onClick={() => setOpen('delete')}>
+        <TrashIcon />
+        Delete
+      </Button>
+      {toggle.error && <Failure error={toggle.error} />}
+      {open === 'test' && (
+        <TestEvent
+          webhook={webhook}
+          onClose={() => {
+            close();
+            onChanged();
+          }}
+        />
+      )}
+      {open === 'edit' && <EditWebhook webhook={webhook} onClose={close} onChanged={onChanged} />}
+      {open === 'rotate' && <RotateSecret webhook={webhook} onClose={close} onChanged={onChanged} />}
+      {open === 'delete' && <DeleteWebhook webhook={webhook} onClose={close} />}
+    </>
+  );
+}
+
+function DeleteWebhook({ webhook: { id, url }, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const api = useApi();
+  const announce = useAnnounce();
+  return (
+    <ConfirmDialog
+      title="Delete the webhook?"
+      confirm="Delete webhook"
+      onConfirm={async () => {
+        await api.deleteWebhook(id);
+        announce('The webhook has been deleted');
+        goTo(href(['webhooks']));
+      }}
+      onClose={onClose}
+    >
+      <p>
+        Nothing more is sent to <code class="url">{url}</code>; deliveries under way end canceled. This cannot be
+        undone.
+      </p>
+      <p class="muted">To stop for a while, pause it instead: then what it misses can be recovered.</p>
+    </ConfirmDialog>
+  );
+}
+
+const disabledFor = {
+  gone: 'it answered 410 Gone',
+  failing: 'everything sent to it failed for days',
+} as const;
+
+/** What its owner should know first. */
+function HealthNotice({ webhook }: { webhook: Webhook }) {
+  const { active, disabled } = webhook;
+  return (
+    <>
+      {disabled && (
+        <Notice bad icon="bad">
+          <p>
+            It was disabled <Ago at={disabled.at} />, for {disabledFor[disabled.reason]}. Repair the receiver, then
+            resume it and recover what it missed.
+          </p>
+        </Notice>
+      )}
+      {!active && !disabled && (
+        <Notice icon="paused">
+          <p>It is paused: nothing is sent. What it misses can be recovered once it is resumed.</p>
+        </Notice>
+      )}
+      <LastFailure webhook={webhook} />
+      <Rotation webhook={webhook} />
+    </>
+  );
+}
+
+/** Why the last attempt failed, as long as none has succeeded since; not for a webhook without attempts in a week. */
+function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webhook }) {
+  const { failing_since, last_failure } = health;
+  if (!last_failure || !lastFailed(health) || (!active && !disabled)) return null;
+  const isFailing = health.state === 'failing' || Boolean(disabled);
+  if (!isFailing && health.state === 'idle') return null;
+  return (
+    <Notice bad={isFailing} icon={isFailing ? 'bad' : 'uneasy'}>
+      <div>
+        <p>
+          <b>{outcomeWords(last_failure)}</b>
+          {isFailing && failing_since ? (
+            <>
+              {' '}
+              – failing since <Ago at={failing_since} />
+            </>
+          ) : (
+            <>
+              {' '}
+              – the last attempt failed, <Ago at={last_failure.at} />
+            </>
+          )}
+        </p>
+        <p>
+          {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
+        </p>
+      </div>
+    </Notice>
+  );
+}
+
+function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
+  if (!secret_rotation) return null;
+  const { ends_at, service_signature } = secret_rotation;
+  return (
+    <Notice>
+      <p>
+        Two secrets are good until <Time at={ends_at} />. x-service-signature is made with the {service_signature} one.
+      </p>
+    </Notice>
   );
 }
 
@@ -55,14 +242,7 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
         ['Last success', last_success_at ? <Ago at={last_success_at} /> : 'None yet'],
         ['Signatures', <a href={href(['verification'])}>How to verify them</a>],
         ...present('Description', description, description),
-        [
-          'Events',
-          <span class="tags">
-            {webhook.events.map((type) => (
-              <Tag key={type}>{type}</Tag>
-            ))}
-          </span>,
-        ],
+        ['Events', <Tags of={webhook.events} />],
         ...present('Rate limit', rate_limit, `${rate_limit} requests a second`),
         ...present('Filters', filters, <Lines text={filters} />),
         ...present('Headers', names, <code class="mono">{names}</code>),
@@ -72,57 +252,17 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
   );
 }
 
-function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route; onChanged: () => void }) {
-  const api = useApi();
-  const { id, url } = webhook;
-  const stats = useQuery((signal) => api.retrieveWebhookStats(id, { signal }), {
-    key: `stats ${id}`,
-    every: () => refreshEvery,
-  });
-  const { shape, words } = statusOf(webhook);
-  const { time, since, until } = route.query;
-  const period = useMemo(() => periodOf(route.query), [time, since, until]);
-  const { scheme, host, rest } = splitUrl(url);
-  return (
-    <>
-      <Heading title={host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
-        <span class="url">
-          <span class="muted">{scheme}</span>
-          {host}
-          <span class="muted">{rest}</span>
-        </span>{' '}
-        <Badge shape={shape}>{words}</Badge>
-      </Heading>
-      <HealthNotice webhook={webhook} />
-      <WebhookFacts webhook={webhook} />
-      <Loaded query={stats} lines={5}>
-        {(data) => <StatsCard stats={data} />}
-      </Loaded>
-      <Recover webhook={webhook} />
-      <h2 class="between">Deliveries</h2>
-      <div class="filters">
-        <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
-        <TimeRange route={route} />
-      </div>
-      <DeliveryList
-        route={route}
-        filter={{ webhook_id: id, ...period }}
-        narrowed={Boolean(route.query.state || time)}
-      />
-    </>
-  );
+/** A fact, unless there is none. */
+function present(name: string, text: string, shown: ComponentChildren): [name: string, value: ComponentChildren][] {
+  return text === '' ? [] : [[name, shown]];
 }
 
-/** One webhook: its health, what was sent to it, and its actions. */
-export function WebhookView({ id, route }: { id: string; route: Route }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), { key: id, every: () => refreshEvery });
+function Lines({ text }: { text: string }) {
   return (
-    <>
-      {!query.data && <Heading title="Webhook" up={up} />}
-      <Loaded query={query} lines={8}>
-        {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
-      </Loaded>
-    </>
+    <code class="mono">
+      {text.split('\n').map((line) => (
+        <div key={line}>{line}</div>
+      ))}
+    </code>
   );
 }

@@ -1,0 +1,120 @@
+import { useState } from 'preact/hooks';
+import { useSession } from '../data/session.ts';
+import type { ApiKey, Budget } from '../data/types.ts';
+import { useAnnounce } from '../elements/announce.tsx';
+import { type Status, StatusBadge, Tags } from '../elements/badge.tsx';
+import { Button } from '../elements/button.tsx';
+import { ConfirmDialog } from '../elements/form.tsx';
+import { type Column, Table } from '../elements/table.tsx';
+import { Ago, AgoOr } from '../elements/time.tsx';
+import { BudgetLines, EditBudgets } from './budgets.tsx';
+
+interface Props {
+  readonly keys: readonly ApiKey[];
+  /** Whether this session may change or revoke a key. */
+  readonly mayControl: (key: ApiKey) => boolean;
+  readonly update: (id: string, budgets: Budget[]) => Promise<unknown>;
+  readonly revoke: (id: string) => Promise<unknown>;
+  /** Called when a dialog has closed, after a change or without one. */
+  readonly onClose: () => void;
+}
+
+/** The keys, each with what this session may do with it, and the dialogs that change and revoke them. */
+export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Props) {
+  const { has_budgets } = useSession();
+  const [open, setOpen] = useState<{ readonly action: 'edit' | 'revoke'; readonly apiKey: ApiKey }>();
+  const close = () => {
+    setOpen(undefined);
+    onClose();
+  };
+  const actions: Column<ApiKey> = {
+    head: <span class="visually-hidden">Actions</span>,
+    class: 'cell-end',
+    cell: (apiKey) =>
+      statusOf(apiKey).words === 'Good' &&
+      mayControl(apiKey) && (
+        <span class="row-actions">
+          {!has_budgets && (
+            <Button label={`Edit the budgets of ${nameOf(apiKey)}`} onClick={() => setOpen({ action: 'edit', apiKey })}>
+              Edit
+            </Button>
+          )}
+          <Button
+            kind="danger"
+            label={`Revoke ${nameOf(apiKey)}`}
+            onClick={() => setOpen({ action: 'revoke', apiKey })}
+          >
+            Revoke
+          </Button>
+        </span>
+      ),
+  };
+  return (
+    <>
+      <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />
+      {open?.action === 'revoke' && <RevokeKey apiKey={open.apiKey} revoke={revoke} onClose={close} />}
+      {open?.action === 'edit' && (
+        <EditBudgets
+          title={`Budgets of ${nameOf(open.apiKey)}`}
+          of="key"
+          budgets={open.apiKey.budgets}
+          save={(budgets) => update(open.apiKey.id, budgets)}
+          onClose={close}
+        />
+      )}
+    </>
+  );
+}
+
+const nameOf = ({ id, name }: ApiKey) => name || id;
+
+const columns: readonly Column<ApiKey>[] = [
+  { head: 'State', cell: (key) => <StatusBadge status={statusOf(key)} /> },
+  {
+    head: 'Name',
+    class: 'cell-main',
+    cell: ({ id, name }) => (
+      <>
+        <b>{name || 'Unnamed'}</b>
+        <code class="under">{id}</code>
+      </>
+    ),
+  },
+  { head: 'Good for', class: 'cell-wide', cell: ({ scopes }) => <Tags of={scopes} /> },
+  { head: 'Budgets', name: true, cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
+  { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => <AgoOr at={at} /> },
+  { head: 'Ends', name: true, class: 'numbers', cell: ({ expires_at: at }) => <AgoOr at={at} /> },
+  { head: 'Created', name: true, class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
+];
+
+function statusOf({ revoked_at, expires_at }: ApiKey): Status {
+  if (revoked_at) return { shape: 'stopped', words: 'Revoked' };
+  if (expires_at && Date.parse(expires_at) <= Date.now()) return { shape: 'stopped', words: 'Expired' };
+  return { shape: 'good', words: 'Good' };
+}
+
+interface RevokeProps {
+  readonly apiKey: ApiKey;
+  readonly revoke: Props['revoke'];
+  readonly onClose: () => void;
+}
+
+function RevokeKey({ apiKey, revoke, onClose }: RevokeProps) {
+  const announce = useAnnounce();
+  return (
+    <ConfirmDialog
+      title="Revoke the key?"
+      confirm="Revoke key"
+      onConfirm={async () => {
+        await revoke(apiKey.id);
+        announce('The key has been revoked');
+        onClose();
+      }}
+      onClose={onClose}
+    >
+      <p>
+        Whatever uses <b>{nameOf(apiKey)}</b> is refused from now on. This cannot be undone.
+      </p>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,263 @@
+import { useState } from 'preact/hooks';
+import type { Api } from '../data/api.ts';
+import { ApiError, errorOf } from '../data/error.ts';
+import { useAction, useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi, useSession } from '../data/session.ts';
+import type { ApiKey, NewApiKey, Session } from '../data/types.ts';
+import { Tags } from '../elements/badge.tsx';
+import { Button, CopyButton, Id } from '../elements/button.tsx';
+import { Checks, Dialog, FormDialog, SelectField, TextField } from '../elements/form.tsx';
+import { PlusIcon } from '../elements/icons.tsx';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { Listed, Pager } from '../elements/table.tsx';
+import { Time } from '../elements/time.tsx';
+import { Card, Facts, Heading } from '../elements/view.tsx';
+import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
+import { EditableKeys } from './editable-keys.tsx';
+
+/** The account's API keys. */
+export function KeysView({ route }: { route: Route }) {
+  const session = useSession();
+  const { api } = session;
+  const { after } = route.query;
+  const query = useQuery((signal) => api.listApiKeys({ limit: 50, after }, signal), { key: `keys ${after}` });
+  const [creating, setCreating] = useState(false);
+  return (
+    <>
+      <Heading
+        title="API keys"
+        actions={
+          <Button kind="primary" onClick={() => setCreating(true)}>
+            <PlusIcon />
+            Create key
+          </Button>
+        }
+      />
+      <Card label="API keys">
+        <Listed query={query} empty={<Empty title="No API keys" />}>
+          {({ data, has_more }) => (
+            <>
+              <EditableKeys
+                keys={data}
+                mayControl={(key) => mayControl(session, key)}
+                update={api.updateApiKey}
+                revoke={api.deleteApiKey}
+                onClose={query.reload}
+              />
+              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+            </>
+          )}
+        </Listed>
+      </Card>
+      {creating && (
+        <CreateKey
+          onClose={() => {
+            setCreating(false);
+            query.reload();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+/** Whether the API lets this session change or revoke a key: not one that may do more, or call more, than itself. */
+function mayControl({ scopes, models }: Session, key: ApiKey): boolean {
+  const hasScopes = key.scopes.every((scope) => scopes.includes(scope));
+  return hasScopes && (!models || key.models?.every((model) => models.includes(model)) === true);
+}
+
+function CreateKey({ onClose }: { onClose: () => void }) {
+  const api = useApi();
+  const session = useSession();
+  const { models, expires_at: sessionExpiry } = session;
+  const [name, setName] = useState('');
+  const [scopes, setScopes] = useState<readonly GrantableScope[]>(
+    grantableScopes(session).filter((scope) => scope === 'models'),
+  );
+  const [expiry, setExpiry] = useState<ExpiryChoice>(sessionExpiry === null ? '0' : 'own');
+  const [budgets, setBudgets] = useState<BudgetInputs>({});
+  const [made, setMade] = useState<NewApiKey>();
+  const create = useAction(async () => {
+    // a key cannot make one that may call more models
+    const callable = models && { models: [...models] };
+    const body = {
+      name: name.trim(),
+      scopes: [...scopes],
+      budgets: budgetsFrom(budgets),
+      ...callable,
+      ...toExpiry(expiry, sessionExpiry),
+    };
+    setMade(await api.createApiKey(body));
+  });
+  if (made) return <Shown made={made} onClose={onClose} />;
+  return (
+    <FormDialog
+      title="Create an API key"
+      submit="Create key"
+      action={create}
+      fields={['name', 'budgets']}
+      disabled={scopes.length === 0}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        hint="What you will know it by."
+        error={errorOf(create.error, 'name')}
+        input={{ required: true, maxLength: 64 }}
+        value={name}
+        onText={setName}
+      />
+      <ScopesField value={scopes} onInput={setScopes} />
+      {models && <p class="muted small">It may call what your own key may: {models.join(', ')}.</p>}
+      <ExpiryField value={expiry} onInput={setExpiry} />
+      <BudgetsField value={budgets} error={errorOf(create.error, 'budgets')} of="key" onInput={setBudgets} />
+    </FormDialog>
+  );
+}
+
+/** The one time a key is shown. */
+function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
+  return (
+    <Dialog
+      title="Copy the key now"
+      onClose={onClose}
+      actions={
+        <Button kind="primary" onClick={onClose}>
+          Done
+        </Button>
+      }
+    >
+      <p>It is not kept and cannot be shown again.</p>
+      <p class="secret">
+        <code>{made.key}</code>
+        <CopyButton text={made.key} what="API key">
+          Copy
+        </CopyButton>
+      </p>
+    </Dialog>
+  );
+}
+
+/** What concerns one account alone. Keys that reach other accounts are made with the operator's own tools. */
+const accountScopes = ['models', 'webhooks', 'keys'] as const;
+
+type GrantableScope = (typeof accountScopes)[number];
+
+/** The scopes that the API lets this session give to a new key, of those that customers have. */
+function grantableScopes({ scopes, has_budgets }: Session): readonly GrantableScope[] {
+  return accountScopes.filter((scope) => scopes.includes(scope) && !(has_budgets && scope === 'models'));
+}
+
+const meanings: Readonly<Record<GrantableScope, string>> = {
+  models: 'Model calls, usage and credits',
+  webhooks: 'Webhooks, events and deliveries',
+  keys: 'API keys such as this one',
+};
+
+interface ScopesProps {
+  readonly value: readonly GrantableScope[];
+  readonly onInput: (scopes: readonly GrantableScope[]) => void;
+}
+
+/** What a new key may be used for. */
+function ScopesField({ value, onInput }: ScopesProps) {
+  const session = useSession();
+  return (
+    <fieldset class="field">
+      <legend>Good for</legend>
+      <Checks
+        chosen={value}
+        options={grantableScopes(session).map((name) => ({ name, meaning: meanings[name] }))}
+        onChosen={onInput}
+      />
+      {session.has_budgets && session.scopes.includes('models') && (
+        <p class="field-hint">Your own key has budgets, so it cannot create keys for model calls.</p>
+      )}
+    </fieldset>
+  );
+}
+
+const expiryChoices = [
+  ['0', 'Never'],
+  ['1', 'After 1 day'],
+  ['30', 'After 30 days'],
+  ['365', 'After 1 year'],
+] as const;
+
+/** When a new key ends: after so many days, or with the key that makes it. */
+type ExpiryChoice = (typeof expiryChoices)[number][0] | 'own';
+
+const endAfter = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+
+/** What the API is given for it; nothing for a key without an end. @param sessionExpiry when the session's own key ends */
+function toExpiry(choice: ExpiryChoice, sessionExpiry: string | null): { expires_at?: string } {
+  if (choice === 'own') return sessionExpiry === null ? {} : { expires_at: sessionExpiry };
+  return choice === '0' ? {} : { expires_at: endAfter(Number(choice)) };
+}
+
+/** Offers no end later than that of the session's own key: the API refuses that. */
+function ExpiryField({ value, onInput }: { value: ExpiryChoice; onInput: (choice: ExpiryChoice) => void }) {
+  const { expires_at: sessionExpiry } = useSession();
+  const offered =
+    sessionExpiry === null
+      ? expiryChoices
+      : ([
+          ['own', 'With your own key'],
+          ...expiryChoices.filter(([choice]) => choice !== '0' && endAfter(Number(choice)) <= sessionExpiry),
+        ] as const);
+  return <SelectField<ExpiryChoice> label="Ends" value={value} options={offered} onChosen={onInput} />;
+}
+
+const up = { name: 'API keys', href: href(['keys']) };
+
+/** One API key, as it is found by its id. */
+export function KeyView({ id }: { id: string }) {
+  const api = useApi();
+  const query = useQuery((signal) => findKey(api, id, signal), { key: id });
+  return (
+    <>
+      <Heading title={query.data?.name || 'API key'} up={up} />
+      <Loaded query={query} lines={5}>
+        {(apiKey) => <Opened apiKey={apiKey} />}
+      </Loaded>
+    </>
+  );
+}
+
+/** Reads the list page by page: the API has no operation for one key. */
+async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKey> {
+  let after: string | undefined;
+  for (;;) {
+    const { data, has_more } = await api.listApiKeys({ limit: 100, after }, signal);
+    const apiKey = data.find((key) => key.id === id);
+    if (apiKey) return apiKey;
+    after = data.at(-1)?.id;
+    if (has_more && after) continue;
+    throw new ApiError(`No API key ${id} is in this account; the view API keys lists those that are`, {
+      status: 404,
+      code: 'api_key_not_found',
+    });
+  }
+}
+
+function Opened({ apiKey }: { apiKey: ApiKey }) {
+  const { id, scopes, models, budgets, created_at, expires_at, last_used_at, revoked_at } = apiKey;
+  const timeOr = (at: string | null, otherwise: string) => (at ? <Time at={at} /> : otherwise);
+  return (
+    <Facts
+      wide={['Scopes', 'Models', 'Budgets']}
+      facts={[
+        ['Key id', <Id id={id} what="key id" />],
+        ['Created', <Time at={created_at} />],
+        ['Last used', timeOr(last_used_at, 'Never')],
+        ['Ends', timeOr(expires_at, 'Never')],
+        ['Revoked', timeOr(revoked_at, 'No')],
+        ['Scopes', <Tags of={scopes} />],
+        ['Models', models?.join(', ') || 'Any'],
+        ['Budgets', <BudgetLines budgets={budgets} />],
+      ]}
+    />
+  );
+}

@@ -1,0 +1,238 @@
+import { refreshEvery, useQuery } from '../data/query.ts';
+import type { Route } from '../data/route.ts';
+import { useApi, useSession } from '../data/session.ts';
+import type { UsageLine } from '../data/types.ts';
+import { Badge } from '../elements/badge.tsx';
+import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.tsx';
+import { Choice, Filters, Tabs } from '../elements/filters.tsx';
+import { amount, count } from '../elements/format.ts';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { type Column, Listed, Table } from '../elements/table.tsx';
+import { Card, Heading } from '../elements/view.tsx';
+import { BudgetsCard } from './budgets.tsx';
+import { type Dimension, daysBetween, groupOf, type Measure, measures, type Series, seriesOf } from './usage-series.ts';
+
+const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} days` }));
+
+/** What model calls used and cost, over time, and what is left. */
+export function UsageView({ route }: { route: Route }) {
+  const { range, by, measure } = shownOf(route);
+  const [from, to] = [dayBefore(range - 1), dayBefore(0)];
+  const totals = useUsage(from, to, by);
+  const byDay = useUsage(from, to, `day,${by}`);
+  const keyName = useKeyNames();
+  const nameOf = by === 'key' ? keyName : (name: string) => name;
+  const days = daysBetween(from, to);
+  return (
+    <>
+      <Heading title="Usage" />
+      <CreditsCard />
+      <BudgetsCard />
+      <Filters>
+        <Tabs route={route} name="by" label="By" any="By model" options={[{ value: 'key', name: 'By key' }]} />
+        <Choice
+          route={route}
+          name="show"
+          label="Chart"
+          any={measures.requests.name}
+          options={(['tokens', 'credits'] as const).map((value) => ({ value, name: measures[value].name }))}
+        />
+        <Choice route={route} name="days" label="Days" any="Last 30 days" options={ranges} />
+      </Filters>
+      <Card
+        id="by-group"
+        title={`By ${by}, last ${range} days`}
+        aside={<span class="muted small">{`${from} to ${to}, UTC`}</span>}
+      >
+        <Loaded query={byDay}>
+          {({ data, has_more }) => {
+            const series = seriesOf(data, { days, by, measure });
+            if (data.length === 0) return null;
+            const label = `${measures[measure].name} by day and ${by}, ${from} to ${to}`;
+            return (
+              <div class="chart">
+                {has_more && <p class="note">The chart does not show all: choose fewer days.</p>}
+                {series.length === 0 && <p class="muted">No usage in this period.</p>}
+                {series.length > 0 && <UsageChart days={days} series={series} label={label} nameOf={nameOf} />}
+                {series.length > 0 && <UsageByDay days={days} series={series} nameOf={nameOf} />}
+              </div>
+            );
+          }}
+        </Loaded>
+        <Listed
+          query={totals}
+          empty={
+            <Empty title="Nothing used yet">
+              <p class="muted">Each model call is counted here a moment after it has ended.</p>
+            </Empty>
+          }
+        >
+          {({ data }) => <UsageTable lines={data} by={by} nameOf={nameOf} />}
+        </Listed>
+      </Card>
+    </>
+  );
+}
+
+/** What the address says, or else what is shown at first. */
+function shownOf({ query }: Route): { range: number; by: Dimension; measure: Measure } {
+  const range = ranges.some(({ value }) => value === query.days) ? Number(query.days) : 30;
+  const measure = query.show === 'tokens' || query.show === 'credits' ? query.show : 'requests';
+  return { range, by: query.by === 'key' ? 'key' : 'model', measure };
+}
+
+function dayBefore(n: number): string {
+  return new Date(Date.now() - n * 86_400_000).toISOString().slice(0, 10);
+}
+
+function useUsage(from: string, to: string, group_by: string) {
+  const api = useApi();
+  return useQuery((signal) => api.retrieveUsage({ from, to, group_by }, signal), {
+    key: `${from} ${to} ${group_by}`,
+    every: refreshEvery,
+  });
+}
+
+/** The names of keys, for those who may see them. */
+function useKeyNames(): (id: string) => string {
+  const api = useApi();
+  const mayRead = useSession().scopes.includes('keys');
+  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, signal)).data : []), {
+    key: `keys ${mayRead}`,
+  });
+  const names = new Map(query.data?.map(({ id, name }) => [id, name]));
+  return (id) => names.get(id) || id;
+}
+
+/** What is left; nothing where the gateway has no credits. */
+function CreditsCard() {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveCredits(signal), { key: 'credits', every: refreshEvery });
+  if (query.error?.status === 404) return null;
+  return (
+    <Card id="credits" title="Credits">
+      <div class="card-body">
+        <Loaded query={query} lines={1}>
+          {({ credits_remaining, low_threshold }) => (
+            <p class="big numbers">
+              {count(credits_remaining)} <span class="muted small">left</span>{' '}
+              {low_threshold !== null && credits_remaining < low_threshold && <Badge shape="bad">Low</Badge>}
+            </p>
+          )}
+        </Loaded>
+      </div>
+    </Card>
+  );
+}
+
+interface ChartProps {
+  readonly days: readonly string[];
+  readonly series: readonly Series[];
+  readonly label: string;
+  /** A series' name as it is shown. */
+  readonly nameOf: (name: string) => string;
+}
+
+/** Usage by day, a bar for each. A table says the same to readers who cannot see it. */
+function UsageChart(props: ChartProps) {
+  const { days, series, label } = props;
+  const totals = days.map((_, i) => series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0));
+  const highest = Math.max(0, ...totals);
+  const labelOf = (i: number, plotWidth: number) => {
+    const every = Math.ceil(days.length / Math.max(1, Math.floor(plotWidth / 56)));
+    return i % every === 0 ? (days[i]?.slice(5) ?? null) : null;
+  };
+  return (
+    <BarChart
+      keys={days}
+      top={highest > 0 && highest < 4 ? highest : niceTop(highest)}
+      axisWidth={44}
+      label={label}
+      axisText={amount}
+      labelOf={labelOf}
+      readout={(shown) => <Legend {...props} shown={shown} />}
+    >
+      {(i, place) => <Stack series={series} at={i} {...place} />}
+    </BarChart>
+  );
+}
+
+/** One day's values, one on top of the other. */
+function Stack({ series, at, x, width, y }: BarPlace & { readonly series: readonly Series[]; readonly at: number }) {
+  let below = 0;
+  return (
+    <>
+      {series.map(({ name, values }, i) => {
+        const value = values[at] ?? 0;
+        const from = below;
+        below += value;
+        if (value === 0) return null;
+        return <rect key={name} class={`series-${i}`} x={x} y={y(below)} width={width} height={y(from) - y(below)} />;
+      })}
+    </>
+  );
+}
+
+function Legend({ days, series, nameOf, shown }: ChartProps & { readonly shown: number | undefined }) {
+  return (
+    <p class="readout numbers">
+      {shown !== undefined && <b>{days[shown]} </b>}
+      {series.map(({ name, values }, i) => (
+        <span key={name} class="legend">
+          <span class={`key series-${i}`} /> {nameOf(name)}
+          {shown !== undefined && ` ${amount(values[shown] ?? 0)}`}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+/** The chart's numbers; days without any are left out. */
+function UsageByDay({ days, series, nameOf }: Omit<ChartProps, 'label'>) {
+  const used = days.flatMap((day, i) => (series.some(({ values }) => (values[i] ?? 0) > 0) ? [{ day, i }] : []));
+  return (
+    <AsTable
+      head={['Day, UTC', ...series.map(({ name }) => nameOf(name))]}
+      rows={used.map(({ day, i }) => ({
+        key: day,
+        name: day,
+        values: series.map(({ values }) => amount(values[i] ?? 0)),
+      }))}
+    />
+  );
+}
+
+interface TableProps {
+  readonly lines: readonly UsageLine[];
+  readonly by: Dimension;
+  readonly nameOf: (name: string) => string;
+}
+
+/** What each model or key used in all; reasoning is a part of the tokens out. */
+function UsageTable({ lines, by, nameOf }: TableProps) {
+  const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
+  // audio that is not counted in tokens
+  const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
+  const hasPrices = lines.some(({ credits }) => credits !== undefined);
+  const columns = [
+    {
+      head: by === 'model' ? 'Model' : 'API key',
+      scopes: true,
+      class: 'cell-main',
+      cell: (line: UsageLine) => <code>{nameOf(groupOf(line, by))}</code>,
+    },
+    numbers('Requests', ({ requests }) => requests),
+    numbers('Tokens in', ({ input_tokens }) => input_tokens),
+    numbers('Tokens out', ({ output_tokens }) => output_tokens),
+    hasReasoning ? numbers('Reasoning', ({ reasoning_tokens }) => reasoning_tokens) : null,
+    numbers('Images', ({ images }) => images),
+    hasAudio ? numbers('Seconds', ({ seconds }) => seconds) : null,
+    hasAudio ? numbers('Characters', ({ characters }) => characters) : null,
+    hasPrices ? numbers('Credits', ({ credits }) => credits ?? 0) : null,
+  ];
+  return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} />;
+}
+
+function numbers(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
+  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => amount(of(used)) };
+}

@@ -1,0 +1,106 @@
+import { type Query, useQuery } from '../data/query.ts';
+import { useApi } from '../data/session.ts';
+import type { Attempt, Delivery, DeliveryDetails } from '../data/types.ts';
+import { Badge, type Status } from '../elements/badge.tsx';
+import { milliseconds } from '../elements/format.ts';
+import { isOpen, liveEvery } from '../elements/history.tsx';
+import { Code } from '../elements/view.tsx';
+
+/** A delivery, as long as it can change. */
+export function useDelivery(id: string): Query<DeliveryDetails> {
+  const api = useApi();
+  return useQuery((signal) => api.retrieveDelivery(id, signal), {
+    key: id,
+    every: (delivery) => (isOpen(delivery) ? liveEvery : null),
+  });
+}
+
+/** How a delivery stands, in a word or two. */
+export function statusOf({ state, in_flight, attempts_made }: Delivery): Status {
+  switch (state) {
+    case 'delivered':
+      return { shape: 'good', words: 'Delivered' };
+    case 'failed':
+      return { shape: 'bad', words: 'Failed' };
+    case 'canceled':
+      return { shape: 'stopped', words: 'Canceled' };
+    case 'pending':
+      if (in_flight) return { shape: 'waiting', words: 'Sending', live: true };
+      return { shape: 'waiting', words: attempts_made > 0 ? 'Retrying' : 'Pending' };
+  }
+}
+
+const codeWords: Readonly<Record<string, string>> = {
+  dns_failed: 'Name not resolved',
+  address_not_allowed: 'Address not allowed',
+  http_not_allowed: 'Plain http not allowed',
+  connect_refused: 'Connection refused',
+  connect_failed: 'No route',
+  connect_timeout: 'Connection timed out',
+  tls_failed: 'TLS failed',
+  reset: 'Connection closed early',
+  timeout: 'Timed out',
+  redirect: 'Redirect',
+  invalid_response: 'No valid HTTP',
+  worker_crashed: 'Sender crashed',
+};
+
+/** The result of an attempt: `HTTP 500`, `Connection refused`. */
+export function outcomeWords({ status, code }: Pick<Attempt, 'status' | 'code'>): string {
+  if (status !== null) return `HTTP ${status}`;
+  if (code === null) return 'No answer';
+  return codeWords[code] ?? code.replaceAll('_', ' ');
+}
+
+export function succeeded({ status, code }: Pick<Attempt, 'status' | 'code'>): boolean {
+  return code === null && status !== null;
+}
+
+export interface AttemptProps {
+  readonly attempt: Attempt;
+  /** What has been explained just before is not explained again. */
+  readonly after?: Attempt | undefined;
+}
+
+/** The result of one attempt in a line and, where it failed, why. */
+export function AttemptSummary({ attempt, after }: AttemptProps) {
+  const good = succeeded(attempt);
+  return (
+    <>
+      <p class="attempt-line">
+        <Badge shape={good ? 'good' : 'bad'}>{outcomeWords(attempt)}</Badge>
+        <span class="muted numbers">after {milliseconds(attempt.duration_ms)}</span>
+      </p>
+      {attempt.explanation && attempt.explanation !== after?.explanation && (
+        <p class="attempt-why">{attempt.explanation}</p>
+      )}
+    </>
+  );
+}
+
+/** The request and the response; the page shows both as text, whatever they contain. */
+export function AttemptExchange({ attempt }: { attempt: Attempt }) {
+  const received = headerLines(responseHeaders(attempt));
+  return (
+    <div class="exchange">
+      <Code title="Request headers" text={headerLines(attempt.request_headers)} empty="Not recorded" />
+      {received !== '' && <Code title="Response headers" text={received} />}
+      <Code
+        title={attempt.status === null ? 'Response' : `Response, HTTP ${attempt.status}`}
+        text={attempt.response}
+        empty={attempt.status === null ? 'Nothing came back' : 'An empty body'}
+      />
+    </div>
+  );
+}
+
+/** The headers of the response that are recorded. */
+function responseHeaders({ retry_after, location }: Attempt): Attempt['request_headers'] {
+  return { ...(retry_after !== null && { 'retry-after': retry_after }), ...(location !== null && { location }) };
+}
+
+function headerLines(headers: Attempt['request_headers']): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n');
+}

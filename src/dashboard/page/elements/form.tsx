@@ -1,0 +1,268 @@
+import type { ComponentChildren, InputHTMLAttributes } from 'preact';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { otherError } from '../data/error.ts';
+import { type Action, useAction } from '../data/query.ts';
+import { Button } from './button.tsx';
+import { CloseIcon } from './icons.tsx';
+import { Failure } from './states.tsx';
+
+/** What a control needs to belong to its field. */
+interface FieldControl {
+  readonly id: string;
+  readonly 'aria-describedby': string | undefined;
+  readonly 'aria-invalid': true | undefined;
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: ComponentChildren;
+  readonly error?: string | undefined;
+  readonly children: (control: FieldControl) => ComponentChildren;
+}
+
+/** A control with its label, what helps to fill it in, and what is wrong with it. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ') || undefined;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, 'aria-describedby': described, 'aria-invalid': error ? true : undefined })}
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+      <FieldError id={`${id}-error`} error={error} />
+    </div>
+  );
+}
+
+/** What is wrong with a field; nothing while nothing is. */
+export function FieldError({ id, error }: { id?: string; error: string | undefined }) {
+  if (!error) return null;
+  return (
+    <p class="field-error" id={id} role="alert">
+      {error}
+    </p>
+  );
+}
+
+interface TextFieldProps extends Omit<FieldProps, 'children'> {
+  readonly value: string;
+  readonly onText: (text: string) => void;
+  /** What else the input is told. */
+  readonly input?: InputHTMLAttributes;
+}
+
+/** A line of text. */
+export function TextField({ value, onText, input, ...field }: TextFieldProps) {
+  return (
+    <Field {...field}>
+      {(control) => (
+        <input {...control} {...input} value={value} onInput={({ currentTarget }) => onText(currentTarget.value)} />
+      )}
+    </Field>
+  );
+}
+
+/** Of an input for keys, secrets and addresses, which no browser should complete or correct. */
+export const verbatim = { class: 'mono', autocomplete: 'off', spellcheck: false } as const;
+
+interface SelectFieldProps<T extends string | number> extends Omit<FieldProps, 'children'> {
+  readonly value: T | undefined;
+  readonly options: readonly (readonly [value: T, name: string])[];
+  readonly onChosen: (value: T) => void;
+}
+
+/** One of a few. */
+export function SelectField<T extends string | number>({ value, options, onChosen, ...field }: SelectFieldProps<T>) {
+  return (
+    <Field {...field}>
+      {(control) => (
+        <select
+          {...control}
+          value={value}
+          onChange={({ currentTarget }) => {
+            const chosen = options[currentTarget.selectedIndex];
+            if (chosen) onChosen(chosen[0]);
+          }}
+        >
+          {options.map(([option, name]) => (
+            <option key={option} value={option}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+interface CheckProps {
+  readonly checked: boolean;
+  readonly name: string;
+  readonly meaning: string;
+  readonly onChecked: (checked: boolean) => void;
+}
+
+/** Something that is on or off, and what that means. */
+export function Check({ checked, name, meaning, onChecked }: CheckProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={checked} onChange={({ currentTarget }) => onChecked(currentTarget.checked)} />
+      <span>
+        <b>{name}</b>
+        <span class="muted small">{meaning}</span>
+      </span>
+    </label>
+  );
+}
+
+interface ChecksProps<T extends string> {
+  readonly chosen: readonly string[];
+  readonly options: readonly { readonly name: T; readonly meaning: string }[];
+  readonly onChosen: (names: T[]) => void;
+}
+
+/** Any of a few. */
+export function Checks<T extends string>({ chosen, options, onChosen }: ChecksProps<T>) {
+  const names = options.map(({ name }) => name);
+  const set = (changed: T, checked: boolean) =>
+    onChosen(names.filter((name) => (name === changed ? checked : chosen.includes(name))));
+  return (
+    <>
+      {options.map(({ name, meaning }) => (
+        <Check
+          key={name}
+          name={name}
+          meaning={meaning}
+          checked={chosen.includes(name)}
+          onChecked={(checked) => set(name, checked)}
+        />
+      ))}
+    </>
+  );
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly children: ComponentChildren;
+  /** The buttons at its end. */
+  readonly actions: ComponentChildren;
+  readonly onClose: () => void;
+  /** Makes it a form: what Enter does. */
+  readonly onSubmit?: () => void;
+}
+
+/** The browser's own modal dialog: it keeps the focus inside, Escape closes it, and the focus goes back to what opened it. */
+export function Dialog({ title, children, actions, onClose, onSubmit }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useLayoutEffect(() => {
+    const opener = document.activeElement;
+    const opened = dialog.current;
+    opened?.showModal();
+    return () => {
+      // what is behind an open dialog cannot take the focus
+      opened?.close();
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
+
+  const inside = (
+    <>
+      <div class="dialog-body">{children}</div>
+      <div class="dialog-actions">{actions}</div>
+    </>
+  );
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <div class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+          <CloseIcon />
+        </button>
+      </div>
+      {onSubmit ? (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            onSubmit();
+          }}
+        >
+          {inside}
+        </form>
+      ) : (
+        inside
+      )}
+    </dialog>
+  );
+}
+
+interface FormDialogProps extends Pick<DialogProps, 'title' | 'children' | 'onClose'> {
+  /** What its button is called. */
+  readonly submit: string;
+  readonly action: Action;
+  /** The fields that show what is wrong with them; any other error stands at the end. */
+  readonly fields: readonly string[];
+  readonly disabled?: boolean;
+}
+
+/** A form that is sent, or left by Cancel. */
+export function FormDialog({ title, submit, action, fields, disabled = false, onClose, children }: FormDialogProps) {
+  const other = otherError(action.error, fields);
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      onSubmit={() => void action.run()}
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" busy={action.running} disabled={disabled}>
+            {submit}
+          </Button>
+        </>
+      }
+    >
+      {children}
+      {other && <Failure error={other} />}
+    </Dialog>
+  );
+}
+
+interface ConfirmDialogProps extends Pick<DialogProps, 'title' | 'children' | 'onClose'> {
+  /** What its button is called. */
+  readonly confirm: string;
+  readonly onConfirm: () => Promise<void>;
+}
+
+/** Asks before something is done that cannot be undone. */
+export function ConfirmDialog({ title, confirm, onConfirm, onClose, children }: ConfirmDialogProps) {
+  const { run, running, error } = useAction(onConfirm);
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Keep it</Button>
+          <Button kind="danger" busy={running} onClick={() => void run()}>
+            {confirm}
+          </Button>
+        </>
+      }
+    >
+      {children}
+      {error && <Failure error={error} />}
+    </Dialog>
+  );
+}

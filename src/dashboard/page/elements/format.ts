@@ -1,0 +1,93 @@
+const whole = new Intl.NumberFormat();
+const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
+/** `12,345` */
+export function count(n: number): string {
+  return whole.format(n);
+}
+
+const fraction = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
+
+/** `12,345`, `0.0125` */
+export function amount(n: number): string {
+  return Number.isInteger(n) || n >= 1_000 ? whole.format(n) : fraction.format(n);
+}
+
+/** `1 attempt`, `2 attempts` */
+export function counted(n: number, one: string, many = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/** A share of 1 as `99.9%`; what is not quite all never shows as 100%, what is not quite nothing never as 0%. */
+export function percent(share: number): string {
+  const shown = share > 0.999 && share < 1 ? 0.999 : share > 0 && share < 0.001 ? 0.001 : share;
+  return `${oneDecimal.format(shown * 100)}%`;
+}
+
+/** Milliseconds as `84 ms` or `1.2 s`. */
+export function milliseconds(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${oneDecimal.format(ms / 1_000)} s`;
+}
+
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+const thisYear = new Intl.DateTimeFormat(undefined, {
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+});
+const anyYear = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
+
+/** In the reader's zone, to the second: `Jan 31, 12:00:05`. */
+export function localTime(iso: string): string {
+  const date = new Date(iso);
+  return (date.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(date);
+}
+
+/** The reader's zone: `Europe/Berlin (GMT+1)`. */
+export function timeZone(): string {
+  const { timeZone: name } = Intl.DateTimeFormat().resolvedOptions();
+  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts();
+  const offset = parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
+  return offset === '' || offset === name ? name : `${name} (${offset})`;
+}
+
+/** `2026-01-31 12:00:05.123 UTC` */
+export function utcTime(iso: string): string {
+  return new Date(iso).toISOString().replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
+export function span(ms: number): string {
+  const rounded = Math.max(0, Math.round(ms / second) * second);
+  if (rounded < minute) return `${rounded / second} s`;
+  if (rounded < hour) return join(Math.floor(rounded / minute), 'min', (rounded % minute) / second, 's');
+  if (rounded < day) return join(Math.floor(rounded / hour), 'h', Math.floor((rounded % hour) / minute), 'min');
+  return join(Math.floor(rounded / day), 'd', Math.floor((rounded % day) / hour), 'h');
+}
+
+function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+/** The largest unit alone, from when to now: `just now`, `4 min ago`, `in 2 h`. */
+export function fromNow(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const size = Math.abs(ms);
+  if (size < 5 * second) return 'just now';
+  const text =
+    size < minute
+      ? `${Math.round(size / second)} s`
+      : size < hour
+        ? `${Math.floor(size / minute)} min`
+        : size < day
+          ? `${Math.floor(size / hour)} h`
+          : `${Math.floor(size / day)} d`;
+  return ms < 0 ? `${text} ago` : `in ${text}`;
+}

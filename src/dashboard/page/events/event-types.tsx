@@ -1,0 +1,134 @@
+import { type Query, useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { EventType } from '../data/types.ts';
+import { Tag } from '../elements/badge.tsx';
+import { Choice } from '../elements/filters.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { type Column, Table } from '../elements/table.tsx';
+import { Card, Code, Heading } from '../elements/view.tsx';
+
+/** What a webhook may subscribe to. */
+export function useEventTypes(): Query<{ data: EventType[] }> {
+  const api = useApi();
+  return useQuery((signal) => api.listEventTypes(signal), { key: 'event types' });
+}
+
+/** A choice of a type, which stands in the address. */
+export function EventTypeChoice({ route }: { route: Route }) {
+  const types = useEventTypes().data?.data ?? [];
+  return (
+    <Choice
+      route={route}
+      name="type"
+      label="Event type"
+      any="Any type"
+      options={types.map(({ type }) => ({ value: type, name: type }))}
+    />
+  );
+}
+
+/** A type's description without the word that all of them begin with; the catalogue says it once. */
+export function withoutStage(description: string): string {
+  return description.replace(/^Beta\. /, '').replaceAll('`', '');
+}
+
+/** Every type of event that a webhook may subscribe to. */
+export function EventTypesView() {
+  const query = useEventTypes();
+  return (
+    <>
+      <Heading title="Event types">
+        Event types <Tag>beta</Tag>
+      </Heading>
+      <p class="muted intro">
+        Types and fields may be added: ignore those that you do not know.{' '}
+        <a href={href(['verification'])}>How to verify deliveries</a>
+      </p>
+      <Loaded query={query} lines={8}>
+        {({ data }) => data.map((described) => <TypeCard key={described.type} described={described} />)}
+      </Loaded>
+    </>
+  );
+}
+
+function TypeCard({ described }: { described: EventType }) {
+  const { type, description, schema } = described;
+  return (
+    <Card
+      id={type}
+      title={type}
+      aside={
+        <a href={href(['events'], { type })} aria-label={`Past events of ${type}`}>
+          Past events
+        </a>
+      }
+    >
+      <div class="card-body">
+        <p>{withoutStage(description)}</p>
+        <Table
+          kind="fields"
+          caption={`Fields of data of ${type}`}
+          columns={columns}
+          rows={fieldsOf(schema)}
+          keyOf={({ name }) => name}
+        />
+        <details>
+          <summary>Example and schema</summary>
+          <div class="exchange">
+            <Code title={`Example of ${type}`} text={exampleBody(described)} />
+            <Code title={`JSON schema of the data of ${type}`} text={JSON.stringify(schema)} />
+          </div>
+        </details>
+      </div>
+    </Card>
+  );
+}
+
+const columns: readonly Column<DataField>[] = [
+  { head: 'Field', scopes: true, class: 'cell-main', cell: ({ name }) => <code>{name}</code> },
+  { head: 'Type', name: true, cell: ({ type }) => <code>{type}</code> },
+  { head: 'Required', name: true, cell: ({ isRequired }) => (isRequired ? 'yes' : 'no') },
+  { head: 'Meaning', class: 'cell-wide', cell: ({ description }) => description },
+];
+
+/** A delivery's body, with this example as its data. */
+function exampleBody({ type, example }: EventType): string {
+  const created = '2026-01-31T12:00:00.000Z';
+  return JSON.stringify({ id: 'evt_01kaj3m5x5a1b2c3d4e5f6g7h8', type, created, data: example });
+}
+
+/** One field of an event's data. */
+interface DataField {
+  readonly name: string;
+  readonly type: string;
+  readonly isRequired: boolean;
+  readonly description: string;
+}
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly format?: string;
+  readonly description?: string;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+}
+
+function typeOf(schema: Schema): string {
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  const types = [schema.type ?? 'any'].flat().join(' | ');
+  return schema.format ? `${types} (${schema.format})` : types;
+}
+
+/** The fields on the first level of a JSON schema. */
+function fieldsOf(schema: Schema): DataField[] {
+  return Object.entries(schema.properties ?? {}).map(([name, field]) => ({
+    name,
+    type: typeOf(field),
+    isRequired: schema.required?.includes(name) ?? false,
+    description: (field.description ?? '').replaceAll('`', ''),
+  }));
+}

@@ -1,0 +1,214 @@
+import { BudgetsSection } from '../account/budgets.tsx';
+import { EditableKeys } from '../account/editable-keys.tsx';
+import { refreshEvery, useQuery } from '../data/query.ts';
+import { href, type Route } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { AccountDetails, AccountSummary, RateLimits } from '../data/types.ts';
+import { Badge } from '../elements/badge.tsx';
+import { Filters, TextFilter } from '../elements/filters.tsx';
+import { amount, count } from '../elements/format.ts';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { type Column, Listed, Pager, Table } from '../elements/table.tsx';
+import { Card, Facts, Heading } from '../elements/view.tsx';
+import { WebhookHealthTable } from './failing-webhooks-view.tsx';
+import { FoundNotice } from './find-view.tsx';
+import { RefusedCodes } from './refusals-view.tsx';
+
+/** Every account that has API keys, webhooks or usage of this month. */
+export function AccountsView({ route }: { route: Route }) {
+  const api = useApi();
+  const { prefix, after } = route.query;
+  const query = useQuery((signal) => api.listAccounts({ limit: 50, after, prefix }, signal), {
+    key: `accounts ${prefix} ${after}`,
+  });
+  return (
+    <>
+      <Heading title="Accounts" />
+      <Filters>
+        <TextFilter route={route} name="prefix" label="Id begins with" />
+      </Filters>
+      <Card
+        id="accounts"
+        title="By id"
+        aside={<span class="muted small">Requests, tokens and cost are of this month, UTC</span>}
+      >
+        <Listed query={query} empty={<Empty title={prefix ? 'No account has such an id' : 'No accounts yet'} />}>
+          {({ data, has_more }) => (
+            <>
+              <Table
+                kind="accounts"
+                caption="Accounts, by id"
+                columns={[
+                  ...columns,
+                  ...(data.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
+                ]}
+                rows={data}
+                keyOf={({ user_id }) => user_id}
+              />
+              <Pager
+                route={route}
+                next={has_more ? data.at(-1)?.user_id : undefined}
+                names={{ first: 'First', next: 'Next' }}
+              />
+            </>
+          )}
+        </Listed>
+      </Card>
+    </>
+  );
+}
+
+const columns: readonly Column<AccountSummary>[] = [
+  {
+    head: 'Account',
+    class: 'cell-main',
+    scopes: true,
+    cell: ({ user_id }) => (
+      <a class="row-link mono" href={href(['accounts', user_id])}>
+        {user_id}
+      </a>
+    ),
+  },
+  { head: 'Working API keys', name: true, class: 'numbers', cell: ({ api_keys }) => count(api_keys.working) },
+  { head: 'Webhooks', name: true, class: 'numbers', cell: WebhookCounts },
+  { head: 'Requests', name: true, class: 'numbers', cell: ({ usage }) => count(usage?.requests ?? 0) },
+  {
+    head: 'Tokens',
+    name: true,
+    class: 'numbers',
+    cell: ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0)),
+  },
+];
+
+function WebhookCounts({ webhooks: { total, failing, disabled } }: AccountSummary) {
+  return (
+    <>
+      {count(total)} {failing > 0 && <Badge shape="bad">{`${count(failing)} failing`}</Badge>}{' '}
+      {disabled > 0 && <Badge shape="stopped">{`${count(disabled)} disabled`}</Badge>}
+    </>
+  );
+}
+
+/** Shown where the gateway has credits. */
+const creditColumns: readonly Column<AccountSummary>[] = [
+  { head: 'Cost', name: true, class: 'numbers', cell: ({ usage }) => amount(usage?.credits ?? 0) },
+  {
+    head: 'Credits left',
+    name: true,
+    class: 'numbers',
+    cell: ({ credits_remaining: left }) => (left === null ? <span class="muted">–</span> : amount(left)),
+  },
+];
+
+const up = { name: 'Accounts', href: href(['accounts']) };
+
+/** One account, with what the operator may change of it. */
+export function AccountView({ userId, route }: { userId: string; route: Route }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveAccount(userId, signal), { key: userId, every: refreshEvery });
+  return (
+    <>
+      <Heading title={userId} up={up} />
+      <FoundNotice route={route} />
+      <Loaded query={query} lines={6}>
+        {(details) => (
+          <>
+            <AccountFacts details={details} />
+            {details.budgets && <BudgetsSection userId={userId} budgets={details.budgets} onClose={query.reload} />}
+            <Keys details={details} onClose={query.reload} />
+            <Webhooks {...details} />
+            <Refused {...details} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+/** What an account used this month, and what limits it. */
+function AccountFacts({ details }: { details: AccountDetails }) {
+  const { account, credits, rate_limits } = details;
+  const { usage } = account;
+  const used =
+    usage &&
+    ([
+      ['Requests this month', count(usage.requests)],
+      ['Tokens in this month', count(usage.input_tokens)],
+      ['Tokens out this month', count(usage.output_tokens)],
+      ['Cost this month', `${amount(usage.credits ?? 0)} credits`],
+    ] as const);
+  return (
+    <Facts
+      facts={[
+        ...(used ?? []),
+        ['Credits', <Credits credits={credits} />],
+        ['Rate limit of the account', limitWords(rate_limits.per_user, rate_limits.per_user_is_unknown)],
+        ['Rate limit of each key', limitWords(rate_limits.per_key, rate_limits.per_key_is_unknown)],
+      ]}
+    />
+  );
+}
+
+function Credits({ credits }: { credits: AccountDetails['credits'] }) {
+  if (!credits) return <span class="muted">The gateway keeps none</span>;
+  const { credits_remaining, low_threshold } = credits;
+  return (
+    <>
+      {amount(credits_remaining)} left {credits_remaining < low_threshold && <Badge shape="bad">Low</Badge>}
+    </>
+  );
+}
+
+/** `600 requests, 100,000 tokens a minute` */
+function limitWords(limits: RateLimits | null, isUnknown: boolean): string {
+  if (isUnknown) return 'A function of the host decides';
+  if (!limits) return 'None';
+  const { requests_per_minute: requests, tokens_per_minute: tokens } = limits;
+  const parts = [requests !== null && `${count(requests)} requests`, tokens !== null && `${count(tokens)} tokens`];
+  const set = parts.filter(Boolean);
+  return set.length === 0 ? 'None' : `${set.join(', ')} a minute`;
+}
+
+function Keys({ details: { account, api_keys }, onClose }: { details: AccountDetails; onClose: () => void }) {
+  const api = useApi();
+  const { user_id } = account;
+  return (
+    <Card
+      id="keys"
+      title="API keys"
+      aside={api_keys.has_more && <span class="muted small">The first {api_keys.data.length}</span>}
+    >
+      {api_keys.data.length === 0 ? (
+        <Empty title="No API keys" />
+      ) : (
+        <EditableKeys
+          keys={api_keys.data}
+          mayControl={() => true}
+          update={(id, budgets) => api.updateUserApiKey(user_id, id, budgets)}
+          revoke={(id) => api.deleteUserApiKey(user_id, id)}
+          onClose={onClose}
+        />
+      )}
+    </Card>
+  );
+}
+
+function Webhooks({ webhooks }: AccountDetails) {
+  return (
+    <Card id="webhooks" title="Webhooks">
+      {webhooks.length === 0 ? <Empty title="No webhooks" /> : <WebhookHealthTable webhooks={webhooks} />}
+    </Card>
+  );
+}
+
+function Refused({ account, refusals }: AccountDetails) {
+  return (
+    <Card
+      id="refused"
+      title="Refused in the last 24 hours"
+      aside={refusals.length > 0 && <a href={href(['refusals'], { user: account.user_id })}>When</a>}
+    >
+      {refusals.length === 0 ? <Empty title="Nothing was refused" /> : <RefusedCodes refusals={refusals} />}
+    </Card>
+  );
+}

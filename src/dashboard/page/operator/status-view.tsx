@@ -1,0 +1,208 @@
+import { refreshEvery, useQuery } from '../data/query.ts';
+import { useApi } from '../data/session.ts';
+import type { Backlog, GatewayProcess, UpstreamStatus } from '../data/types.ts';
+import { Badge } from '../elements/badge.tsx';
+import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { type Column, Listed, Scroll, Table } from '../elements/table.tsx';
+import { Ago, AgoOr } from '../elements/time.tsx';
+import { Card, Facts, Heading } from '../elements/view.tsx';
+
+/** How the gateway is doing at this moment, all its processes together. */
+export function StatusView() {
+  return (
+    <>
+      <Heading title="Status" />
+      <BacklogCard />
+      <UpstreamsCard />
+      <ProcessesCard />
+    </>
+  );
+}
+
+/** What waits to be sent. */
+function BacklogCard() {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveBacklog(signal), { key: 'backlog', every: refreshEvery });
+  return (
+    <Card id="backlog" title="Backlog">
+      <div class="card-body">
+        <Loaded query={query} lines={2}>
+          {(backlog) => <BacklogFacts backlog={backlog} />}
+        </Loaded>
+      </div>
+    </Card>
+  );
+}
+
+function BacklogFacts({ backlog }: { backlog: Backlog }) {
+  const { due, due_is_more, scheduled, scheduled_is_more, fan_outs_pending, in_progress } = backlog;
+  const orMore = (n: number, isMore: boolean) => `${count(n)}${isMore ? ' or more' : ''}`;
+  return (
+    <Facts
+      facts={[
+        ['Deliveries due', orMore(due, due_is_more)],
+        ['Oldest due for', <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />],
+        ['Being sent', count(in_progress)],
+        ['Due later', orMore(scheduled, scheduled_is_more)],
+        ['Events in fan-out', orMore(fan_outs_pending, backlog.fan_outs_is_more)],
+        ['Oldest in fan-out for', <Waiting seconds={backlog.oldest_fan_out_seconds} none={fan_outs_pending === 0} />],
+      ]}
+    />
+  );
+}
+
+/** Seconds; the alert GatewayDeliveriesLate fires after the same time. */
+const lateAfter = 300;
+
+/** How long something has been waiting, and whether that is too long. */
+function Waiting({ seconds, none }: { seconds: number; none: boolean }) {
+  if (none) return <span class="muted">None</span>;
+  return (
+    <span class="numbers">
+      {span(seconds * 1_000)} {seconds > lateAfter && <Badge shape="bad">Late</Badge>}
+    </span>
+  );
+}
+
+/** How the upstreams did in the last minutes. */
+function UpstreamsCard() {
+  const api = useApi();
+  const query = useQuery((signal) => api.listUpstreams(signal), { key: 'upstreams', every: refreshEvery });
+  return (
+    <Card
+      id="upstreams"
+      title="Upstreams"
+      aside={<span class="muted small">The last five minutes, all live processes together</span>}
+    >
+      <Listed query={query} empty={<Empty title="No upstreams" />}>
+        {({ data }) => (
+          <Scroll>
+            <Table
+              kind="upstreams"
+              caption="Upstreams"
+              columns={upstreamColumns}
+              rows={data}
+              keyOf={({ name }) => name}
+            />
+          </Scroll>
+        )}
+      </Listed>
+    </Card>
+  );
+}
+
+const upstreamColumns: readonly Column<UpstreamStatus>[] = [
+  { head: 'Breaker', cell: Breaker },
+  { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
+  { head: 'Requests', name: true, class: 'numbers', cell: ({ requests }) => count(requests) },
+  { head: 'Errors', name: true, cell: Errors },
+  { head: 'Latency p50 / p95', name: true, class: 'numbers', cell: ({ latency_seconds }) => times(latency_seconds) },
+  {
+    head: 'First byte p50 / p95',
+    name: true,
+    class: 'numbers',
+    cell: ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds),
+  },
+];
+
+/** In how many of the processes the breaker is not closed. */
+function Breaker({ breaker: { open, half_open, closed } }: UpstreamStatus) {
+  const all = open + half_open + closed;
+  if (open > 0) return <Badge shape="bad">{`Open in ${open} of ${all}`}</Badge>;
+  if (half_open > 0) return <Badge shape="uneasy">{`Half open in ${half_open} of ${all}`}</Badge>;
+  return <Badge shape="good">Closed</Badge>;
+}
+
+function Errors({ requests, errors, error_codes }: UpstreamStatus) {
+  if (errors === 0) return <span class="muted">None</span>;
+  const codes = Object.entries(error_codes).sort(([, a], [, b]) => b - a);
+  return (
+    <>
+      <span class="numbers">
+        {count(errors)} {requests > 0 && <span class="muted">({percent(errors / requests)})</span>}
+      </span>
+      <span class="under">{codes.map(([code, n]) => `${code} ${count(n)}`).join(', ')}</span>
+    </>
+  );
+}
+
+/** The median and what one in twenty exceeds. */
+function times(of: UpstreamStatus['latency_seconds']) {
+  if (of.p50 === null || of.p95 === null) return <span class="muted">–</span>;
+  return `${milliseconds(of.p50 * 1_000)} / ${milliseconds(of.p95 * 1_000)}`;
+}
+
+/** The processes of the last day, those that run at this moment first. */
+function ProcessesCard() {
+  const api = useApi();
+  const query = useQuery((signal) => api.listProcesses(signal), { key: 'processes', every: refreshEvery });
+  return (
+    <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
+      <Listed query={query} empty={<Empty title="No processes" />}>
+        {({ data }) => (
+          <Scroll>
+            <Table kind="processes" caption="Processes" columns={processColumns} rows={data} keyOf={({ id }) => id} />
+          </Scroll>
+        )}
+      </Listed>
+    </Card>
+  );
+}
+
+const processColumns: readonly Column<GatewayProcess>[] = [
+  {
+    head: 'State',
+    cell: ({ is_live, seen_at }) =>
+      is_live ? (
+        <Badge shape="good">Live</Badge>
+      ) : (
+        <>
+          <Badge shape="stopped">Gone</Badge>
+          <span class="under">
+            last seen <Ago at={seen_at} />
+          </span>
+        </>
+      ),
+  },
+  {
+    head: 'Process',
+    class: 'cell-main',
+    scopes: true,
+    cell: ({ hostname, pid, role, version }) => (
+      <>
+        <b>
+          {hostname} {pid}
+        </b>
+        <span class="under">
+          {role}, version {version}
+        </span>
+      </>
+    ),
+  },
+  { head: 'Started', name: true, class: 'numbers', cell: ({ started_at }) => <Ago at={started_at} /> },
+  {
+    head: 'In progress',
+    name: true,
+    class: 'numbers',
+    cell: ({ attempts_in_progress, relayed_calls_in_progress }) => (
+      <>
+        {counted(attempts_in_progress, 'attempt')}
+        <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
+      </>
+    ),
+  },
+  {
+    head: 'Event loop lag',
+    name: true,
+    class: 'numbers',
+    cell: ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds),
+  },
+  { head: 'Clock skew', name: true, class: 'numbers', cell: ({ clock_skew_seconds }) => seconds(clock_skew_seconds) },
+  { head: 'Last sweep', name: true, class: 'numbers', cell: ({ last_sweep_at }) => <AgoOr at={last_sweep_at} /> },
+];
+
+function seconds(n: number | null) {
+  if (n === null) return <span class="muted">–</span>;
+  return `${n < 0 ? '−' : ''}${milliseconds(Math.abs(n) * 1_000)}`;
+}

@@ -1,0 +1,175 @@
+import { useState } from 'preact/hooks';
+import { useAction, useQuery } from '../data/query.ts';
+import { useApi } from '../data/session.ts';
+import type { RecoverBody, Recovery, Webhook } from '../data/types.ts';
+import { useAnnounce } from '../elements/announce.tsx';
+import { Button } from '../elements/button.tsx';
+import { fromLocal } from '../elements/filters.tsx';
+import { SelectField, TextField } from '../elements/form.tsx';
+import { count } from '../elements/format.ts';
+import { Failure } from '../elements/states.tsx';
+import { Ago, Time } from '../elements/time.tsx';
+import { Card } from '../elements/view.tsx';
+
+const kinds = [
+  { state: 'failed', name: 'Failed', meaning: 'after their last attempt' },
+  { state: 'canceled', name: 'Canceled', meaning: 'while it was paused or not subscribed' },
+  { state: 'skipped', name: 'Skipped', meaning: 'events that came while it was paused' },
+] as const;
+
+/** While one runs, its progress is this old at most, in milliseconds. */
+const progressEvery = 1_000;
+
+/** Sends again what was missed, and shows how far that has come. */
+export function Recover({ webhook }: { webhook: Webhook }) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [span, setSpan] = useState<TimeSpan>({ hours: 24, from: '', until: '' });
+  const [states, setStates] = useState<readonly string[]>(kinds.map(({ state }) => state));
+  const recoveries = useQuery((signal) => api.listRecoveries(webhook.id, signal), {
+    key: `recoveries ${webhook.id}`,
+    every: ({ data }) => (data.some(({ state }) => state === 'running') ? progressEvery : null),
+  });
+  const recover = useAction(async () => {
+    await api.recoverWebhook(webhook.id, { ...toPeriod(span), states } as RecoverBody);
+    announce('Recovery has begun');
+    recoveries.reload();
+  });
+  const [latest, ...earlier] = recoveries.data?.data ?? [];
+  return (
+    <Card id="recover" title="Recover">
+      <form
+        class="card-body"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void recover.run();
+        }}
+      >
+        <p class="muted">Sends again what this webhook missed, at a rate that leaves room for new events.</p>
+        <div class="row">
+          <SpanFields span={span} onChange={(change) => setSpan({ ...span, ...change })} />
+          <KindsField states={states} onStates={setStates} />
+          <Button
+            type="submit"
+            busy={recover.running || latest?.state === 'running'}
+            disabledReason={
+              !webhook.active
+                ? 'The webhook is paused: resume it first'
+                : states.length === 0 && 'Choose what to send again'
+            }
+          >
+            Recover
+          </Button>
+        </div>
+        {!webhook.active && <p class="note">Resume the webhook first: nothing is sent to it while it is paused.</p>}
+        {recover.error && <Failure error={recover.error} />}
+        {latest && <RecoveryProgress recovery={latest} />}
+        {earlier.length > 0 && (
+          <details>
+            <summary>Earlier recoveries</summary>
+            {earlier.map((one) => (
+              <RecoveryProgress key={one.id} recovery={one} />
+            ))}
+          </details>
+        )}
+      </form>
+    </Card>
+  );
+}
+
+interface KindsProps {
+  readonly states: readonly string[];
+  readonly onStates: (states: readonly string[]) => void;
+}
+
+function KindsField({ states, onStates }: KindsProps) {
+  return (
+    <fieldset class="field inline-checks">
+      <legend>What</legend>
+      {kinds.map(({ state, name, meaning }) => (
+        <label class="check" key={state} title={meaning}>
+          <input
+            type="checkbox"
+            checked={states.includes(state)}
+            onChange={({ currentTarget }) =>
+              onStates(currentTarget.checked ? [...states, state] : states.filter((one) => one !== state))
+            }
+          />
+          {name}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+/** A choice of the last so many hours, or of two moments in the reader's zone. */
+interface TimeSpan {
+  /** 0 where `from` and `until` say it. */
+  readonly hours: number;
+  /** As the browser writes local times; `''` where none is given. */
+  readonly from: string;
+  readonly until: string;
+}
+
+/** What the API is asked for. A custom span has at least its start. */
+function toPeriod({ hours, from, until }: TimeSpan): { since: string; until?: string } {
+  if (hours > 0) return { since: new Date(Date.now() - hours * 3_600_000).toISOString() };
+  return { since: fromLocal(from), ...(until && { until: fromLocal(until) }) };
+}
+
+const spans = [
+  [1, 'The last hour'],
+  [24, 'The last 24 hours'],
+  [168, 'The last 7 days'],
+  [696, 'The last 29 days'],
+  [0, 'A time of your own…'],
+] as const;
+
+const bounds = [
+  ['from', 'Since'],
+  ['until', 'Until (optional)'],
+] as const;
+
+interface SpanProps {
+  readonly span: TimeSpan;
+  readonly onChange: (change: Partial<TimeSpan>) => void;
+}
+
+function SpanFields({ span, onChange }: SpanProps) {
+  return (
+    <>
+      <SelectField label="From" value={span.hours} options={spans} onChosen={(hours) => onChange({ hours })} />
+      {span.hours === 0 &&
+        bounds.map(([name, label]) => (
+          <TextField
+            key={name}
+            label={label}
+            input={{ type: 'datetime-local', required: name === 'from' }}
+            value={span[name]}
+            onText={(text) => onChange({ [name]: text })}
+          />
+        ))}
+    </>
+  );
+}
+
+/** The progress of a recovery. */
+function RecoveryProgress({ recovery }: { recovery: Recovery }) {
+  const { id, state, found, resent, delivered, failed, since, until, started_at } = recovery;
+  return (
+    <div class="recovery">
+      <p class="recovery-line">
+        <b id={id}>{state === 'running' ? 'Recovering' : 'Recovered'}</b>
+        <span class="muted small">
+          what was missed from <Time at={since} /> to <Time at={until} />, begun <Ago at={started_at} />
+        </span>
+      </p>
+      <progress value={found === 0 && state === 'done' ? 1 : resent} max={Math.max(1, found)} aria-labelledby={id} />
+      <p class="numbers small" role={state === 'running' ? 'status' : undefined}>
+        {found === 0 && state === 'done'
+          ? 'Nothing was missed.'
+          : `${count(resent)} of ${count(found)} sent again · ${count(delivered)} delivered · ${count(failed)} failed`}
+      </p>
+    </div>
+  );
+}

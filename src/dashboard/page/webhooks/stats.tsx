@@ -1,0 +1,213 @@
+import { useState } from 'preact/hooks';
+import type { Stats, StatsHour } from '../data/types.ts';
+import { Button } from '../elements/button.tsx';
+import { AsTable, BarChart, niceTop } from '../elements/charts.tsx';
+import { count, counted, localTime, milliseconds, percent } from '../elements/format.ts';
+import { Card } from '../elements/view.tsx';
+
+const ranges = [
+  { name: '24 hours', hours: 24, size: 1 },
+  { name: '7 days', hours: 168, size: 4 },
+] as const;
+
+/** How a webhook did, in numbers and over time. */
+export function StatsCard({ stats }: { stats: Stats }) {
+  const [chosen, setChosen] = useState<(typeof ranges)[number]>(ranges[1]);
+  const bins = binsOf(stats.hours, chosen.hours, chosen.size);
+  const failed = bins.reduce((sum, bin) => sum + bin.failed, 0);
+  const succeeded = bins.reduce((sum, bin) => sum + bin.succeeded, 0);
+  const label = `Attempts in the last ${chosen.name}: ${count(succeeded)} succeeded, ${counted(failed, 'failure')}`;
+  return (
+    <Card id="stats" title="Last 7 days">
+      <Numbers stats={stats} />
+      {stats.attempts > 0 && (
+        <div class="chart">
+          <div class="chart-head">
+            <h3>Attempts over time</h3>
+            {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for forms */}
+            <div class="segmented" role="group" aria-label="Range">
+              {ranges.map((range) => (
+                <Button key={range.name} kind="quiet" pressed={range === chosen} onClick={() => setChosen(range)}>
+                  {range.name}
+                </Button>
+              ))}
+            </div>
+          </div>
+          <Bars bins={bins} label={label} />
+          <AsTable
+            head={['From', 'Succeeded', 'Failed']}
+            rows={bins.map(({ start, succeeded, failed }) => ({
+              key: start,
+              name: localTime(start),
+              values: [succeeded, failed],
+            }))}
+          />
+        </div>
+      )}
+    </Card>
+  );
+}
+
+function Numbers({ stats }: { stats: Stats }) {
+  const numbers = [
+    ['Success rate', stats.success_rate === null ? '—' : percent(stats.success_rate)],
+    ['Attempts', count(stats.attempts)],
+    ['Failed', count(stats.failed)],
+    [
+      'Typical time',
+      stats.p50_ms === null ? '—' : milliseconds(stats.p50_ms),
+      'Half of the answers came within this time (p50)',
+    ],
+    [
+      'Slow time',
+      stats.p95_ms === null ? '—' : milliseconds(stats.p95_ms),
+      '95% of the answers came within this time (p95)',
+    ],
+  ] as const;
+  return (
+    <dl class="numbers-row">
+      {numbers.map(([name, value, meaning]) => (
+        <div key={name} title={meaning}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Attempts over time, those that failed on top of those that succeeded. A table says the same to readers who cannot see it. */
+function Bars({ bins, label }: { bins: readonly Bin[]; label: string }) {
+  return (
+    <BarChart
+      keys={bins.map(({ start }) => start)}
+      top={niceTop(Math.max(0, ...bins.map(({ succeeded, failed }) => succeeded + failed)))}
+      axisWidth={34}
+      label={label}
+      axisText={String}
+      labelOf={(i, plotWidth) => labelOf(i, bins, plotWidth < 526)}
+      readout={(shown) => <Readout bin={shown === undefined ? undefined : bins[shown]} />}
+    >
+      {(i, { x, width, y }) => {
+        const { succeeded = 0, failed = 0 } = bins[i] ?? {};
+        const [foot, middle, head] = [y(0), y(succeeded), y(succeeded + failed)];
+        return (
+          <>
+            {succeeded > 0 && <rect class="bar-good" x={x} y={middle} width={width} height={foot - middle} rx={1.5} />}
+            {failed > 0 && <rect class="bar-bad" x={x} y={head} width={width} height={middle - head} rx={1.5} />}
+          </>
+        );
+      }}
+    </BarChart>
+  );
+}
+
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: 'short' });
+const hourName = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+
+/** A label where a day begins, or every few hours of a single day. */
+function labelOf(i: number, bins: readonly Bin[], narrow: boolean): string | null {
+  const start = new Date(bins[i]?.start ?? 0);
+  if (bins.length <= 24) return i % 6 === 0 ? hourName.format(start) : null;
+  const before = bins[i - 1];
+  if (!before || new Date(before.start).getDate() === start.getDate()) return null;
+  return narrow ? weekday.format(start) : `${weekday.format(start)} ${start.getDate()}`;
+}
+
+function Readout({ bin }: { bin: Bin | undefined }) {
+  return (
+    <p class="readout numbers" aria-hidden="true">
+      {bin ? (
+        <>
+          <b>
+            {localTime(bin.start).replace(/:00$/, '')} – {hourName.format(new Date(bin.end))}
+          </b>
+          {` · ${counted(bin.succeeded, 'success', 'successes')} · ${counted(bin.failed, 'failure')}`}
+        </>
+      ) : (
+        <>
+          <span class="key key-good" /> succeeded <span class="key key-bad" /> failed
+        </>
+      )}
+    </p>
+  );
+}
+
+const sparkHeight = 24;
+const sparkStep = 7;
+const sparkWidth = 5;
+
+/** Seven days as a sparkline, a bar for twelve hours: failures are at the top of a bar. The text beside it says the same. */
+export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
+  const bins = binsOf(hours, 168, 12);
+  const top = Math.max(1, ...bins.map(({ succeeded, failed }) => succeeded + failed));
+  return (
+    <svg
+      class="spark"
+      width={bins.length * sparkStep}
+      height={sparkHeight}
+      viewBox={`0 0 ${bins.length * sparkStep} ${sparkHeight}`}
+      aria-hidden="true"
+    >
+      {bins.map(({ start, succeeded, failed }, i) => {
+        const good = (succeeded / top) * (sparkHeight - 2);
+        const bad = (failed / top) * (sparkHeight - 2);
+        const x = i * sparkStep;
+        return (
+          <g key={start}>
+            <rect class="spark-base" x={x} y={sparkHeight - 2} width={sparkWidth} height={2} rx={1} />
+            {succeeded > 0 && (
+              <rect
+                class="bar-good"
+                x={x}
+                y={sparkHeight - Math.max(2, good)}
+                width={sparkWidth}
+                height={Math.max(2, good)}
+                rx={1}
+              />
+            )}
+            {failed > 0 && (
+              <rect
+                class="bar-bad"
+                x={x}
+                y={sparkHeight - good - Math.max(2, bad)}
+                width={sparkWidth}
+                height={Math.max(2, bad)}
+                rx={1}
+              />
+            )}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+/** Several hours taken together. */
+interface Bin {
+  /** ISO 8601. */
+  readonly start: string;
+  readonly end: string;
+  readonly succeeded: number;
+  readonly failed: number;
+}
+
+/** The last `take` hours, `size` of them in a bin. */
+function binsOf(hours: readonly StatsHour[], take: number, size: number): Bin[] {
+  const lastHours = hours.slice(-take);
+  return Array.from({ length: Math.ceil(lastHours.length / size) }, (_, i) => {
+    const part = lastHours.slice(i * size, (i + 1) * size);
+    const start = part[0]?.start ?? '';
+    const last = part.at(-1)?.start ?? start;
+    return {
+      start,
+      end: new Date(Date.parse(last) + 3_600_000).toISOString(),
+      succeeded: sum(part, ({ succeeded }) => succeeded),
+      failed: sum(part, ({ failed }) => failed),
+    };
+  });
+}
+
+function sum(hours: readonly StatsHour[], of: (hour: StatsHour) => number): number {
+  return hours.reduce((total, item) => total + of(item), 0);
+}

@@ -1,0 +1,311 @@
+import { useId, useState } from 'preact/hooks';
+import { ApiError, errorOf } from '../data/error.ts';
+import { useAction } from '../data/query.ts';
+import { goTo, href } from '../data/route.ts';
+import { useApi } from '../data/session.ts';
+import type { SecretRotate, Webhook, WebhookCreate, WebhookUpdate } from '../data/types.ts';
+import { useAnnounce } from '../elements/announce.tsx';
+import { Button, CopyButton } from '../elements/button.tsx';
+import { Check, Checks, Field, FieldError, FormDialog, SelectField, TextField, verbatim } from '../elements/form.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { useEventTypes, withoutStage } from '../events/event-types.tsx';
+import { type OptionTexts, toOptionChanges, toOptions, toTexts } from './option-texts.ts';
+
+export function CreateWebhook({ onClose }: { onClose: () => void }) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [url, setUrl] = useState('');
+  const [events, setEvents] = useState<string[]>([]);
+  const [secret, setSecret] = useState(newSecret);
+  const [options, setOptions] = useState(() => toTexts({}));
+  const create = useAction(async () => {
+    requireEvents(events);
+    const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
+    const { id } = await api.createWebhook(body);
+    announce('The webhook has been added');
+    onClose();
+    goTo(href(['webhooks', id]));
+  });
+  return (
+    <FormDialog
+      title="Add a webhook"
+      submit="Add webhook"
+      action={create}
+      fields={['url', 'secret', 'events', ...optionFields]}
+      onClose={onClose}
+    >
+      <TextField
+        label="URL"
+        hint="Where events are sent, by POST. It should answer 2xx within 30 seconds."
+        error={errorOf(create.error, 'url')}
+        input={{
+          type: 'url',
+          class: 'mono',
+          required: true,
+          maxLength: 2_048,
+          placeholder: 'https://example.com/webhooks',
+        }}
+        value={url}
+        onText={setUrl}
+      />
+      <SecretField label="Secret" secret={secret} error={errorOf(create.error, 'secret')} onSecret={setSecret} />
+      <EventsField chosen={events} error={errorOf(create.error, 'events')} onChosen={setEvents} />
+      <OptionFields texts={options} error={create.error} onTexts={setOptions} />
+    </FormDialog>
+  );
+}
+
+interface ChangeProps {
+  readonly webhook: Webhook;
+  readonly onClose: () => void;
+  readonly onChanged: () => void;
+}
+
+export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [events, setEvents] = useState<string[]>([...webhook.events]);
+  const [active, setActive] = useState(webhook.active);
+  const [options, setOptions] = useState(() => toTexts(webhook));
+  const save = useAction(async () => {
+    requireEvents(events);
+    await api.updateWebhook(webhook.id, { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate);
+    announce('The webhook has been changed');
+    onChanged();
+    onClose();
+  });
+  return (
+    <FormDialog
+      title="Edit the webhook"
+      submit="Save"
+      action={save}
+      fields={['events', ...optionFields]}
+      onClose={onClose}
+    >
+      <p class="muted">
+        Its URL stays: <code class="url">{webhook.url}</code>. For another one, add a webhook.
+      </p>
+      <Check
+        name="Active"
+        meaning="While it is not, nothing is sent; what it misses can be recovered later."
+        checked={active}
+        onChecked={setActive}
+      />
+      <EventsField chosen={events} error={errorOf(save.error, 'events')} onChosen={setEvents} />
+      <OptionFields texts={options} error={save.error} onTexts={setOptions} />
+    </FormDialog>
+  );
+}
+
+const overlaps = [
+  [3_600, '1 hour'],
+  [86_400, '1 day'],
+  [604_800, '7 days'],
+  [0, 'None: the old secret has leaked'],
+] as const;
+
+const signatures = [
+  ['new', 'The new secret'],
+  ['previous', 'The previous secret'],
+] as const;
+
+export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [secret, setSecret] = useState(newSecret);
+  const [overlap, setOverlap] = useState<(typeof overlaps)[number][0]>(86_400);
+  const [signature, setSignature] = useState<(typeof signatures)[number][0]>('new');
+  const rotate = useAction(async () => {
+    const body: SecretRotate = {
+      secret,
+      overlap_seconds: overlap,
+      ...(overlap > 0 && { service_signature: signature }),
+    };
+    await api.rotateWebhookSecret(webhook.id, body);
+    announce('The secret has been rotated');
+    onChanged();
+    onClose();
+  });
+  return (
+    <FormDialog title="Rotate the secret" submit="Rotate secret" action={rotate} fields={['secret']} onClose={onClose}>
+      <SecretField label="New secret" secret={secret} error={errorOf(rotate.error, 'secret')} onSecret={setSecret} />
+      <SelectField
+        label="Both secrets are good for"
+        hint="Until then webhook-signature has a signature with each of them."
+        value={overlap}
+        options={overlaps}
+        onChosen={setOverlap}
+      />
+      {overlap > 0 && (
+        <SelectField
+          label="Meanwhile x-service-signature is made with"
+          hint="It has room for one signature. A receiver that checks only this header needs the previous secret until it knows the new one."
+          value={signature}
+          options={signatures}
+          onChosen={setSignature}
+        />
+      )}
+    </FormDialog>
+  );
+}
+
+interface SecretProps {
+  readonly label: string;
+  readonly secret: string;
+  readonly error: string | undefined;
+  readonly onSecret: (secret: string) => void;
+}
+
+function SecretField({ label, secret, error, onSecret }: SecretProps) {
+  return (
+    <Field
+      label={label}
+      error={error}
+      hint="Your receiver checks signatures with it. Copy it now: it is never shown again."
+    >
+      {(field) => (
+        <div class="with-button">
+          <input
+            {...field}
+            {...verbatim}
+            required
+            minLength={8}
+            maxLength={256}
+            value={secret}
+            onInput={(event) => onSecret(event.currentTarget.value)}
+          />
+          <CopyButton text={secret} what="secret" />
+          <Button onClick={() => onSecret(newSecret())}>Generate</Button>
+        </div>
+      )}
+    </Field>
+  );
+}
+
+/** A secret that cannot be guessed, in the form of Standard Webhooks: `whsec_` and 32 random bytes in base64. */
+function newSecret(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return `whsec_${btoa(String.fromCharCode(...bytes))}`;
+}
+
+interface EventsProps {
+  readonly chosen: readonly string[];
+  readonly error: string | undefined;
+  readonly onChosen: (types: string[]) => void;
+}
+
+/** The types of event to receive. */
+function EventsField({ chosen, error, onChosen }: EventsProps) {
+  const id = useId();
+  const query = useEventTypes();
+  return (
+    <fieldset class="field event-types" aria-describedby={error ? `${id}-error` : undefined}>
+      <legend>Events</legend>
+      <Loaded query={query} lines={8}>
+        {({ data }) => {
+          const all = data.map(({ type }) => type);
+          const complete = all.every((type) => chosen.includes(type));
+          return (
+            <>
+              <label class="check check-all">
+                <input type="checkbox" checked={complete} onChange={() => onChosen(complete ? [] : all)} />
+                All events
+              </label>
+              <Checks
+                chosen={chosen}
+                options={data.map(({ type, description }) => ({ name: type, meaning: withoutStage(description) }))}
+                onChosen={onChosen}
+              />
+            </>
+          );
+        }}
+      </Loaded>
+      <FieldError id={`${id}-error`} error={error} />
+    </fieldset>
+  );
+}
+
+/** @throws ApiError for the field where no type is chosen */
+function requireEvents(chosen: readonly string[]): void {
+  if (chosen.length > 0) return;
+  throw new ApiError('events: choose at least one', { status: 0, code: 'missing_required_parameter', param: 'events' });
+}
+
+/** The fields of the form, as errors name them. */
+const optionFields = ['description', 'metadata', 'filters', 'rate_limit', 'headers'];
+
+interface OptionProps {
+  readonly texts: OptionTexts;
+  readonly error: ApiError | undefined;
+  readonly onTexts: (texts: OptionTexts) => void;
+}
+
+/** What a webhook may have beside its URL and its events. */
+function OptionFields(props: OptionProps) {
+  const { texts, error, onTexts } = props;
+  return (
+    <>
+      <TextField
+        label="Description"
+        error={errorOf(error, 'description')}
+        input={{ maxLength: 500 }}
+        value={texts.description}
+        onText={(description) => onTexts({ ...texts, description })}
+      />
+      <LinesField
+        {...props}
+        name="filters"
+        label="Filters"
+        hint="Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event."
+        placeholder="data.currency = usd, eur"
+      />
+      <TextField
+        label="Rate limit"
+        hint="The most requests a second, 1 to 1,000; what is above waits. Empty for no limit."
+        error={errorOf(error, 'rate_limit')}
+        input={{ type: 'number', min: 1, max: 1_000, step: 1 }}
+        value={texts.rate_limit}
+        onText={(rate_limit) => onTexts({ ...texts, rate_limit })}
+      />
+      <LinesField
+        {...props}
+        name="headers"
+        label="Headers"
+        hint="Sent with each delivery: a name and its value on each line. Values are never shown again; a change replaces all of them."
+        placeholder="x-api-key: 1234"
+      />
+      <LinesField
+        {...props}
+        name="metadata"
+        label="Metadata"
+        hint="Values of your own: a key and its value on each line."
+        placeholder="team = accounting"
+      />
+    </>
+  );
+}
+
+interface LinesProps extends OptionProps {
+  readonly name: 'filters' | 'headers' | 'metadata';
+  readonly label: string;
+  readonly hint: string;
+  readonly placeholder: string;
+}
+
+/** An option of several lines, each with a name and what belongs to it. */
+function LinesField({ name, label, hint, placeholder, texts, error, onTexts }: LinesProps) {
+  return (
+    <Field label={label} error={errorOf(error, name)} hint={hint}>
+      {(field) => (
+        <textarea
+          {...field}
+          {...verbatim}
+          rows={2}
+          placeholder={placeholder}
+          value={texts[name]}
+          onInput={(event) => onTexts({ ...texts, [name]: event.currentTarget.value })}
+        />
+      )}
+    </Field>
+  );
+}
