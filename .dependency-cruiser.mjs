@@ -40,22 +40,18 @@ const arrows = {
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/body/json outbound proxy/request proxy/routing
-    proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/byte-buffer.ts`,
   'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering
+    proxy/request proxy/routing proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored-calls': `${base} tracing fairness http/operation.ts http/principal.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
+    proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts
+    stored/background.ts stored/kinds.ts stored/recorded-answer.ts stored/references.ts stored/service.ts`,
+  stored: `${domain} tracing http/body/json outbound proxy/request proxy/routing proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/byte-buffer.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
-    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored-calls`,
-
-  'stored-objects': `${domain} proxy/ownership`,
+    proxy/request proxy/routing proxy/metering proxy/relay stored`,
 
   'webhooks/health': `${domain} statistics`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
@@ -75,13 +71,10 @@ const arrows = {
 
   deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
-  'stored-objects/background': `${domain} stored-objects
-    proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
-
   'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
-    accounting/payments/model.ts events deliveries/model.ts stored-objects`,
+    accounting/payments/model.ts events deliveries/model.ts stored/model.ts`,
 
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
 
@@ -95,7 +88,7 @@ const arrows = {
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events
-    keys/** accounting/** stored-objects stored-objects/background deliveries admin/** processes metrics dashboard`,
+    keys/** accounting/** stored deliveries admin/** processes metrics dashboard`,
   '.': `${base} openapi mongo http/** webhooks/** events keys/** accounting/** deliveries admin/** processes
     metrics gateway`,
 
@@ -147,7 +140,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo fairness admin/** processes stored-objects/** webhooks/** events keys accounting/** deliveries cli/doctor/**',
+    '. gateway options mongo fairness admin/** processes stored webhooks/** events keys accounting/** deliveries cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

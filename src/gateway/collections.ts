@@ -17,8 +17,8 @@ import { createSendRateModel } from '../fairness/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
 import { createProcessModel } from '../processes/model.ts';
-import { responseJobIndexes } from '../stored-objects/background/indexes.ts';
-import { createStoredObjectModel } from '../stored-objects/model.ts';
+import { responseJobIndexes } from '../stored/background.ts';
+import { createStoredObjectModel } from '../stored/model.ts';
 import { createHealthModel, createTallyModel } from '../webhooks/health/model.ts';
 import { createWebhookModel } from '../webhooks/model.ts';
 

@@ -1,5 +1,5 @@
 import type { ApiRequest } from '../http/operation.ts';
-import type { StoredKind } from './ownership/stored-objects.ts';
+import type { StoredKind } from '../stored/kinds.ts';
 import { readRecordingBody, readSpeechBody } from './request/audio-body.ts';
 import { type ModelBody, readModelBody } from './request/model-body.ts';
 import { readMultipartBody } from './request/multipart-body.ts';

@@ -1,8 +1,8 @@
 import type { ApiRequest } from '../../http/operation.ts';
+import type { StoredObject } from '../../stored/kinds.ts';
 import type { Admission, RequestedCall } from '../admission.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
-import type { StoredObject } from '../ownership/stored-objects.ts';
 import type { ModelBody } from '../request/model-body.ts';
 import type { Upstream } from '../routing/upstream.ts';
 

@@ -2,16 +2,13 @@ import type { ServerResponse } from 'node:http';
 import { refuse } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
+import { requireOwned, storedReferences, storingOf } from '../../stored/references.ts';
 import { type AdmissionCheck, requestAdmission } from '../admission.ts';
 import { requireAllowedModel } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
 import { failureFrom } from '../failure.ts';
 import { estimateInput } from '../metering/estimate-input.ts';
-import { inputItems } from '../ownership/input-items.ts';
-import { asksToStore, metadataOf, storedReferences } from '../ownership/references.ts';
-import { requireOwnItems } from '../ownership/require-own-items.ts';
-import { requireOwned } from '../ownership/require-owned.ts';
 import { checkModelName } from '../request/model-name.ts';
 import { shortValue } from '../request/short-value.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
@@ -27,13 +24,6 @@ export interface RelayDependencies extends RelayedCallDependencies {
 
 /** Relays one call of an endpoint. */
 export type Relay = (endpoint: Endpoint, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
-
-/** What the upstream is to keep of a call. */
-function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): ModelRequest['storing'] {
-  if (!stores || !asksToStore(rawBody, fields, stores.byDefault)) return undefined;
-  const metadata = stores.kind === 'chat_completion' ? metadataOf(rawBody, fields) : undefined;
-  return { kind: stores.kind, ...(metadata && { metadata }) };
-}
 
 /**
  * Whether a response is to be made after the call has been answered.
@@ -57,7 +47,7 @@ function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  const storing = storingOf(endpoint, apiRequest);
+  const storing = storingOf(endpoint.stores, apiRequest);
   const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(body);
   return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
@@ -67,9 +57,8 @@ function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
 export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call continues; all of them if it continues nothing. */
   async function keepersOf({ apiRequest }: ModelRequest): Promise<readonly Upstream[]> {
-    const references = storedReferences(apiRequest.rawBody, apiRequest.fields);
-    const { keepers } = await requireOwned(deps.storedObjects, apiRequest.principal, references, deps.upstreams);
-    return requireOwnItems(deps.storedObjects, apiRequest.principal, await inputItems(apiRequest, 'input'), keepers);
+    const referred = { references: storedReferences(apiRequest), itemsIn: 'input' };
+    return (await requireOwned(deps.storedObjects, apiRequest, referred, deps.upstreams)).keepers;
   }
 
   return async function relay(endpoint, apiRequest, res) {
