@@ -24,32 +24,24 @@ const arrows = {
   fairness: `${base} mongo`,
   outbound: base,
 
-  'http/authentication': `${base} http/principal.ts http/request/target.ts`,
-  'http/reply': `${base} http/operation.ts`,
-  'http/validation': `${base} openapi http/route.ts`,
-  'http/body/json': `${base} openapi http/operation.ts`,
-  'http/body/form': `${base} openapi http/route.ts`,
-  'http/body': `${base} outbound/content-decoder.ts http/reply http/body/json
-    http/request/open-requests.ts http/operation.ts http/route.ts`,
-  'http/server': `${base} http/reply`,
-  'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form
-    http/operation.ts http/principal.ts http/route.ts`,
-  http: `${base} openapi fairness tracing http/request
-    http/authentication http/reply http/validation http/body http/body/json http/body/form`,
+  'http/json': `${base} openapi http/operation.ts`,
+  'http/body': `${base} openapi outbound/content-decoder.ts http/json
+    http/operation.ts http/reply.ts http/request.ts http/route.ts`,
+  'http/validation': `${base} openapi http/json http/body http/route.ts`,
+  http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
-    proxy/endpoint.ts proxy/byte-buffer.ts`,
-  'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
+  'proxy/metering': `${base} http/operation.ts http/json/search.ts proxy/request
+    proxy/endpoint.ts`,
+  'proxy/relay': `${base} tracing http/operation.ts http/json/search.ts outbound
     proxy/request proxy/routing proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/byte-buffer.ts proxy/hooks.ts proxy/observer.ts
+    proxy/failure.ts proxy/headers.ts proxy/hooks.ts proxy/observer.ts
     stored/background.ts stored/kinds.ts stored/recorded-answer.ts stored/references.ts stored/service.ts`,
-  stored: `${domain} tracing http/body/json outbound proxy/request proxy/routing proxy/metering proxy/relay
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-    proxy/byte-buffer.ts`,
+  stored: `${domain} tracing http/json outbound proxy/request proxy/routing proxy/metering proxy/relay
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/metering proxy/relay stored`,
 
@@ -71,7 +63,7 @@ const arrows = {
 
   deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
-  'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
+  'admin/refusals': `${domain} statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts stored/model.ts`,
@@ -79,10 +71,10 @@ const arrows = {
   processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts events/model.ts deliveries/model.ts deliveries/service.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/secrets/pasted-secret.ts',
-  'dashboard/page': 'api.d.ts http/body/json/exact-number.ts',
-  dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
+  'dashboard/page': 'api.d.ts http/json/exact-number.ts',
+  dashboard: 'errors.ts version.ts options http',
 
-  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorder.ts
+  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/operation.ts webhooks/health/recorder.ts
     accounting/credits/credit-observer.ts processes/backlog.ts deliveries/claims.ts
     deliveries/fan-out.ts proxy/proxy.ts proxy/observer.ts`,
 
@@ -94,7 +86,7 @@ const arrows = {
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
-  'cli/client': `api.d.ts version.ts http/body/json/exact-number.ts http/body/json/parse.ts
+  'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/parse.ts
     cli/terminal cli/config/duration.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
@@ -144,7 +136,7 @@ const packages = {
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
-  'rate-limiter-flexible': 'http/management-rate-limit.ts',
+  'rate-limiter-flexible': 'http/api.ts',
   'prom-client': 'gateway metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',

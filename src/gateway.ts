@@ -7,7 +7,7 @@ import type { ModelGateway } from './gateway/model-gateway.ts';
 import { createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createShutdown } from './gateway/shutdown.ts';
-import { OpenRequests } from './http/request/open-requests.ts';
+import { OpenRequests } from './http/request.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import { addGauges } from './metrics/gauges.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';

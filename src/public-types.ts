@@ -13,8 +13,8 @@ export type { EventInput, PublishedEvent, PublishOptions } from './events/servic
 export type { CheckResult, GatewayHealth } from './gateway/health/gateway-health.ts';
 export type { GatewayNotifications, NotificationListener } from './gateway/notifications.ts';
 export type { ModelGateway } from './gateway.ts';
+export type { HardenOptions } from './http/harden-server.ts';
 export type { Principal, Scope } from './http/principal.ts';
-export type { HardenOptions } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
 export type { Budget, BudgetUsage } from './options/accounts/budgets.ts';
 export type {

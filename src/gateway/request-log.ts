@@ -1,5 +1,5 @@
 import type { EndedAttempt } from '../deliveries/claims.ts';
-import type { EndedRequest, RequestObserver } from '../http/request/request-observer.ts';
+import type { EndedRequest, RequestObserver } from '../http/operation.ts';
 import type { Logger } from '../options/options.ts';
 
 /** Writes a line for each request and each attempt that has ended. */

@@ -1,4 +1,4 @@
-import type { OpenRequests } from '../http/request/open-requests.ts';
+import type { OpenRequests } from '../http/request.ts';
 import { withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 

@@ -1,24 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
-import type { ErrorCode, GatewayError } from '../errors.ts';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { type ErrorCode, GatewayError } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../tracing/spans.ts';
-import { addRoutes, pathParams } from './add-routes.ts';
-import { requireScope } from './authentication/principal.ts';
-import type { LimitAccount } from './management-rate-limit.ts';
-import type { ApiRequest, DataOperation, RelayNote, Reply } from './operation.ts';
+import { requireScope } from './authentication.ts';
+import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
-import { answerError, isAnswered } from './reply/answer-error.ts';
-import { sendReply } from './reply/reply.ts';
-import { ClientDisconnect } from './request/client-disconnect.ts';
-import { OpenRequests } from './request/open-requests.ts';
-import { createRequestReader, type ReadRequest } from './request/read-request.ts';
-import { requestId } from './request/request-id.ts';
-import type { EndedRequest, RequestObserver } from './request/request-observer.ts';
-import { requireOneHost } from './request/target.ts';
+import { createRequestReader, type ReadRequest } from './read-request.ts';
+import { answerError, isAnswered, sendReply } from './reply.ts';
+import { ClientDisconnect, OpenRequests, requestId, requireOneHost } from './request.ts';
 import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
+import { addRoutes, pathParams } from './router.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
 export interface ApiDependencies {
@@ -178,4 +173,39 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
       answer: (route) => (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate }),
       refuse: (req, res, refusal) => answer(req, res, { refusal }),
     });
+}
+
+/**
+ * Counts one request of an account.
+ * @throws GatewayError `rate_limit_exceeded` with `retry-after`, in seconds, when the account is over its limit
+ */
+type LimitAccount = (userId: string) => Promise<void>;
+
+function createAccountLimit(perMinute: number, what: string): LimitAccount {
+  const limiter = new RateLimiterMemory({ points: perMinute, duration: 60 });
+  return async function limitAccount(userId) {
+    try {
+      await limiter.consume(userId);
+    } catch (refusal) {
+      if (!(refusal instanceof RateLimiterRes)) throw refusal;
+      const seconds = Math.max(1, Math.ceil(refusal.msBeforeNext / 1_000));
+      throw new GatewayError(
+        'rate_limit_exceeded',
+        `This account may make ${perMinute} ${what} a minute; try again in ${seconds} s`,
+        { headers: { 'retry-after': String(seconds) } },
+      );
+    }
+  };
+}
+
+/**
+ * Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write.
+ */
+export function createWriteLimit(perMinute: number): LimitAccount {
+  return createAccountLimit(perMinute, 'changes');
+}
+
+/** Limits how often one account may read in a minute, in this process: every read costs the database a few queries. */
+export function createReadLimit(perMinute: number): LimitAccount {
+  return createAccountLimit(perMinute, 'reads');
 }

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
-import type { Form } from './body/form/form.ts';
+import type { ErrorCode } from '../errors.ts';
+import type { Form } from './body/form.ts';
 import type { Principal } from './principal.ts';
-import type { ClientDisconnect } from './request/client-disconnect.ts';
+import type { ClientDisconnect } from './request.ts';
 
 /** Where a value stands in the bytes: `start` inclusive, `end` exclusive. */
 export interface ByteRange {
@@ -122,3 +123,26 @@ type Handler<Op extends { responses: object }> = DataOperation<ApiRequest<Op>, R
 
 /** Every operation of openapi.yaml, and what does it. */
 export type OperationTable = { readonly [Id in OperationId]: Handler<operations[Id]> };
+
+/** A request under `/v1` that has ended. */
+export interface EndedRequest {
+  readonly requestId: string;
+  readonly method: string;
+  /** Its `operationId`; `none` where the path has none for this method. */
+  readonly operation: string;
+  /** Who made it, if that became known. */
+  readonly principal: Principal | undefined;
+  /** `undefined` if no answer began. */
+  readonly status: number | undefined;
+  /** The error that was answered, or that ended an answer. */
+  readonly code: ErrorCode | undefined;
+  /** Whether the client disconnected before the end of the answer. */
+  readonly clientDisconnected: boolean;
+  readonly durationMs: number;
+  readonly relayed: RelayNote;
+}
+
+/** Told of requests. */
+export interface RequestObserver {
+  ended(request: EndedRequest): void;
+}

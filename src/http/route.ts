@@ -1,4 +1,4 @@
-import { resolveSchema } from '../openapi/resolve-schema.ts';
+import { resolveSchema } from '../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
@@ -16,7 +16,7 @@ export interface Route {
   /** The media types a body may have; empty where the operation takes none. */
   readonly mediaTypes: ReadonlySet<string>;
   readonly bodyRequired: boolean;
-  /** Its parameters, with `$ref`s resolved. */
+  /** Its parameters, with `$ref`s resolved, and without the patterns of ids. */
   readonly parameters: readonly SpecSchema[];
   /** Names of the query parameters. */
   readonly query: readonly string[];
@@ -53,6 +53,15 @@ function mediaTypesOf(description: SpecOperation): ReadonlySet<string> {
   return new Set(jsonBodyOf(description) ? [...described, 'application/json'] : described);
 }
 
+/** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
+const idPattern = /^\^([a-z]+_|\[A-Za-z0-9_:-\])/;
+
+/** A handler answers for an id that cannot exist as for one that does not exist, or with its own message. */
+function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
+  const { pattern, ...rest } = schema as SpecSchema;
+  return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
+}
+
 /** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
 export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
@@ -60,7 +69,7 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
       const description = item[method];
       if (!description) return [];
       const declared = [...(item.parameters ?? []), ...(description.parameters ?? [])];
-      const parameters = declared.map((parameter) => resolveSchema(spec, parameter));
+      const parameters = declared.map((parameter) => withoutIdPattern(resolveSchema(spec, parameter)));
       return [
         {
           method: method.toUpperCase(),

@@ -2,10 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import express from 'express';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
-import { isAnswered } from './reply/answer-error.ts';
-import { sendReply } from './reply/reply.ts';
-import { requestId } from './request/request-id.ts';
-import { pathOf } from './request/target.ts';
+import { isAnswered, sendReply } from './reply.ts';
+import { pathOf, requestId } from './request.ts';
+import { pathParameter, type Route } from './route.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
@@ -39,4 +38,131 @@ export function createRouter(logger: Logger, modelPaths: readonly string[] = [])
   router.handle = (req, res, next) =>
     handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res, modelPaths)));
   return router;
+}
+
+/** A request that Express has matched with a path. */
+type MatchedRequest = IncomingMessage & { readonly params: Readonly<Record<string, string>> };
+
+/** What a router calls for a request to one of its paths. */
+interface RouteHandlers {
+  /** Makes the handler of a route. */
+  readonly answer: (route: Route) => (req: MatchedRequest, res: ServerResponse) => void;
+  /** Answers a request that does not fit its path. */
+  readonly refuse: (req: IncomingMessage, res: ServerResponse, error: GatewayError) => void;
+}
+
+/** A parameter that takes the rest of the path, because model ids contain slashes. */
+const wildcard = '{model}';
+
+/** A path of openapi.yaml as Express takes it. The wildcards of Express 4 and 5 differ; a regular expression works in both. */
+function expressPath(template: string): string | RegExp {
+  if (template.endsWith(wildcard)) return new RegExp(`^${template.replace(wildcard, '(.+?)')}/?$`);
+  return template.replace(pathParameter, ':$1');
+}
+
+/** The parameters of a route in the path of a request, decoded, by their names in openapi.yaml. */
+export function pathParams({ path }: Route, { params }: MatchedRequest): Readonly<Record<string, string>> {
+  return path.endsWith(wildcard) ? { model: params[0] as string } : params;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A path of openapi.yaml as the source of a regular expression. @param groupOf how the group of a parameter begins */
+function patternOf(template: string, groupOf: (name: string) => string): string {
+  const escaped = template.replaceAll('.', '\\.');
+  return escaped.replace(pathParameter, (text, name) => `(${groupOf(name)}${text === wildcard ? '.+' : '[^/]+'})`);
+}
+
+/** The first parameter in a path that has a `%` which encodes no character. */
+function malformedParameter(templates: Iterable<string>, path: string): string | undefined {
+  for (const template of templates) {
+    const values = new RegExp(`^${patternOf(template, (name) => `?<${name}>`)}/?$`).exec(path)?.groups ?? {};
+    const name = Object.keys(values).find((key) => !isDecodable(values[key] as string));
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}
+
+function methodNotAllowed(routes: readonly Route[]): GatewayError {
+  const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
+  return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
+}
+
+/** The paths of openapi.yaml with `/v1` in front once more: a client that adds it to a base URL which has it already. */
+function doubledPaths(templates: Iterable<string>): RegExp {
+  const known = [...templates].map((template) => patternOf(template, () => '?:'));
+  return new RegExp(`^/v1(?:${known.join('|')})/?$`);
+}
+
+function baseUrlHasVersion(req: IncomingMessage): GatewayError {
+  const path = pathOf(req);
+  const meant = path.slice('/v1'.length);
+  const message = `The base URL already ends in /v1: send ${req.method} ${meant}, and not ${path}`;
+  return new GatewayError('endpoint_not_served', message);
+}
+
+/** Whether a request wants to become a WebSocket (RFC 6455, section 4.1). A proxy may have taken `Upgrade` away, which is for one hop only. */
+function asksForWebSocket({ method, httpVersionMajor, headers }: IncomingMessage): boolean {
+  if (method !== 'GET' || httpVersionMajor !== 1) return false;
+  const protocols = headers.upgrade?.toLowerCase().split(',') ?? [];
+  return protocols.some((protocol) => protocol.trim() === 'websocket') || headers['sec-websocket-key'] !== undefined;
+}
+
+/**
+ * OpenAI's clients that try a WebSocket first fall back to HTTP at once on 426 alone. `Upgrade` names what this path does take (RFC 9110,
+ * section 15.5.22), and needs `Connection` beside it (section 7.8).
+ */
+function webSocketNotServed(): GatewayError {
+  const message =
+    'This path takes no WebSocket: send the request over HTTP. Streams are server-sent events ("stream": true)';
+  return new GatewayError('websocket_not_served', message, { headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade' } });
+}
+
+/** Paths without parameters first: they are the frequent ones, and Express compares a request with each path until one matches. */
+function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
+  const paths = new Map<string, Route[]>();
+  const hasParameters = ({ path }: Route) => path.includes('{');
+  for (const route of [...routes.filter((each) => !hasParameters(each)), ...routes.filter(hasParameters)]) {
+    paths.set(route.path, [...(paths.get(route.path) ?? []), route]);
+  }
+  return paths;
+}
+
+/**
+ * Adds routes to an Express router. It leaves unknown paths to the host, and OPTIONS, which the host's CORS answers. As in Express by
+ * default, HEAD is GET and one trailing slash is ignored. Of unknown paths it answers only its own with `/v1` twice.
+ */
+export function addRoutes(router: express.Router, routes: readonly Route[], { answer, refuse }: RouteHandlers): void {
+  const paths = groupByPath(routes);
+  for (const [template, methods] of paths) {
+    const path = router.route(expressPath(template));
+    for (const route of methods) {
+      const handler = answer(route);
+      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
+        if (asksForWebSocket(req)) refuse(req, res, webSocketNotServed());
+        else handler(req, res);
+      });
+    }
+    path.all((req, res, next) => {
+      if (req.method === 'OPTIONS') next();
+      else refuse(req, res, asksForWebSocket(req) ? webSocketNotServed() : methodNotAllowed(methods));
+    });
+  }
+  router.all(doubledPaths(paths.keys()), (req, res, next) => {
+    if (req.method === 'OPTIONS') next();
+    else refuse(req, res, baseUrlHasVersion(req));
+  });
+  router.use(((error, req, res, next) => {
+    const param = malformedParameter(paths.keys(), pathOf(req));
+    if (param === undefined || req.method === 'OPTIONS') return next();
+    const message = `${param}: has a % in the path that encodes no character`;
+    refuse(req, res, new GatewayError('invalid_value', message, { param, cause: error }));
+  }) satisfies express.ErrorRequestHandler);
 }

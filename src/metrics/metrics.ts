@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import type { CreditObserver } from '../accounting/credits/credit-observer.ts';
-import type { RequestObserver } from '../http/request/request-observer.ts';
+import type { RequestObserver } from '../http/operation.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
 import { creditMetrics } from './credit-metrics.ts';
 import { type DeliveryMetrics, deliveryMetrics } from './delivery-metrics.ts';

@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
-import type { EndedRequest, RequestObserver } from '../http/request/request-observer.ts';
+import type { EndedRequest, RequestObserver } from '../http/operation.ts';
 import { inBatches } from './in-batches.ts';
 import { statusClass } from './status-class.ts';
 

@@ -1,3 +1,4 @@
+import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { kinds, longestId, type StoredKind, storedId } from './kinds.ts';
 
@@ -173,94 +174,40 @@ export class AnsweredIds implements ItemIds {
   }
 }
 
-const quote = 0x22;
-const comma = 0x2c;
-const colon = 0x3a;
-const openBracket = 0x5b;
-const backslash = 0x5c;
-const closeBracket = 0x5d;
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
+/** The longest key or id that is read, with its quotes and white space around it. Bytes. */
+const longestMember = 2 * longestId;
 
-/** Reads `<list>[].id` in a JSON object, however large its texts are, and holds nothing of them. */
+/** Reads `<list>[].id` in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
 class ListedIds implements ItemIds {
-  readonly #list: string;
   #ids: string[] = [];
-  #depth = 0;
-  #inString = false;
-  #isEscaped = false;
-  #inList = false;
-  /** What has been read of a text that may be a key or an id. */
-  #text = '';
-  /** The key at depth 1, or in an item of the list. */
-  #key = '';
-  #isValue = false;
+  #isDue = false;
+  readonly #members: JsonMembers;
 
   constructor(list: string) {
-    this.#list = list;
+    this.#members = new JsonMembers({
+      list,
+      names: ['id'],
+      keepLimit: longestMember,
+      onMember: (_, id) => {
+        if (typeof id === 'string' && storedId.test(id)) this.#ids.push(id);
+      },
+      onListEnd: () => {
+        this.#isDue = true;
+      },
+    });
   }
 
   read(chunk: Buffer): readonly string[] {
-    let isListed = false;
-    for (let i = 0; i < chunk.length; i += 1) {
-      if (this.#inString) i = this.#throughString(chunk, i);
-      else isListed = this.#step(chunk[i] as number) || isListed;
-    }
-    return isListed ? this.rest() : [];
+    this.#members.read(chunk);
+    if (!this.#isDue) return [];
+    this.#isDue = false;
+    return this.rest();
   }
 
   rest(): readonly string[] {
     const ids = this.#ids;
     this.#ids = [];
     return ids;
-  }
-
-  /** Whether keys and texts are read here: those of the object itself, and of the items. */
-  get #reads(): boolean {
-    return this.#depth === 1 || (this.#inList && this.#depth === 3);
-  }
-
-  /** @returns whether the list has ended */
-  #step(byte: number): boolean {
-    if (byte === quote) {
-      this.#inString = true;
-      this.#text = '';
-    } else if (byte === openBrace || byte === openBracket) {
-      this.#depth += 1;
-      if (this.#depth === 2) this.#inList = byte === openBracket && this.#isValue && this.#key === this.#list;
-      this.#isValue = false;
-    } else if (byte === closeBrace || byte === closeBracket) {
-      this.#depth -= 1;
-      const ends = this.#inList && this.#depth === 1;
-      if (ends) this.#inList = false;
-      return ends;
-    } else if (byte === colon && this.#reads) {
-      this.#key = this.#text;
-      this.#isValue = true;
-    } else if (byte === comma && this.#reads) this.#isValue = false;
-    return false;
-  }
-
-  /** @returns the index of the closing quote, or of the last byte */
-  #throughString(chunk: Buffer, start: number): number {
-    let end = start;
-    for (; end < chunk.length; end += 1) {
-      const byte = chunk[end];
-      if (this.#isEscaped) this.#isEscaped = false;
-      else if (byte === backslash) this.#isEscaped = true;
-      else if (byte === quote) break;
-    }
-    if (this.#reads && this.#text.length <= longestId) {
-      this.#text += chunk.toString('latin1', start, Math.min(end, start + longestId + 1));
-    }
-    if (end < chunk.length) this.#endString();
-    return end;
-  }
-
-  #endString(): void {
-    this.#inString = false;
-    const isId = this.#inList && this.#depth === 3 && this.#isValue && this.#key === 'id';
-    if (isId && storedId.test(this.#text)) this.#ids.push(this.#text);
   }
 }
 

@@ -1,3 +1,4 @@
+import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
@@ -10,7 +11,6 @@ import { closedRecord } from '../proxy/metering/usage-record.ts';
 import type { RelayedBody } from '../proxy/relay/decoded-body.ts';
 import type { RetryPolicy } from '../proxy/routing/retry-policy.ts';
 import type { Upstream } from '../proxy/routing/upstream.ts';
-import { JsonMembers } from './json-members.ts';
 import { type BackgroundResponse, type BackgroundUsage, runsOn } from './kinds.ts';
 import { readStored } from './upstream-reads.ts';
 
@@ -75,7 +75,17 @@ const keepLimit = 1024 * 1024;
  * named `usage`, in its tools for one, counts for nothing.
  */
 export class ResponseReader {
-  readonly #members = new JsonMembers(['status', 'usage', 'output'], keepLimit);
+  readonly #values = new Map<string, unknown>();
+  /** The lengths of those that are too large to be held. Bytes. */
+  readonly #lengths = new Map<string, number>();
+  readonly #members = new JsonMembers({
+    names: ['status', 'usage', 'output'],
+    keepLimit,
+    onMember: (name, value, length) => {
+      if (length > keepLimit) this.#lengths.set(name, length);
+      else this.#values.set(name, value);
+    },
+  });
 
   read(chunk: Buffer): void {
     this.#members.read(chunk);
@@ -86,9 +96,10 @@ export class ResponseReader {
    * @throws GatewayError `upstream_invalid_response` for what is no response
    */
   record(open: BackgroundUsage): UsageRecord | undefined {
-    const { values, lengths, isWhole } = this.#members;
+    const values = this.#values;
+    const lengths = this.#lengths;
     const status = values.get('status');
-    if (!isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
+    if (!this.#members.isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
     if (runsOn(status)) return undefined;
     const output = lengths.get('output') ?? textBytes(values.get('output'));
     // the client may have read text of which this body says nothing: estimate as for a client that has left

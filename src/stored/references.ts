@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
-import type { BodyShape } from '../http/body/json/body-shape.ts';
-import { outline } from '../http/body/json/parse.ts';
+import { outline } from '../http/json/parse.ts';
+import type { BodyShape } from '../http/json/scan.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/allowed-models.ts';

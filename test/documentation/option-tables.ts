@@ -26,18 +26,21 @@ const places: Readonly<Record<string, string>> = {
   ModelPrice: 'each of `credits.prices`',
 };
 
-const folders = ['src/options', 'src/http/server'];
+/** The options of a gateway, and those of hardenServer. */
+const sources = ['src/options', 'src/http/harden-server.ts'];
 
 function readInterfaces(): Map<string, ts.InterfaceDeclaration> {
-  const files = folders.flatMap((folder) =>
-    readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts'))
-      .map((name) => path.join(root, folder, name)),
+  const files = sources.flatMap((source) =>
+    source.endsWith('.ts')
+      ? [path.join(root, source)]
+      : readdirSync(path.join(root, source), { recursive: true, encoding: 'utf8' })
+          .filter((name) => name.endsWith('.ts'))
+          .map((name) => path.join(root, source, name)),
   );
-  const sources = files.map((file) =>
+  const parsed = files.map((file) =>
     ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true),
   );
-  const declared = sources.flatMap((source) => source.statements.filter(ts.isInterfaceDeclaration));
+  const declared = parsed.flatMap((source) => source.statements.filter(ts.isInterfaceDeclaration));
   return new Map(declared.map((declaration) => [declaration.name.text, declaration]));
 }
 
@@ -62,7 +65,7 @@ export function optionTables(): string {
   const interfaces = readInterfaces();
   const find = (name: string): ts.InterfaceDeclaration => {
     const declaration = interfaces.get(name);
-    if (!declaration) throw new Error(`there is no interface ${name} in ${folders.join(' or ')}`);
+    if (!declaration) throw new Error(`there is no interface ${name} in ${sources.join(' or ')}`);
     return declaration;
   };
   const toTable = (name: string): string => {

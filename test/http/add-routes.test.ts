@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import { addRoutes, pathParams } from '../../src/http/add-routes.ts';
 import type { Route } from '../../src/http/route.ts';
-import { createRouter } from '../../src/http/router.ts';
+import { addRoutes, createRouter, pathParams } from '../../src/http/router.ts';
 import { type WireAnswer, WireClient } from '../gateway/mounting/in-front/exchange.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';

@@ -1,8 +1,6 @@
 import { addCustomEventTypes } from '../../src/events/catalogue.ts';
 import { type ApiDependencies, createApi } from '../../src/http/api.ts';
-import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
-import { bearerToken } from '../../src/http/authentication/bearer.ts';
-import type { Authenticate } from '../../src/http/authentication/principal.ts';
+import { type Authenticate, bearerToken, createAuthenticator } from '../../src/http/authentication.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/route.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import express from 'express';
 import request from 'supertest';
-import { keepRawBody } from '../../src/http/body/kept-body.ts';
+import { keepRawBody } from '../../src/http/body/request-body.ts';
 import type { ApiRequest } from '../../src/http/operation.ts';
 import { listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';

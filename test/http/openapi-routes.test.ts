@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import express from 'express';
 import { CORE_SCHEMA, load } from 'js-yaml';
 import { addOpenApiRoutes } from '../../src/http/openapi-routes.ts';
-import { OpenRequests } from '../../src/http/request/open-requests.ts';
+import { OpenRequests } from '../../src/http/request.ts';
 import { createRouter } from '../../src/http/router.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';

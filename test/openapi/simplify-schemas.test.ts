@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { simplifySchemas } from '../../src/openapi/simplify-schemas.ts';
+import { simplifySchemas } from '../../src/openapi/schemas.ts';
 import type { Spec, SpecSchema } from '../../src/openapi/spec.ts';
 import { spec } from '../support/spec.ts';
 

@@ -14,7 +14,7 @@ const wrong: [file: string, line: string, rule: string][] = [
   ['src/proxy/relay/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'proxy/relay'],
   ['src/proxy/x.ts', "export { modelOf } from '../mongo/collection.ts';", 'proxy'],
   ['src/http/x.ts', "export type { KeyService } from '../keys/service.ts';", 'http'],
-  ['src/http/body/json/x.ts', "export type { KeyService } from '../../../keys/service.ts';", 'http/body/json'],
+  ['src/http/json/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'http/json'],
   ['src/outbound/x.ts', "export type { KeyService } from '../keys/service.ts';", 'outbound'],
   ['src/mongo/x.ts', "export type { KeyService } from '../keys/service.ts';", 'mongo'],
   ['src/webhooks/x.ts', "export { createJobs } from '../deliveries/jobs.ts';", 'webhooks'],
@@ -57,12 +57,12 @@ const wrong: [file: string, line: string, rule: string][] = [
 
 const right: [file: string, line: string][] = [
   ['src/deliveries/x.ts', "export type { HttpResponse } from '../outbound/client.ts';"],
-  ['src/http/management-rate-limit.ts', "export { RateLimiterMemory } from 'rate-limiter-flexible';"],
+  ['src/http/api.ts', "export { RateLimiterMemory } from 'rate-limiter-flexible';"],
   ['src/mongo/agenda.ts', "export { Agenda } from 'agenda';"],
   ['src/keys/y.ts', "export type { Connection } from 'mongoose';"],
   ['src/keys/model.ts', "export { model } from 'mongoose';"],
   ['src/webhooks/health/model.ts', "export { model } from 'mongoose';"],
-  ['src/dashboard/x.ts', "export { sendReply } from '../http/reply/reply.ts';"],
+  ['src/dashboard/x.ts', "export { sendReply } from '../http/reply.ts';"],
   ['src/dashboard/page/x/y.ts', "export type { components } from '../../../api.d.ts';"],
   ['src/dashboard/page/x/y.ts', "export { href } from '../routing/route.ts';"],
   ['src/keys/model.ts', "export { modelOf } from '../mongo/collection.ts';"],

@@ -1,5 +1,5 @@
 import { type ErrorCode, errorStatus } from '../../errors.ts';
-import type { EndedRequest, RequestObserver } from '../../http/request/request-observer.ts';
+import type { EndedRequest, RequestObserver } from '../../http/operation.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
 import { hourOf } from '../../statistics/durations.ts';

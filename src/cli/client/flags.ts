@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { isExactNumber } from '../../http/body/json/exact-number.ts';
+import { isExactNumber } from '../../http/json/exact-number.ts';
 import { parseDuration } from '../config/duration.ts';
 
 /** Gathers an option that may be given several times, or once with commas. */

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../errors.ts';
 import { createDecoder, type Decoder, encodings } from '../../outbound/content-decoder.ts';
-import type { OpenRequests } from '../request/open-requests.ts';
-import type { BodyReservation } from './body-memory.ts';
-import { Chunks } from './chunks.ts';
+import type { OpenRequests } from '../request.ts';
 
 /** How large a body may be, and how long it may take. */
 export interface BodyLimits {
@@ -11,6 +10,29 @@ export interface BodyLimits {
   readonly bytes: number;
   /** Milliseconds from the first read to the last byte. */
   readonly time: number;
+}
+
+/** The limits of one body. */
+export interface BodyBounds {
+  readonly limits: BodyLimits;
+  readonly reservation: BodyReservation;
+  /** Says when the gateway stops waiting for bodies. */
+  readonly openRequests: OpenRequests;
+}
+
+/**
+ * Reads the whole body of a request that was not read yet.
+ * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out of
+ * proportion or has too many small chunks; `request_timeout`; `invalid_encoding` for compressed data that is none;
+ * `unsupported_media_type` for an unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it;
+ * `shutting_down`
+ */
+export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    if (!req.readable) return reject(new Error('the body cannot be read any more'));
+    if (req.readableEncoding !== null) return reject(new Error('the host has set an encoding for the body'));
+    new BodyReader(req, bounds, { resolve, reject });
+  });
 }
 
 /** A compressed body may always grow to this many bytes, and beyond that only by this ratio. */
@@ -181,25 +203,144 @@ class BodyReader {
   }
 }
 
-/** The limits of one body. */
-export interface BodyBounds {
-  readonly limits: BodyLimits;
-  readonly reservation: BodyReservation;
-  /** Says when the gateway stops waiting for bodies. */
-  readonly openRequests: OpenRequests;
+/** A shorter chunk is copied, because it may be a slice of a buffer many times as long. */
+const worthKeeping = 32 * 1024;
+const blockLength = 64 * 1024;
+/** How many bytes are copied before the event loop runs again: that takes some milliseconds, because the memory is new. */
+const copiedInOneTurn = 2 * 1024 * 1024;
+
+/** Collects the chunks of a body without holding much more memory than it has bytes, however small they are. */
+class Chunks {
+  length = 0;
+  readonly #parts: Buffer[] = [];
+  /** Where short chunks are copied to: the rest of a block, and how much of it is filled. */
+  #block: Buffer | undefined;
+  #filled = 0;
+
+  add(chunk: Buffer): void {
+    const isFirst = this.length === 0;
+    this.length += chunk.length;
+    // most bodies are one chunk
+    if (isFirst || chunk.length >= worthKeeping) {
+      this.#endPart();
+      this.#parts.push(chunk);
+    } else {
+      this.#copy(chunk);
+    }
+  }
+
+  /** Joins everything, once. A long body is copied in steps, and none of it is in memory twice. */
+  async joined(): Promise<Buffer> {
+    this.#endPart();
+    const parts = this.#parts.splice(0).reverse();
+    if (parts.length === 1) return parts[0] as Buffer;
+    const whole = Buffer.allocUnsafeSlow(this.length);
+    let at = 0;
+    let turnEnd = copiedInOneTurn;
+    for (let part = parts.pop(); part; part = parts.pop()) {
+      at += part.copy(whole, at);
+      if (at < turnEnd) continue;
+      turnEnd = at + copiedInOneTurn;
+      await nextTurn();
+    }
+    return whole;
+  }
+
+  #copy(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      this.#block ??= Buffer.allocUnsafeSlow(blockLength);
+      const copied = chunk.copy(this.#block, this.#filled, at);
+      at += copied;
+      this.#filled += copied;
+      if (this.#filled === this.#block.length) this.#endPart();
+    }
+  }
+
+  #endPart(): void {
+    if (!this.#block || this.#filled === 0) return;
+    this.#parts.push(this.#block.subarray(0, this.#filled));
+    const rest = this.#block.subarray(this.#filled);
+    this.#block = rest.length > 0 ? rest : undefined;
+    this.#filled = 0;
+  }
+}
+
+const retryAfter = { headers: { 'retry-after': '1' } };
+
+/** The memory that one body takes. */
+export class BodyReservation {
+  readonly #memory: BodyMemory;
+  readonly #userId: string;
+  #bytes = 0;
+  #isOver = false;
+
+  constructor(memory: BodyMemory, userId: string) {
+    this.#memory = memory;
+    this.#userId = userId;
+  }
+
+  /** @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for so many bytes more */
+  grow(bytes: number): void {
+    if (this.#isOver) return;
+    this.#memory.take(this.#userId, bytes, this.#bytes);
+    this.#bytes += bytes;
+  }
+
+  /** Gives the memory back. */
+  release(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#memory.giveBack(this.#userId, this.#bytes);
+  }
 }
 
 /**
- * Reads the whole body of a request that was not read yet.
- * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out of
- * proportion or has too many small chunks; `request_timeout`; `invalid_encoding` for compressed data that is none;
- * `unsupported_media_type` for an unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it;
- * `shutting_down`
+ * Limits how many bytes of bodies one process holds: those that are still arriving, and those that are kept until an
+ * upstream answers. An account may hold as much as is still free. So one account alone gets half of the memory, and there
+ * is always some left for another.
  */
-export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    if (!req.readable) return reject(new Error('the body cannot be read any more'));
-    if (req.readableEncoding !== null) return reject(new Error('the host has set an encoding for the body'));
-    new BodyReader(req, bounds, { resolve, reject });
-  });
+export class BodyMemory {
+  readonly #size: number;
+  #held = 0;
+  readonly #byAccount = new Map<string, number>();
+
+  /** @param size bytes */
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  open(userId: string): BodyReservation {
+    return new BodyReservation(this, userId);
+  }
+
+  /** @param inBody how many of the account's bytes belong to the same body */
+  take(userId: string, bytes: number, inBody: number): void {
+    const held = this.#byAccount.get(userId) ?? 0;
+    if (held + bytes > this.#size - this.#held) throw this.#refusal(held > inBody);
+    this.#held += bytes;
+    this.#byAccount.set(userId, held + bytes);
+  }
+
+  giveBack(userId: string, bytes: number): void {
+    if (bytes === 0) return;
+    const held = (this.#byAccount.get(userId) ?? 0) - bytes;
+    this.#held -= bytes;
+    if (held > 0) this.#byAccount.set(userId, held);
+    else this.#byAccount.delete(userId);
+  }
+
+  /** An account with several bodies at once can send fewer; for any other the gateway is full. */
+  #refusal(hasOthers: boolean): GatewayError {
+    return hasOthers
+      ? new GatewayError(
+          'rate_limit_exceeded',
+          'This account sends too many bytes at once; send fewer large requests at a time and try again in 1 s',
+          retryAfter,
+        )
+      : new GatewayError(
+          'overloaded',
+          'The gateway holds as many bytes of requests as it can; try again in 1 s',
+          retryAfter,
+        );
+  }
 }

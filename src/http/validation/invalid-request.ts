@@ -1,9 +1,7 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
-import { describeSchema } from '../../openapi/describe-schema.ts';
-import { schemaAt } from '../../openapi/resolve-schema.ts';
+import { describeSchema, schemaAt } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../route.ts';
-import { notAParameter } from './query.ts';
 
 /** One error that the validator found. */
 export interface Finding {
@@ -89,6 +87,11 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
     default:
       return expected === '' ? 'is not what openapi.yaml asks for' : `must be ${expected}`;
   }
+}
+
+/** Says that a parameter is not one of those that an operation takes. */
+export function notAParameter(known: readonly string[]): string {
+  return `is not a parameter of this operation; ${known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`}`;
 }
 
 /** Turns what the validator found into one error with our own code and message. */

@@ -1,4 +1,4 @@
-import { JsonSearch, searchedKey } from '../../http/body/json/search.ts';
+import { JsonSearch, searchedKey } from '../../http/json/search.ts';
 
 const usageObjects = searchedKey('usage', '{');
 

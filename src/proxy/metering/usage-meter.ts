@@ -1,4 +1,4 @@
-import { searchedKey } from '../../http/body/json/search.ts';
+import { searchedKey } from '../../http/json/search.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { ModelBody } from '../request/model-body.ts';
 import { type ReportedUsage, UsageReader } from './usage-reader.ts';

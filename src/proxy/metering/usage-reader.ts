@@ -1,4 +1,4 @@
-import { searchedKey } from '../../http/body/json/search.ts';
+import { searchedKey } from '../../http/json/search.ts';
 import { ValueReader } from './value-reader.ts';
 
 /** What an upstream says a call has used. */

@@ -1,5 +1,4 @@
-import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
-import { ByteBuffer } from '../byte-buffer.ts';
+import { ByteBuffer, JsonSearch, type SearchedKey } from '../../http/json/search.ts';
 
 /** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
 const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;

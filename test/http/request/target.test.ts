@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
-import { isSameOrigin } from '../../../src/http/authentication/authenticator.ts';
+import { isSameOrigin } from '../../../src/http/authentication.ts';
 import { listen } from '../../support/listen.ts';
 import { createFakeEdge, goodKey } from '../fake-edge.ts';
 import { connectRaw } from '../raw-client.ts';

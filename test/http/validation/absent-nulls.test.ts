@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { scopes } from '../../../src/http/principal.ts';
 import type { Route } from '../../../src/http/route.ts';
-import { createRemoveAbsentNulls } from '../../../src/http/validation/absent-nulls.ts';
-import { alternativesOf } from '../../../src/openapi/resolve-schema.ts';
+import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
+import { alternativesOf } from '../../../src/openapi/schemas.ts';
 import { loadSpec, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge } from '../fake-edge.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import request from 'supertest';
 import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
-import { describeSchema } from '../../../src/openapi/describe-schema.ts';
+import { describeSchema } from '../../../src/openapi/schemas.ts';
 import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge, echo, fakeOperations, goodKey } from '../fake-edge.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { searchedKey } from '../../../src/http/body/json/search.ts';
+import { searchedKey } from '../../../src/http/json/search.ts';
 import { ValueReader } from '../../../src/proxy/metering/value-reader.ts';
 
 const keepLimit = 64 * 1024;

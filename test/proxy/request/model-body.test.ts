@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { bodyShape, foldCase } from '../../../src/http/body/json/body-shape.ts';
-import { JsonScan } from '../../../src/http/body/json/scan.ts';
+import { bodyShape, foldCase, JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { bodyFor, readModelBody } from '../../../src/proxy/request/model-body.ts';
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { readForm } from '../../../src/http/body/form/form.ts';
+import { readForm } from '../../../src/http/body/form.ts';
 import { bodyFor } from '../../../src/proxy/request/model-body.ts';
 import { readMultipartBody } from '../../../src/proxy/request/multipart-body.ts';
 import { collectGarbage } from '../../support/processes/held-memory.ts';

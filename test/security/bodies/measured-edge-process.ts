@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createApi } from '../../../src/http/api.ts';
-import { createAuthenticator } from '../../../src/http/authentication/authenticator.ts';
+import { createAuthenticator } from '../../../src/http/authentication.ts';
 import { createRouter } from '../../../src/http/router.ts';
 import { hardenServer } from '../../../src/index.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import mongoose from 'mongoose';
 import request from 'supertest';
-import { checkedAuthenticate } from '../../../src/http/authentication/principal.ts';
+import { checkedAuthenticate } from '../../../src/http/authentication.ts';
 import type { ErrorBody, Principal, Scope } from '../../../src/index.ts';
 import { serve } from '../../http/fake-edge.ts';
 import { startGateway } from '../../support/gateway.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { bearerToken } from '../../../src/http/authentication/bearer.ts';
+import { bearerToken } from '../../../src/http/authentication.ts';
 import { createFakeEdge, fakeOperations } from '../../http/fake-edge.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { type Listening, listen } from '../../support/listen.ts';

@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { costOf } from '../../../src/accounting/credits/price.ts';
-import { bodyShape } from '../../../src/http/body/json/body-shape.ts';
-import { JsonScan } from '../../../src/http/body/json/scan.ts';
+import { bodyShape, JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { usageFrom } from '../../../src/proxy/metering/usage-reader.ts';
 import { readModelBody } from '../../../src/proxy/request/model-body.ts';

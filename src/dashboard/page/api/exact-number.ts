@@ -1,4 +1,4 @@
-import { isExactNumber, isNumber } from '../../../http/body/json/exact-number.ts';
+import { isExactNumber, isNumber } from '../../../http/json/exact-number.ts';
 import { ApiError } from './error.ts';
 
 /**

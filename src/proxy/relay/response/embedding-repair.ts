@@ -1,6 +1,5 @@
-import { JsonSearch, searchedKey } from '../../../http/body/json/search.ts';
+import { ByteBuffer, JsonSearch, searchedKey } from '../../../http/json/search.ts';
 import { OutboundError } from '../../../outbound/outbound-error.ts';
-import { ByteBuffer } from '../../byte-buffer.ts';
 
 /** The largest vector that is held until it is whole. Bytes; 1 MiB is about 50,000 dimensions. */
 const vectorLimit = 1024 * 1024;

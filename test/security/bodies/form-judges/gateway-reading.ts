@@ -1,5 +1,4 @@
-import { createFormCheck } from '../../../../src/http/body/form/check-form.ts';
-import { readForm } from '../../../../src/http/body/form/form.ts';
+import { createFormCheck, readForm } from '../../../../src/http/body/form.ts';
 import type { Route } from '../../../../src/http/route.ts';
 import { loadSpec } from '../../../../src/openapi/spec.ts';
 import { readMultipartBody } from '../../../../src/proxy/request/multipart-body.ts';

@@ -1,0 +1,160 @@
+import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { GatewayError } from '../errors.ts';
+import { refuseOption } from '../options/checks.ts';
+import { sendReply } from './reply.ts';
+
+/** What {@link hardenServer} sets. Durations are milliseconds. */
+export interface HardenOptions {
+  /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
+  readonly headersTimeout?: number;
+  /**
+   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more.
+   * It does not limit how long an answer takes, so streams may continue. @default 130_000 (Node: 300_000)
+   */
+  readonly requestTimeout?: number;
+  /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
+  readonly connectionsCheckingInterval?: number;
+  /** How long a connection is kept for another request. @default 5_000 (Node: the same) */
+  readonly keepAliveTimeout?: number;
+  /** How many headers one request may have; the rest are dropped. @default 100 (Node: 2_000) */
+  readonly maxHeadersCount?: number;
+  /** How many connections may be open at once; further ones are closed at once. @default 10_000 (Node: no limit) */
+  readonly maxConnections?: number;
+}
+
+const defaults: Required<HardenOptions> = {
+  headersTimeout: 10_000,
+  requestTimeout: 130_000,
+  connectionsCheckingInterval: 2_000,
+  keepAliveTimeout: 5_000,
+  maxHeadersCount: 100,
+  maxConnections: 10_000,
+};
+
+function check(options: Required<HardenOptions>): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(defaults, name)) {
+      refuseOption(name, `is not an option; there are ${Object.keys(defaults).join(', ')}`);
+    }
+    if (!Number.isSafeInteger(value) || value < 1) {
+      refuseOption(name, `must be a whole number, 1 or more, not ${String(value)}`);
+    }
+  }
+  if (options.headersTimeout > options.requestTimeout)
+    refuseOption('headersTimeout', 'must not be above requestTimeout');
+}
+
+/**
+ * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when the body begins to be read: by then the gateway knows who
+ * makes the request and how long the body will be. Node alone accepts every body at once.
+ */
+function continueWhenRead(server: Server): void {
+  if (server.listenerCount('checkContinue') > 0) return;
+  server.on('checkContinue', (req, res) => {
+    req.once('resume', () => {
+      if (!res.headersSent) res.writeContinue();
+    });
+    server.emit('request', req, res);
+  });
+}
+
+/**
+ * Limits what slow and greedy clients can take from a server. A request's headers and body must arrive in time, or it is
+ * answered 408 and its connection closes. A client that sends `Expect: 100-continue` never sends a body that is refused.
+ * Requests that Node itself refuses (400, 408, 413, 417, 431) are answered with a JSON body, unless you have your own
+ * listeners for `clientError`, `checkExpectation` and `checkContinue`. Call it before `server.listen()`:
+ * `hardenServer(createServer(app)).listen(3000)`.
+ * @returns the same server
+ * @throws GatewayError `invalid_options`, also for a server that already listens
+ */
+export function hardenServer<S extends Server>(server: S, options: HardenOptions = {}): S {
+  const settings = { ...defaults, ...options };
+  check(settings);
+  if (server.listening) refuseOption('server', 'listens already; harden it before server.listen()');
+  continueWhenRead(server);
+  answerClientErrors(server);
+  answerUnknownExpectations(server);
+  // connectionsCheckingInterval is read when the server starts to listen, though only createServer's options document it
+  return Object.assign(server, settings);
+}
+
+/** How long a client may take to read the answer before its connection closes. Milliseconds. */
+const lingeringTime = 1_000;
+
+/** The error for what Node refuses before there is a request, by the code of Node's error. */
+function refusal(code: unknown): GatewayError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new GatewayError(
+        'headers_too_large',
+        'The headers of the request are too long; send fewer or shorter ones',
+      );
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new GatewayError('request_too_large', 'The extensions of a chunk are too long; send chunks without them');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new GatewayError('request_timeout', 'The request did not arrive in time; send it again');
+    default:
+      return new GatewayError(
+        'malformed_request',
+        'The request is not valid HTTP; check its request line, headers and body length',
+      );
+  }
+}
+
+/** @param method where it is known: an answer to HEAD has no body (RFC 9110, section 9.3.2) */
+function asResponse(error: GatewayError, method: string | undefined): string {
+  const body = JSON.stringify(error.toBody());
+  return [
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'cache-control: no-store',
+    'connection: close',
+    '',
+    method === 'HEAD' ? '' : body,
+  ].join('\r\n');
+}
+
+/** A connection, with the response in progress on it. */
+type ClientSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
+
+/**
+ * Whether a client would read what is written now as the answer to the broken request: no answer has begun, and no complete
+ * request before it still waits for one (RFC 9112, section 9.3.2). Node checks the same property before its own answer.
+ */
+function canAnswer(socket: ClientSocket): boolean {
+  const current = socket._httpMessage;
+  return socket.writable && (!current || (!current.headersSent && !current.req.complete));
+}
+
+/** Answers what Node refuses in the gateway's error format, unless the host listens for `clientError`. */
+function answerClientErrors(server: Server): void {
+  const answered = new WeakSet<Duplex>();
+  if (server.listenerCount('clientError') > 0) return;
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: ClientSocket) => {
+    // the host may have started to listen later; errors after the answer do not matter
+    if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
+    if (!canAnswer(socket)) {
+      socket.destroy();
+      return;
+    }
+    answered.add(socket);
+    // destroying the connection at once would reset it and lose the answer (RFC 9112, section 9.6)
+    const timer = setTimeout(() => socket.destroy(), lingeringTime);
+    socket.once('close', () => clearTimeout(timer));
+    socket.end(asResponse(refusal(error.code), socket._httpMessage?.req.method));
+  });
+}
+
+/** Answers an `Expect` of anything but `100-continue` (RFC 9110, section 10.1.1), unless the host listens for it. */
+function answerUnknownExpectations(server: Server): void {
+  if (server.listenerCount('checkExpectation') > 0) return;
+  server.on('checkExpectation', (req, res) => {
+    if (server.listenerCount('checkExpectation') > 1) return;
+    const error = new GatewayError('expectation_failed', 'Expect: only 100-continue is supported', {
+      param: 'Expect',
+    });
+    sendReply(req, res, { status: error.status, body: error.toBody(), headers: { connection: 'close' } });
+  });
+}

@@ -1,0 +1,396 @@
+import { GatewayError } from '../../errors.ts';
+import { alternativesOf } from '../../openapi/schemas.ts';
+import type { Spec, SpecSchema } from '../../openapi/spec.ts';
+import type { FieldRange } from '../operation.ts';
+import { JsonBudget, maxDepth, nestsTooDeep, tooLarge, weights } from './budget.ts';
+import { isExactNumber } from './exact-number.ts';
+import {
+  endOfNumber,
+  endOfShortString,
+  isShortDecimal,
+  isShortInteger,
+  isSpace,
+  literalAt,
+  NotJson,
+  textAt,
+  throughLongString,
+} from './tokens.ts';
+
+/**
+ * A longer string is kept as `…`. Bytes. Without this limit, 2,048 texts to embed (900 KB) take 1.25 times the CPU of a whole
+ * call (1.22 to 1.35 in five rounds), and a text of 32 MiB holds the event loop for 162 ms instead of 7, in 91 MB instead of 14.
+ */
+const keptString = 64;
+/** How many keys an object with described properties may have. */
+const maxKeys = 1_000;
+/** How many whole numbers at the start of an array are kept. Further ones, such as tokens, are only counted. */
+const keptIntegers = 64;
+
+/** The part of a value that openapi.yaml describes. */
+export interface BodyShape {
+  /** The path of the value, such as `stream_options.include_usage`; '' for the body itself. `undefined` inside a list. */
+  readonly path: string | undefined;
+  /** The properties of an object, by name. */
+  readonly properties: ReadonlyMap<string, BodyShape>;
+  /** The names of the properties, by their case-folded spelling. */
+  readonly folded: ReadonlyMap<string, string>;
+  /** The items of an array. */
+  readonly items: BodyShape | undefined;
+  /** A longer string is kept as `…`. Bytes, with its quotes. @default 64 */
+  readonly keptString?: number;
+  /** Whether an object inside a list, too, may not have a property twice, or one that differs from a described one only in case. @default false */
+  readonly isStrict?: boolean;
+}
+
+/**
+ * Folds a key as case-insensitive readers such as Go's encoding/json do (Unicode's simple case folding): `ſ` (U+017F) becomes
+ * s, and the Kelvin sign (U+212A) k.
+ */
+export function foldCase(key: string): string {
+  return key.toUpperCase().toLowerCase();
+}
+
+/** Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives. */
+export function bodyShape(spec: Spec, schema: SpecSchema): BodyShape {
+  return shapeOf(spec, schema, '');
+}
+
+function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined): BodyShape {
+  const alternatives = alternativesOf(spec, schema) as {
+    readonly properties?: Readonly<Record<string, SpecSchema>>;
+    readonly items?: SpecSchema;
+  }[];
+  const items = alternatives.map((alternative) => alternative.items).find(Boolean);
+  const pathOf = (name: string) => (path ? `${path}.${name}` : path === '' ? name : undefined);
+  const names = alternatives.flatMap(({ properties }) => Object.entries(properties ?? {}));
+  return {
+    path,
+    properties: new Map(names.map(([name, property]) => [name, shapeOf(spec, property, pathOf(name))])),
+    folded: new Map(names.map(([name]) => [foldCase(name), name])),
+    items: items && shapeOf(spec, items, undefined),
+  };
+}
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const minus = 0x2d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+
+/** What the scan expects next. White space may come before it. */
+const next = {
+  value: 0,
+  valueOrEnd: 1,
+  key: 2,
+  keyOrEnd: 3,
+  colon: 4,
+  commaOrEnd: 5,
+  restOfKey: 6,
+  restOfValue: 7,
+  nothing: 8,
+} as const;
+
+/**
+ * Checks a JSON text in one pass over its bytes, and builds a tree only of the parts that a shape describes. Other keys and
+ * values, long strings and long lists of whole numbers take no memory. The memory of the tree is bounded before it exists.
+ */
+export class JsonScan {
+  /** The positions of described values, by path, such as `stream_options.include_usage`. */
+  readonly fields = new Map<string, FieldRange>();
+  /** The tree of the parts that the shape describes. */
+  value: unknown;
+  /**
+   * Without a shape: the path of the first key that an object has twice, escaped in any way: `data.items[0]`.
+   * `JSON.parse` keeps the last of two and says nothing; another reader may keep the first.
+   */
+  duplicateKey: string | undefined;
+  /** Without a shape: the path of the first number that `JSON.parse` and `JSON.stringify` would change; '' for the body itself. */
+  changedNumber: string | undefined;
+  readonly #bytes: Buffer;
+  /** Without a shape: counts the memory that `JSON.parse` would take, compares keys, and keeps nothing. */
+  readonly #weighsAll: boolean;
+  readonly #levels: Level[] = [];
+  #depth = 0;
+  #level: Level | undefined;
+  #at = 0;
+  #next: number = next.value;
+  /** The shape of the next value. */
+  #shape: BodyShape | undefined;
+  #stringStart = 0;
+  readonly #budget: JsonBudget;
+
+  /** @param bytes valid UTF-8 */
+  constructor(bytes: Buffer, shape?: BodyShape) {
+    this.#bytes = bytes;
+    this.#shape = shape;
+    this.#weighsAll = shape === undefined;
+    this.#budget = new JsonBudget(bytes.length);
+  }
+
+  /**
+   * Scans on to about `until`.
+   * @returns whether the text is complete
+   * @throws NotJson; GatewayError `invalid_json`, `request_too_large`, `duplicate_parameter`, `unknown_parameter`
+   */
+  run(until: number): boolean {
+    const bytes = this.#bytes;
+    while (this.#at < until) {
+      const byte = bytes[this.#at] as number;
+      // white space inside a string is text
+      if (byte <= 0x20 && this.#next < next.restOfKey && isSpace(byte)) this.#at += 1;
+      else this.#step(byte, until);
+    }
+    if (this.#at < bytes.length) return false;
+    if (this.#next !== next.nothing) throw new NotJson(bytes.length);
+    return true;
+  }
+
+  #step(byte: number, until: number): void {
+    const expected = this.#next;
+    if (expected === next.value) this.#readValue(byte);
+    else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
+    else if (expected === next.key) this.#readKey(byte);
+    else if (expected === next.colon) this.#pass(byte === colon, next.value);
+    else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
+    else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
+    else if (expected === next.nothing) this.#pass(isSpace(byte), next.nothing);
+    else this.#goOnWithString(until);
+  }
+
+  #goOnWithLevel(byte: number, level: Level): void {
+    if (byte === comma) {
+      level.index += 1;
+      this.#at += 1;
+      this.#next = level.isArray ? next.value : next.key;
+    } else if (byte === (level.isArray ? closeBracket : closeBrace)) this.#close();
+    else throw new NotJson(this.#at);
+  }
+
+  #pass(isRight: boolean, then: number): void {
+    if (!isRight) throw new NotJson(this.#at);
+    this.#at += 1;
+    this.#next = then;
+  }
+
+  #readKey(byte: number): void {
+    if (byte !== quote) throw new NotJson(this.#at);
+    const start = this.#at;
+    const end = endOfShortString(this.#bytes, start);
+    if (end === -1) {
+      this.#startLongString(start, next.restOfKey);
+      return;
+    }
+    const { shape } = this.#level as Level;
+    if (shape && shape.properties.size > 0) {
+      this.#shape = describedKey(this.#level as Level, textAt(this.#bytes, start, end), this.fields);
+    }
+    this.#endKey(start, end);
+  }
+
+  #endKey(start: number, end: number): void {
+    this.#count(weights.key, this.#weighsAll);
+    if (this.#weighsAll) {
+      this.#budget.spend(end - start);
+      this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
+    }
+    this.#at = end;
+    this.#next = next.colon;
+  }
+
+  #noteKey(level: Level, key: string): void {
+    level.key = key;
+    level.seen ??= new Set();
+    if (level.seen.has(key)) this.duplicateKey ??= pathOf(this.#levels.slice(0, this.#depth));
+    level.seen.add(key);
+  }
+
+  #readValue(byte: number): void {
+    const start = this.#at;
+    if (this.#level?.isArray) this.#shape = this.#level.shape?.items;
+    const isKept = this.#weighsAll || this.#shape !== undefined;
+    if (byte === quote) {
+      const end = endOfShortString(this.#bytes, start);
+      if (end === -1) this.#startLongString(start, next.restOfValue);
+      else this.#endString(start, end);
+    } else if (byte === openBrace || byte === openBracket) {
+      this.#open(byte === openBracket, isKept);
+    } else if (byte === minus || (byte >= 0x30 && byte <= 0x39)) {
+      this.#readNumber(start);
+    } else {
+      const { value, end } = literalAt(this.#bytes, start);
+      this.#count(weights.scalar, isKept);
+      this.#finish(value, end, start);
+    }
+  }
+
+  #readNumber(start: number): void {
+    const end = endOfNumber(this.#bytes, start);
+    this.#budget.countNumber();
+    if (this.#weighsAll) {
+      this.#budget.spend(weights.scalar);
+      if (this.changedNumber === undefined) this.#noteNumber(start, end);
+    }
+    const level = this.#level;
+    if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(this.#bytes, start, end)) {
+      level.integers += 1;
+      this.#shape = undefined;
+    }
+    this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start, 1);
+  }
+
+  #noteNumber(start: number, end: number): void {
+    if (isShortDecimal(this.#bytes, start, end) || isExactNumber(this.#bytes.toString('latin1', start, end))) return;
+    this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
+  }
+
+  #startLongString(start: number, then: number): void {
+    this.#stringStart = start;
+    this.#at = start + 1;
+    this.#next = then;
+  }
+
+  #goOnWithString(until: number): void {
+    this.#at = throughLongString(this.#bytes, this.#at, until);
+    if (this.#bytes[this.#at] !== quote) return;
+    if (this.#next === next.restOfKey) this.#endKey(this.#stringStart, this.#at + 1);
+    else this.#endString(this.#stringStart, this.#at + 1);
+  }
+
+  #endString(start: number, end: number): void {
+    this.#count(weights.string, this.#weighsAll || this.#shape !== undefined);
+    const shape = this.#shape;
+    const isLong = end - start > (shape?.keptString ?? keptString);
+    if (this.#weighsAll || (!isLong && shape?.keptString !== undefined)) this.#budget.spend(end - start);
+    this.#finish(shape && (isLong ? '…' : textAt(this.#bytes, start, end)), end, start);
+  }
+
+  #open(isArray: boolean, isKept: boolean): void {
+    if (this.#depth === maxDepth) throw nestsTooDeep();
+    this.#count(weights.container, isKept);
+    // levels are reused: most bodies have few, a hostile one has a million
+    this.#levels[this.#depth] ??= new Level();
+    const level = this.#levels[this.#depth] as Level;
+    level.open(isArray, this.#shape, this.#at, this.#budget.numbers);
+    this.#depth += 1;
+    this.#level = level;
+    this.#shape = undefined;
+    this.#at += 1;
+    this.#next = isArray ? next.valueOrEnd : next.keyOrEnd;
+  }
+
+  #close(): void {
+    const { shape, kept, start, numbersBefore } = this.#level as Level;
+    this.#depth -= 1;
+    this.#level = this.#depth === 0 ? undefined : this.#levels[this.#depth - 1];
+    this.#shape = shape;
+    this.#finish(kept, this.#at + 1, start, this.#budget.numbers - numbersBefore);
+  }
+
+  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has */
+  #finish(value: unknown, end: number, start: number, numbers = 0): void {
+    const level = this.#level;
+    const shape = this.#shape;
+    this.#at = end;
+    this.#shape = undefined;
+    this.#next = level ? next.commaOrEnd : next.nothing;
+    if (!shape) return;
+    if (!level) this.value = value;
+    else if (level.isArray) keepItem(level, value, this.#budget);
+    else {
+      if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
+      (level.kept as Record<string, unknown>)[level.key] = value;
+    }
+  }
+
+  #count(weight: number, isKept: boolean): void {
+    this.#budget.countPart();
+    if (isKept) this.#budget.spend(weight);
+  }
+}
+
+/** An object or array that is open. */
+class Level {
+  isArray = false;
+  shape: BodyShape | undefined;
+  /** The part of it that is kept; `undefined` when nothing is. */
+  kept: Record<string, unknown> | unknown[] | undefined;
+  start = 0;
+  /** How many numbers the text has before it. */
+  numbersBefore = 0;
+  /** In an object: the key whose value comes next. */
+  key = '';
+  /** In an array: the index of the next item. */
+  index = 0;
+  /** How many keys an object with described properties has so far. */
+  keys = 0;
+  /** The keys of an object so far, where duplicates are looked for. */
+  seen: Set<string> | undefined;
+  /** How many items an array has while all of them are whole numbers; -1 after any other item. */
+  integers = 0;
+
+  open(isArray: boolean, shape: BodyShape | undefined, start: number, numbersBefore: number): void {
+    this.isArray = isArray;
+    this.shape = shape;
+    this.kept = shape && (isArray ? [] : {});
+    this.start = start;
+    this.numbersBefore = numbersBefore;
+    this.index = 0;
+    this.keys = 0;
+    this.seen = undefined;
+    this.integers = 0;
+  }
+}
+
+/**
+ * The shape of the value of a key in an open object.
+ * @param fields the described keys so far
+ * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
+ */
+function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldRange>): BodyShape | undefined {
+  const { path, properties, folded, isStrict } = level.shape as BodyShape;
+  const shape = properties.get(key);
+  level.key = key;
+  if (path === undefined && !isStrict) return shape;
+  level.keys += 1;
+  if (level.keys > maxKeys) throw tooLarge(`An object of the body has more than ${maxKeys} keys`);
+  if (shape) {
+    const isGiven = path === undefined ? Object.hasOwn(level.kept as object, key) : fields.has(String(shape.path));
+    if (!isGiven) return shape;
+    throw new GatewayError('duplicate_parameter', `'${key}' is given twice; give it once`, { param: key });
+  }
+  const meant = folded.get(foldCase(key));
+  if (meant === undefined) return undefined;
+  // a case-insensitive reader would take it for the key that was checked
+  throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' only in case: write '${meant}'`, {
+    param: key,
+  });
+}
+
+/** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
+function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
+  const items = level.kept as unknown[];
+  if (level.integers >= 0) {
+    if (Number.isInteger(value)) {
+      level.integers += 1;
+      if (level.integers > keptIntegers) return;
+    } else {
+      // an error must name the index that the item has in the body
+      budget.spend((level.integers - items.length) * weights.scalar);
+      while (items.length < level.integers) items.push(0);
+      level.integers = -1;
+    }
+  }
+  budget.spendItem(value);
+  items.push(value);
+}
+
+/** The path of the value inside these levels: `data.items[0]`. */
+function pathOf(levels: readonly Level[]): string {
+  return levels.reduce((path, { isArray, index, key }) => {
+    if (isArray) return `${path}[${index}]`;
+    return path === '' ? key : `${path}.${key}`;
+  }, '');
+}

@@ -1,0 +1,303 @@
+import { isSpace, StructureWalk } from './tokens.ts';
+
+const quote = 0x22;
+const colon = 0x3a;
+const comma = 0x2c;
+const openBrace = 0x7b;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+/** What begins each line of an event; an event's JSON can continue in the next line. */
+const dataField = Buffer.from('data:');
+
+/** A key whose values are searched for. Searches may share one. */
+export interface SearchedKey {
+  /** The key with its quotes. */
+  readonly bytes: Buffer;
+  /** The first bytes of the values to find; other values are skipped. */
+  readonly openings: readonly number[];
+}
+
+/**
+ * @param openings `{` for objects, `"` for strings, `[` for lists of numbers: a list ends at the first bracket that closes
+ */
+export function searchedKey(name: string, openings: string): SearchedKey {
+  return { bytes: Buffer.from(`"${name}"`), openings: [...Buffer.from(openings)] };
+}
+
+/**
+ * Finds the values of one key in JSON or in an event stream, chunk by chunk, wherever they stand. It leaps from key to key: inside a
+ * JSON string the quotes of the key would be escaped, so the bytes can only be a key. A scan of all tokens would take 1.3 times the
+ * CPU for an answer of 1 KB, 5 times for images in base64 and 40 times for vectors.
+ */
+export class JsonSearch {
+  /** Whether a value has begun and has not ended yet. */
+  isInside = false;
+  readonly #key: SearchedKey;
+  /** How many bytes of the key the last chunk ended with. */
+  #matched = 0;
+  #next: 'key' | 'colon' | 'value' = 'key';
+  /** Goes through the present value; `undefined` in a list of numbers. */
+  #walk: StructureWalk | undefined;
+  /** How many bytes of a line's `data:` have come, where a colon or value may follow it. */
+  #fieldMatched = 0;
+
+  constructor(key: SearchedKey) {
+    this.#key = key;
+  }
+
+  /**
+   * Searches on from `start`.
+   * @returns the index where a value begins, or, inside a value, where it has ended; the length of the bytes when neither is in them
+   */
+  next(bytes: Buffer, start: number): number {
+    if (this.isInside) return this.#findEnd(bytes, start);
+    let at = start;
+    while (at < bytes.length && !this.isInside) {
+      at = this.#next === 'key' ? this.#findKey(bytes, at) : this.#findValue(bytes, at);
+    }
+    return at;
+  }
+
+  /** Leaves the value and looks for the key again. */
+  giveUp(): void {
+    this.isInside = false;
+    this.#next = 'key';
+  }
+
+  /** @returns the index to continue from */
+  #findKey(bytes: Buffer, start: number): number {
+    const { bytes: key } = this.#key;
+    let at = start;
+    for (; this.#matched > 0 && at < bytes.length; at += 1) {
+      if (bytes[at] !== key[this.#matched]) this.#matched = 0;
+      if (this.#matched === 0) break;
+      this.#matched += 1;
+      if (this.#matched === key.length) return this.#foundKey(at + 1);
+    }
+    if (this.#matched > 0) return bytes.length;
+    const index = bytes.indexOf(key, at);
+    if (index !== -1) return this.#foundKey(index + key.length);
+    // the chunk may end inside the key: its only quotes are at its ends, so only the last quote can begin it
+    const tail = bytes.lastIndexOf(quote);
+    const length = bytes.length - tail;
+    if (tail >= at && length < key.length && key.compare(bytes, tail, bytes.length, 0, length) === 0) {
+      this.#matched = length;
+    }
+    return bytes.length;
+  }
+
+  #foundKey(end: number): number {
+    this.#matched = 0;
+    this.#fieldMatched = 0;
+    this.#next = 'colon';
+    return end;
+  }
+
+  /** @returns the index to continue from */
+  #findValue(bytes: Buffer, start: number): number {
+    let at = start;
+    for (; at < bytes.length; at += 1) {
+      if (bytes[at] === dataField[this.#fieldMatched]) this.#fieldMatched = (this.#fieldMatched + 1) % dataField.length;
+      else if (this.#fieldMatched > 0 || !isSpace(bytes[at])) break;
+    }
+    if (at === bytes.length) return at;
+    const byte = bytes[at] as number;
+    if (this.#next === 'colon' && byte === colon) {
+      this.#next = 'value';
+      return at + 1;
+    }
+    if (this.#next === 'value' && this.#key.openings.includes(byte)) {
+      this.isInside = true;
+      this.#walk = byte === openBracket ? undefined : new StructureWalk();
+    }
+    this.#next = 'key';
+    return at;
+  }
+
+  #findEnd(bytes: Buffer, start: number): number {
+    const last = this.#walk ? this.#walk.endOfValue(bytes, start) : bytes.indexOf(closeBracket, start);
+    if (last === -1) return bytes.length;
+    this.isInside = false;
+    return last + 1;
+  }
+}
+
+/** Which members are read, and who is told of them. */
+interface WantedMembers {
+  readonly names: readonly string[];
+  /** The most that is held of a key or a value. Bytes. */
+  readonly keepLimit: number;
+  /** A member of the text that is a list: its objects are read, and not the text itself. */
+  readonly list?: string;
+  /**
+   * @param value `undefined` where it is no JSON, or longer than `keepLimit`
+   * @param length of the value, with white space around it. Bytes.
+   */
+  readonly onMember: (name: string, value: unknown, length: number) => void;
+  readonly onListEnd?: () => void;
+}
+
+/**
+ * Reads some members out of a JSON object that comes in chunks, or of the objects of one of its lists, without holding the rest. What has
+ * the same name deeper inside, or looks like it in a text, counts for nothing.
+ */
+export class JsonMembers {
+  /** Whether the text has come to its end. */
+  isWhole = false;
+  readonly #wanted: WantedMembers;
+  readonly #walk = new StructureWalk();
+  readonly #held: ByteBuffer;
+  /** How deep the object is whose members come; 0 between the objects of the list. */
+  #readDepth = 1;
+  #isInList = false;
+  /** The member whose value comes; `undefined` where its key comes, or where it is not wanted. */
+  #name: string | undefined;
+  #isHeld = true;
+  #length = 0;
+
+  constructor(wanted: WantedMembers) {
+    this.#wanted = wanted;
+    this.#held = new ByteBuffer(wanted.keepLimit);
+  }
+
+  read(chunk: Buffer): void {
+    const walk = this.#walk;
+    /** Where what is not held yet of the present key or value begins. */
+    let from = 0;
+    for (let at = walk.next(chunk, 0); at < chunk.length && !this.isWhole; at = walk.next(chunk, at + 1)) {
+      const byte = chunk[at];
+      if (byte === openBrace || byte === openBracket) {
+        if (this.#opens(byte)) from = at + 1;
+      } else if (byte === colon || byte === comma) {
+        if (walk.depth !== this.#readDepth) continue;
+        if (byte === colon) this.#endKey(chunk, from, at);
+        else this.#endMember(chunk, from, at);
+        from = at + 1;
+      } else if (byte !== quote && walk.depth < this.#readDepth) {
+        this.#endMember(chunk, from, at);
+        this.#close();
+      } else if (byte !== quote && this.#isInList && walk.depth === 1) this.#endList();
+    }
+    if (walk.depth > 0 && !this.isWhole) this.#hold(chunk, from, chunk.length);
+  }
+
+  /** @returns whether members follow */
+  #opens(byte: number): boolean {
+    const { depth } = this.#walk;
+    const { list } = this.#wanted;
+    if (depth === 2 && byte === openBracket && list !== undefined && this.#name === list) {
+      this.#isInList = true;
+      this.#readDepth = 0;
+      this.#skip();
+    } else if (depth === 3 && byte === openBrace && this.#isInList) {
+      this.#readDepth = 3;
+      this.#expectKey();
+      return true;
+    }
+    return depth === 1;
+  }
+
+  /** The object whose members came has ended. */
+  #close(): void {
+    if (this.#isInList) {
+      this.#readDepth = 0;
+      this.#skip();
+    } else this.isWhole = true;
+  }
+
+  #endList(): void {
+    this.#isInList = false;
+    this.#readDepth = 1;
+    this.#wanted.onListEnd?.();
+  }
+
+  #expectKey(): void {
+    this.#name = undefined;
+    this.#isHeld = true;
+    this.#length = 0;
+  }
+
+  /** What follows is of no interest. */
+  #skip(): void {
+    this.#name = undefined;
+    this.#isHeld = false;
+    this.#length = 0;
+  }
+
+  #hold(chunk: Buffer, from: number, to: number): void {
+    this.#length += to - from;
+    if (this.#isHeld) this.#isHeld = this.#held.add(chunk.subarray(from, to));
+  }
+
+  /** A key or a value whose rest is in the chunk; `undefined` where it is not JSON, or was not held. */
+  #take(chunk: Buffer, from: number, to: number): unknown {
+    this.#hold(chunk, from, to);
+    if (!this.#isHeld) return undefined;
+    try {
+      return JSON.parse(this.#held.take().toString());
+    } catch {
+      return undefined;
+    }
+  }
+
+  #endKey(chunk: Buffer, from: number, to: number): void {
+    const key = this.#take(chunk, from, to);
+    const { names, list } = this.#wanted;
+    this.#skip();
+    if (list !== undefined && !this.#isInList) {
+      if (key === list) this.#name = list;
+      return;
+    }
+    this.#name = names.find((name) => name === key);
+    this.#isHeld = this.#name !== undefined;
+  }
+
+  #endMember(chunk: Buffer, from: number, to: number): void {
+    const name = this.#name;
+    const value = this.#take(chunk, from, to);
+    const length = this.#length;
+    this.#expectKey();
+    const isWanted = name !== undefined && (this.#isInList || this.#wanted.list === undefined);
+    if (isWanted) this.#wanted.onMember(name, value, length);
+  }
+}
+
+const noBytes: Buffer = Buffer.alloc(0);
+
+/** The bytes of something incomplete, in one buffer that doubles when it is full: each byte is copied a few times at most. */
+export class ByteBuffer {
+  readonly #limit: number;
+  #buffer: Buffer = noBytes;
+  #length = 0;
+
+  /** @param limit the most that is held. Bytes. */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** @returns whether there was room; if not, everything held is dropped */
+  add(bytes: Buffer): boolean {
+    const length = this.#length + bytes.length;
+    if (length > this.#limit) {
+      this.take();
+      return false;
+    }
+    if (length > this.#buffer.length) {
+      const grown = Buffer.allocUnsafe(Math.max(length, 2 * this.#buffer.length));
+      this.#buffer.copy(grown, 0, 0, this.#length);
+      this.#buffer = grown;
+    }
+    this.#buffer.set(bytes, this.#length);
+    this.#length = length;
+    return true;
+  }
+
+  /** Takes out everything held, with `rest` appended. */
+  take(rest = noBytes): Buffer {
+    if (this.#length === 0) return rest;
+    const all = Buffer.concat([this.#buffer.subarray(0, this.#length), rest]);
+    this.#buffer = noBytes;
+    this.#length = 0;
+    return all;
+  }
+}

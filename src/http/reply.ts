@@ -1,0 +1,237 @@
+import { type IncomingMessage, type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
+import {
+  describeThrown,
+  type ErrorBody,
+  type ErrorCode,
+  errorStatus,
+  errorType,
+  isErrorCode,
+  isGatewayError,
+  longSecrets,
+  redact,
+} from '../errors.ts';
+import type { Logger } from '../options/options.ts';
+import type { Reply } from './operation.ts';
+
+/** Answers with JSON, whether or not the request's body has been read. Does nothing when the client has disconnected. */
+export function sendReply(req: IncomingMessage, res: ServerResponse, { status, body, headers }: Reply): void {
+  if (res.destroyed) return;
+  // Node sends a text together with the headers, and a Buffer as a second write
+  const text = JSON.stringify(body);
+  res.statusCode = status;
+  for (const name in headers) res.setHeader(name, headers[name] as string);
+  res.setHeader('content-type', 'application/json');
+  res.setHeader('content-length', Buffer.byteLength(text));
+  sendBeforeBody(req, res, text);
+}
+
+/** A body that is not needed is read and dropped up to this length, and its connection is kept. Bytes. */
+const drainedBytes = 1024 * 1024;
+/** Each chunk of such a body counts as at least this many bytes, because reading it costs as much. */
+const bytesPerPiece = 4 * 1024;
+/** Of a longer body, this many bytes are read, for this many milliseconds, so that the client gets its answer before the connection closes. */
+const lingeringBytes = 64 * 1024 * 1024;
+const lingeringTime = 5_000;
+
+/** Whether the request says that a body follows (RFC 9112, section 6). */
+export function announcesBody(req: IncomingMessage): boolean {
+  return announcedLength(req) > 0;
+}
+
+/** In bytes; a chunked body does not announce a length. */
+function announcedLength(req: IncomingMessage): number {
+  if (req.headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
+  return Number(req.headers['content-length'] ?? 0);
+}
+
+/**
+ * Ends the answer once the rest of the body has arrived, or enough of it. Ending at once would reset the connection of a
+ * client that is still sending, which would lose the answer (RFC 9112, section 9.6).
+ */
+function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
+  const end = (): void => {
+    clearTimeout(timer);
+    req.off('data', count);
+    res.end();
+  };
+  let remaining = lingeringBytes;
+  const count = (chunk: Buffer): void => {
+    remaining -= Math.max(chunk.length, bytesPerPiece);
+    if (remaining < 0) end();
+  };
+  const timer = setTimeout(end, lingeringTime);
+  req.on('data', count);
+  req.resume();
+  req.once('end', end);
+  req.once('close', end);
+}
+
+/**
+ * Sends the whole answer `text` while the request's body may still be arriving. Afterwards the connection is either ready
+ * for the next request or closed.
+ */
+function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string): void {
+  if (req.complete || announcedLength(req) <= drainedBytes) {
+    req.resume();
+    res.end(text);
+    return;
+  }
+  res.setHeader('connection', 'close');
+  res.write(text);
+  endAfterBody(req, res);
+}
+
+/** Request headers whose values an error's text might quote. */
+const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key'] as const;
+
+/** The credentials of a request, one by one, longest first. */
+function credentialsOf(req: IncomingMessage): string[] {
+  return longSecrets(credentialHeaders.flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/)));
+}
+
+function stackOf(thrown: unknown): string | undefined {
+  try {
+    return thrown instanceof Error ? String(thrown.stack ?? '') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What a log may hold of an error: name, message and stack, never its other properties (an HTTP client's error
+ * carries the whole request), and none of the caller's credentials.
+ */
+function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown> {
+  const secrets = credentialsOf(req);
+  const stack = stackOf(thrown);
+  return {
+    error: redact(describeThrown(thrown), secrets),
+    ...(stack !== undefined && { stack: redact(stack, secrets) }),
+  };
+}
+
+/** What {@link answerError} needs beside the request. */
+interface ErrorContext {
+  readonly requestId: string;
+  readonly logger: Logger;
+}
+
+/**
+ * Answers whatever was thrown: a GatewayError as itself, anything else as `internal_error`, whose cause is logged and not
+ * sent to the client. If an answer has already begun, the connection is closed instead, so that the client does not take
+ * the incomplete answer for a complete one. Never throws.
+ * @returns the error's code
+ */
+export function answerError(
+  req: IncomingMessage,
+  res: ServerResponse,
+  thrown: unknown,
+  { requestId, logger }: ErrorContext,
+): ErrorCode {
+  const { status, code, body, headers, cause, flaw } = readError(thrown);
+  if (status === 500 || flaw !== undefined) {
+    logger.error('a request failed', { requestId, code, ...(flaw && { flaw }), ...loggable(cause, req) });
+  }
+  if (res.writableEnded) return code;
+  try {
+    if (res.headersSent) res.destroy();
+    else sendReply(req, res, { status, body, headers });
+  } catch (error) {
+    // other middleware may have changed the response so that it cannot be sent
+    logger.error('an error could not be answered', { requestId, ...loggable(error, req) });
+    res.destroy();
+  }
+  return code;
+}
+
+/** Whether the host has answered a request and then called `next()`; its answer is kept. */
+export function isAnswered(res: ServerResponse, logger: Logger): boolean {
+  if (!res.headersSent) return false;
+  logger.error(
+    'a request was answered already when it came to the gateway; the host must not call next() after answering',
+  );
+  return true;
+}
+
+/** An error in the form that is answered. */
+interface AnswerableError {
+  readonly status: number;
+  readonly code: ErrorCode;
+  readonly body: ErrorBody;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The underlying error, for the log. */
+  readonly cause: unknown;
+  /** What is wrong with the error itself, so that the host can fix it. */
+  readonly flaw?: string;
+}
+
+/** Headers that the gateway sets itself; other values would make the answer unreadable. */
+const ownHeaders = new Set(['content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'trailer']);
+
+function isSendable(name: string, value: unknown): boolean {
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value as string);
+    return (typeof value === 'string' || typeof value === 'number') && !ownHeaders.has(name.toLowerCase());
+  } catch {
+    return false;
+  }
+}
+
+function internalError(thrown: unknown, flaw?: string): AnswerableError {
+  const code = 'internal_error';
+  const status = errorStatus[code];
+  const message = 'The gateway failed; quote the x-request-id when you ask about it';
+  return {
+    status,
+    code,
+    body: { error: { message, type: errorType(status, code), param: null, code } },
+    headers: {},
+    cause: thrown,
+    ...(flaw !== undefined && { flaw }),
+  };
+}
+
+/** The fields of a GatewayError, of this copy of the package or of another, as they may be where types are not checked. */
+type Claimed = { readonly [Name in 'code' | 'message' | 'param' | 'headers' | 'cause']?: unknown };
+
+function readGatewayError({ code, message, param, headers, cause }: Claimed, thrown: unknown): AnswerableError {
+  if (!isErrorCode(code)) {
+    return internalError(thrown, `a GatewayError has the code ${describeThrown(code)}, which is none of ErrorCode`);
+  }
+  const entries = Object.entries((headers ?? {}) as Record<string, unknown>);
+  const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
+  const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
+  const status = errorStatus[code];
+  const messageText = typeof message === 'string' ? message : '';
+  return {
+    status,
+    code,
+    body: {
+      error: {
+        message: messageText,
+        type: errorType(status, code),
+        param: typeof param === 'string' ? param : null,
+        code,
+      },
+    },
+    // RFC 9110, section 11.6.1: every 401 says how to authenticate
+    headers: { ...(status === 401 && { 'www-authenticate': 'Bearer' }), ...Object.fromEntries(sendable) },
+    cause: cause ?? thrown,
+    ...(unsendable.length > 0 && {
+      flaw: `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`,
+    }),
+  };
+}
+
+/**
+ * Reads whatever was thrown: a GatewayError as itself, as far as it can be sent, anything else as `internal_error`.
+ * Never throws.
+ */
+function readError(thrown: unknown): AnswerableError {
+  try {
+    return isGatewayError(thrown) ? readGatewayError(thrown, thrown) : internalError(thrown);
+  } catch {
+    return internalError(thrown, 'what was thrown cannot be read');
+  }
+}

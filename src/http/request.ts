@@ -1,0 +1,154 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '../errors.ts';
+import { newId } from '../ids.ts';
+
+/** Short, and safe to put into a header, a log line or a URL. */
+const safeId = /^[A-Za-z0-9._-]{1,64}$/;
+
+function isSafe(id: unknown): id is string {
+  return typeof id === 'string' && safeId.test(id);
+}
+
+/**
+ * The id of a request: the one that the host has already set on the answer, else the client's own `x-request-id`, else a
+ * new one. The first two count only if they are short plain tokens.
+ */
+export function requestId(req: IncomingMessage, res: ServerResponse): string {
+  const fromHost = res.getHeader('x-request-id');
+  if (isSafe(fromHost)) return fromHost;
+  const fromClient = req.headers['x-request-id'];
+  return isSafe(fromClient) ? fromClient : newId('req', Date.now());
+}
+
+/** Scheme and authority of a request target in absolute form (RFC 9112, section 3.2.2). */
+const absolute = /^https?:\/\/([^/?#]*)/i;
+
+/** A request target as a path with its query, whatever form the client sent it in. */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const rest = target.replace(absolute, '');
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/** The path of a request, without the query. */
+export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+  return originForm(url).split('?', 1)[0] as string;
+}
+
+/** The query of a request as it came, with its `?`; empty where there is none. */
+export function searchOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+  const start = url.indexOf('?');
+  return start === -1 ? '' : (url.slice(start).split('#', 1)[0] as string);
+}
+
+/** The host that a request is for: the one in an absolute target, or else in the Host header. */
+export function hostOf({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string | undefined {
+  return (absolute.exec(url)?.[1] ?? headers.host)?.toLowerCase();
+}
+
+/** `uri-host [ ":" port ]` of RFC 9110, section 7.2. */
+const validHost = /^(\[[\w:.%~-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
+
+/**
+ * Refuses a request that two servers could take to be for different hosts (RFC 9112, section 3.2). Node keeps the first of
+ * two Host headers; only the raw list shows both.
+ * @throws GatewayError `duplicate_parameter` or `invalid_value`
+ */
+export function requireOneHost({ headers, rawHeaders }: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): void {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') count += 1;
+  }
+  if (count > 1) {
+    throw new GatewayError('duplicate_parameter', 'The Host header must be sent once', { param: 'host' });
+  }
+  if (headers.host !== undefined && !validHost.test(headers.host)) {
+    throw new GatewayError('invalid_value', 'The Host header is not a host with an optional port', { param: 'host' });
+  }
+}
+
+/** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
+export class ClientDisconnect {
+  disconnected = false;
+  #listener: (() => void) | undefined;
+
+  constructor(res: ServerResponse) {
+    this.disconnected = res.destroyed;
+    res.on('close', () => {
+      if (res.writableFinished) return;
+      this.disconnected = true;
+      this.#listener?.();
+    });
+  }
+
+  /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
+  onDisconnect(listener: (() => void) | undefined): void {
+    if (this.disconnected) listener?.();
+    else this.#listener = listener;
+  }
+}
+
+function shuttingDown(): GatewayError {
+  return new GatewayError('shutting_down', 'The gateway is shutting down; send the request again', {
+    headers: { 'retry-after': '1', connection: 'close' },
+  });
+}
+
+/** The requests in progress, so that a gateway that closes can wait for them. */
+export class OpenRequests {
+  readonly #open = new Set<ServerResponse>();
+  readonly #bodies = new Set<(error: GatewayError) => void>();
+  #closing = false;
+  #takesBodies = true;
+  #onLast: (() => void) | undefined;
+
+  /**
+   * Counts a request until its answer is sent or its client disconnects.
+   * @throws GatewayError `shutting_down` once {@link drain} was called
+   */
+  add(res: ServerResponse): void {
+    if (this.#closing) throw shuttingDown();
+    if (res.destroyed) return;
+    this.#open.add(res);
+    res.on('close', () => {
+      this.#open.delete(res);
+      if (this.#open.size === 0) this.#onLast?.();
+    });
+  }
+
+  /** Calls `refuse` when {@link refuseBodies} is called, or at once if it was called before; not after {@link bodyEnded}. */
+  bodyBegun(refuse: (error: GatewayError) => void): void {
+    if (this.#takesBodies) this.#bodies.add(refuse);
+    else refuse(shuttingDown());
+  }
+
+  bodyEnded(refuse: (error: GatewayError) => void): void {
+    this.#bodies.delete(refuse);
+  }
+
+  /** Stops waiting for bodies: requests whose bodies have not arrived are answered 503 `shutting_down`. */
+  refuseBodies(): void {
+    this.#takesBodies = false;
+    for (const refuse of this.#bodies) refuse(shuttingDown());
+  }
+
+  /**
+   * Refuses new requests from now on. Resolves when the last answer ends, or after `maxWait` milliseconds. Answers that
+   * have not begun close their connections.
+   */
+  drain(maxWait: number): Promise<void> {
+    this.#closing = true;
+    for (const res of this.#open) {
+      if (!res.headersSent) res.setHeader('connection', 'close');
+    }
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, maxWait);
+      this.#onLast = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      if (this.#open.size === 0) this.#onLast();
+    });
+  }
+}

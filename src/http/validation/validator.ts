@@ -1,0 +1,145 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import express from 'express';
+import { middleware } from 'express-openapi-validator';
+import { GatewayError } from '../../errors.ts';
+import { referencedSchemas } from '../../openapi/schemas.ts';
+import { jsonBodyOf, type Spec, type SpecOperation } from '../../openapi/spec.ts';
+import { pathParameter, type Route } from '../route.ts';
+import { type Finding, invalidRequest } from './invalid-request.ts';
+
+/** What has been parsed of a request before it is checked against openapi.yaml. */
+export interface Parsed {
+  readonly params: Readonly<Record<string, string>>;
+  /** Only parameters of the operation: the validator turns names with brackets into objects. */
+  readonly query: Record<string, unknown>;
+  /** Parsed JSON; `undefined` where there is none. */
+  readonly body: unknown;
+}
+
+/**
+ * Checks a request against its operation, and turns the numbers in `query` into numbers.
+ * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
+ */
+type Validate = (
+  req: Pick<IncomingMessage, 'method' | 'headers' | 'socket'>,
+  route: Route,
+  parsed: Parsed,
+) => Promise<void>;
+
+/** What a parser and Express add to a request, and the validator reads. */
+type ParsedRequest = IncomingMessage & { body?: unknown; readonly openapi?: unknown };
+
+function findingsOf(error: unknown): readonly Finding[] | undefined {
+  const { status, errors } = error as { status?: number; errors?: Finding[] };
+  return status === 400 && errors && errors.length > 0 ? errors : undefined;
+}
+
+/** The path of a request as the validator finds it. Every byte of a value is encoded: none can be part of another path. */
+function filledPath({ path }: Route, params: Readonly<Record<string, string>>): string {
+  const encoded = (value: string) => Buffer.from(value).toString('hex').replace(/../g, '%$&');
+  return path.replace(pathParameter, (_, name: string) => encoded(params[name] ?? ''));
+}
+
+/** The validator would refuse HEAD, and characters in a query that URLs may have. */
+function toChecked({ method, description, parameters }: Route): Record<string, SpecOperation> {
+  const { requestBody, ...others } = description;
+  const json = jsonBodyOf(description);
+  const operation = {
+    ...others,
+    ...(json && { requestBody: { ...requestBody, content: { 'application/json': json } } }),
+    parameters: parameters.map((parameter) =>
+      parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter,
+    ),
+    responses: {},
+  } as SpecOperation;
+  return method === 'GET' ? { get: operation, head: operation } : { [method.toLowerCase()]: operation };
+}
+
+/** The part of openapi.yaml that describes requests; the rest would only cost time and memory. */
+function requestSide(spec: Spec, routes: readonly Route[]): object {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const route of routes) paths[route.path] = { ...paths[route.path], ...toChecked(route) };
+  const { requestBodies = {} } = spec.components;
+  const schemas = referencedSchemas([paths, requestBodies], spec.components.schemas);
+  return { openapi: spec.openapi, info: spec.info, paths, components: { schemas, requestBodies } };
+}
+
+/** An Express app that only validates, so that neither the host's settings nor those that the validator adds matter to each other. */
+function createValidatorApp(spec: Spec, routes: readonly Route[]): express.Express {
+  const app = express();
+  app.disable('x-powered-by');
+  app.enable('case sensitive routing');
+  app.use(
+    middleware({
+      // the validator's own type of a document knows less than 3.1
+      apiSpec: requestSide(spec, routes) as Parameters<typeof middleware>[0]['apiSpec'],
+      useRequestUrl: true,
+      validateApiSpec: false,
+      validateSecurity: false,
+      validateResponses: false,
+      fileUploader: false,
+      // URLs are checked by the subject that calls them, which says what is wrong
+      formats: { uri: { type: 'string', validate: () => true } },
+    }),
+  );
+  return app;
+}
+
+/**
+ * Runs a request through an Express app.
+ * @throws what the validator finds; Error if no operation has checked the request, which the validator would let pass
+ */
+function runThrough(app: express.Express, req: ParsedRequest): Promise<void> {
+  return new Promise((resolve, reject) => {
+    app(req as express.Request, new ServerResponse(req) as express.Response, (error?: unknown) => {
+      if (error !== undefined) reject(error);
+      else if (req.openapi === undefined) reject(new Error(`no operation has checked ${req.method} ${req.url}`));
+      else resolve();
+    });
+  });
+}
+
+/** Compiles every schema, so that no request waits for it and a broken document fails at start-up. */
+async function compile(validate: Validate, routes: readonly Route[]): Promise<void> {
+  for (const route of routes) {
+    const req = new IncomingMessage(new Socket());
+    req.method = route.method;
+    const params = Object.fromEntries([...route.path.matchAll(pathParameter)].map(([, name]) => [name, '-']));
+    try {
+      await validate(req, route, { params, query: {}, body: undefined });
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+    }
+  }
+}
+
+/**
+ * Makes the function that has express-openapi-validator check the requests of some routes.
+ *
+ * Its middleware is mounted in an app of its own, which gets a request of its own, and not the client's: both change what they get, and
+ * the middleware cannot do without what Express adds to a request. On the client's request, a client that disconnected at the wrong moment
+ * ended a host's process, a host that defines `query` got 500 for every call, and a request of `node:http2` passed unchecked.
+ * @param spec as {@link simplifySchemas} leaves it
+ */
+export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
+  const app = createValidatorApp(spec, routes);
+  // the request is the validator's own: Express and the validator change what they get, and the host's listeners see the client's
+  const validate: Validate = async ({ method, headers, socket }, route, { params, query, body }) => {
+    const req: ParsedRequest = new IncomingMessage(socket);
+    req.method = method;
+    req.url = filledPath(route, params);
+    // the validator compiles and keeps one schema for every Content-Type it sees, parameters included
+    req.headers = { ...headers, 'content-type': 'application/json' };
+    req.body = body;
+    Object.defineProperty(req, 'query', { value: query, writable: true, configurable: true, enumerable: true });
+    try {
+      await runThrough(app, req);
+    } catch (error) {
+      const findings = findingsOf(error);
+      throw findings ? invalidRequest(spec, route, findings) : error;
+    }
+  };
+  await compile(validate, routes);
+  return validate;
+}
