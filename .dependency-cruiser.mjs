@@ -30,20 +30,11 @@ const arrows = {
   'http/validation': `${base} openapi http/json http/body http/route.ts`,
   http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
-  'proxy/request': `${base} http/operation.ts`,
-  'proxy/routing': `${base} fairness outbound
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/metering': `${base} http/operation.ts http/json/search.ts proxy/request
-    proxy/endpoint.ts`,
-  'proxy/relay': `${base} tracing http/operation.ts http/json/search.ts outbound
-    proxy/request proxy/routing proxy/metering
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/hooks.ts proxy/observer.ts
-    stored/background.ts stored/kinds.ts stored/recorded-answer.ts stored/references.ts stored/service.ts`,
-  stored: `${domain} tracing http/json outbound proxy/request proxy/routing proxy/metering proxy/relay
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  proxy: `${base} http/operation.ts http/principal.ts outbound
-    proxy/request proxy/routing proxy/metering proxy/relay stored`,
+  stored: `${domain} http/json outbound
+    proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
+    proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts
+    proxy/upstream-state.ts proxy/usage-meter.ts proxy/usage-record.ts`,
+  proxy: `${base} fairness tracing http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
   'webhooks/health': `${domain} statistics`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
@@ -59,7 +50,7 @@ const arrows = {
     accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
   'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
-  accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
+  accounting: `${domain} events proxy/admission.ts proxy/upstream.ts accounting/**`,
 
   deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/health/recorder.ts`,
 
@@ -118,7 +109,6 @@ const packages = {
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',
   axios: 'outbound deliveries/send.ts',
-  cockatiel: 'proxy/routing/breaker.ts',
   commander: 'cli cli/client cli/commands/**',
   cors: 'cli/server',
   esbuild: 'bundle.mjs',

@@ -24,9 +24,8 @@ export interface Deadline extends Abortable {
 export class CallDeadline implements Deadline {
   aborted = false;
   reason: unknown;
-  /** How long the call may continue after the client has left; called at that moment. Milliseconds. @default 0 */
-  graceOnDisconnect: () => number = () => 0;
   readonly #client: Client;
+  readonly #graceOnDisconnect: () => number;
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
   #totalDueAt: number;
@@ -37,9 +36,13 @@ export class CallDeadline implements Deadline {
   #lastLook: NodeJS.Immediate | undefined;
   #firesAt = Number.POSITIVE_INFINITY;
 
-  /** @param total milliseconds for the whole call */
-  constructor(client: Client, total: number) {
+  /**
+   * @param total milliseconds for the whole call
+   * @param graceOnDisconnect how long the call may continue after the client has left; called at that moment. Milliseconds. @default 0
+   */
+  constructor(client: Client, total: number, graceOnDisconnect = () => 0) {
     this.#client = client;
+    this.#graceOnDisconnect = graceOnDisconnect;
     this.#totalDueAt = performance.now() + total;
     this.#schedule();
     client.onDisconnect(this.#onDisconnect);
@@ -95,7 +98,7 @@ export class CallDeadline implements Deadline {
   }
 
   #onDisconnect = (): void => {
-    const grace = this.graceOnDisconnect();
+    const grace = this.#graceOnDisconnect();
     if (grace <= 0) {
       this.#abort(new DOMException('the client left', 'AbortError'));
       return;
@@ -126,22 +129,6 @@ export class CallDeadline implements Deadline {
     if (this.#isDue) this.#abort(new DOMException('the upstream took too long', 'TimeoutError'));
     else this.#schedule();
   };
-}
-
-/** How long the gateway waits for the usage of an answer that was complete without it when the client disconnected. Milliseconds. */
-const usageGrace = 1_000;
-
-/**
- * How long an upstream may still work on a call after the client has disconnected. Milliseconds.
- * @param aborts whether upstream calls are aborted then; where they are not, they run to their end
- * @param usage of the answer: `reported` is what the upstream has said
- */
-export function disconnectGrace(
-  aborts: boolean,
-  usage: { readonly isEnded: boolean; readonly reported: unknown },
-): number {
-  if (!aborts) return Number.POSITIVE_INFINITY;
-  return usage.isEnded && !usage.reported ? usageGrace : 0;
 }
 
 /** Waits; resolves early when the deadline aborts the call. */

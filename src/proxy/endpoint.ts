@@ -1,8 +1,7 @@
-import type { ApiRequest } from '../http/operation.ts';
+import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { StoredKind } from '../stored/kinds.ts';
-import { readRecordingBody, readSpeechBody } from './request/audio-body.ts';
-import { type ModelBody, readModelBody } from './request/model-body.ts';
-import { readMultipartBody } from './request/multipart-body.ts';
+import { charactersIn, estimateSeconds } from './estimate.ts';
+import { type ModelBody, readModelBody, readMultipartBody, shortValue } from './model-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {
@@ -32,26 +31,6 @@ export interface Endpoint {
   readonly isFree?: boolean;
 }
 
-function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
-  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
-  return readModelBody(rawBody, fields, prompt);
-}
-
-function formOf({ form }: ApiRequest): NonNullable<ApiRequest['form']> {
-  if (form) return form;
-  throw new Error('openapi.yaml: this operation takes something else than a form');
-}
-
-const readForm = (request: ApiRequest): ModelBody => readMultipartBody(formOf(request));
-/** An edit comes as a form with the images, or as JSON that says where they are. */
-function readImageEdit(request: ApiRequest): ModelBody {
-  if (request.form) return readMultipartBody(request.form);
-  const { images = [], mask } = request.body as { images?: readonly unknown[]; mask?: unknown };
-  return { ...readJson(request), pictures: images.length + (mask ? 1 : 0) };
-}
-
-const readRecording = (request: ApiRequest): ModelBody => readRecordingBody(formOf(request));
-
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
 const plain = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: false };
 const recordings = { ...plain, readBody: readRecording, textKey: 'delta', answers: 'text', unit: 'seconds' } as const;
@@ -75,7 +54,41 @@ export const endpoints = {
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },
   createEmbedding: { path: '/embeddings', ...plain, answersVectors: true },
   createModeration: { path: '/moderations', ...plain, isFree: true },
-  createSpeech: { path: '/audio/speech', ...plain, readBody: readSpeechBody, answers: 'bytes', unit: 'characters' },
+  createSpeech: { path: '/audio/speech', ...plain, readBody: readSpeech, answers: 'bytes', unit: 'characters' },
   createTranscription: { path: '/audio/transcriptions', ...recordings },
   createTranslation: { path: '/audio/translations', ...recordings },
 } as const satisfies Readonly<Record<string, Endpoint>>;
+
+function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
+  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
+  return readModelBody(rawBody, fields, prompt);
+}
+
+function readSpeech({ rawBody, fields }: ApiRequest): ModelBody {
+  const input = fields.get('input');
+  const body = readModelBody(rawBody, fields);
+  return {
+    ...body,
+    stream: shortValue(rawBody, fields.get('stream_format')) === 'sse',
+    output: { ...body.output, characters: input ? charactersIn(rawBody, input) : 0 },
+  };
+}
+
+function readForm({ form }: ApiRequest): ModelBody {
+  if (form) return readMultipartBody(form);
+  throw new Error('openapi.yaml: this operation takes something else than a form');
+}
+
+/** An edit comes as a form with the images, or as JSON that says where they are. */
+function readImageEdit(request: ApiRequest): ModelBody {
+  if (request.form) return readForm(request);
+  const { images = [], mask } = request.body as { images?: readonly unknown[]; mask?: unknown };
+  return { ...readJson(request), pictures: images.length + (mask ? 1 : 0) };
+}
+
+function readRecording(request: ApiRequest): ModelBody {
+  const body = readForm(request);
+  const lengthOf = ({ start, end }: ByteRange) => estimateSeconds(request.rawBody.subarray(start, end));
+  const seconds = (body.files ?? []).reduce((sum, file) => sum + lengthOf(file), 0);
+  return { ...body, output: { choices: 1, maxTokens: undefined, seconds } };
+}

@@ -1,5 +1,19 @@
-import { type ErrorCode, GatewayError, type GatewayErrorDetails, isGatewayError } from '../errors.ts';
+import type { ServerResponse } from 'node:http';
+import {
+  type ErrorCode,
+  GatewayError,
+  type GatewayErrorDetails,
+  isGatewayError,
+  longSecrets,
+  redact,
+} from '../errors.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import type { CallEnding, Logger } from '../options/options.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
+import { collect, type DecodedResponse } from './answer-body.ts';
+import type { CallDeadline } from './call-deadline.ts';
+import { acceptsEncoding, type HeaderPlan, isEncoded } from './headers.ts';
+import { type Upstream, upstreamUrl } from './upstream.ts';
 
 const messages = {
   upstream_unreachable: 'The model provider cannot be reached; send the request again later',
@@ -46,7 +60,144 @@ export function failureFrom(error: OutboundError): GatewayError {
   return failure(codes[error.code], { cause: error });
 }
 
-/** The last event of a stream that broke off: official clients throw on it, and do not take half an answer for a whole one. */
-export function errorEvent(error: GatewayError): string {
-  return `data: ${JSON.stringify(error.toBody())}\n\n`;
+/** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
+export function requireRelayable(response: DecodedResponse, apiRequest: Pick<ApiRequest, 'headers'>): void {
+  const { status, headers } = response;
+  const unreadable = isEncoded(headers) && !acceptsEncoding(apiRequest.headers, String(headers['content-encoding']));
+  if (status === 401 || status === 403) {
+    response.data.destroy();
+    throw failure('upstream_auth_failed');
+  }
+  if (unreadable || (status >= 300 && status < 400)) {
+    response.data.destroy();
+    throw failure('upstream_invalid_response');
+  }
+}
+
+/** How much of an upstream's error is read. Bytes. */
+const readLimit = 8 * 1024;
+/** How much of it is logged. Characters. */
+const logLimit = 2_000;
+/** Headers that say when to retry, and nothing about the upstream. */
+const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
+/** Keys as providers and this gateway write them, and what follows `Bearer`. */
+const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
+
+/** One response whose body the client must not see. */
+export interface MaskedResponse {
+  readonly upstream: Upstream;
+  readonly response: DecodedResponse;
+  readonly apiRequest: ApiRequest;
+  readonly res: ServerResponse;
+  readonly deadline: CallDeadline;
+  /** The name of the upstream, if the answer shows it. */
+  readonly shownUpstream: string | undefined;
+}
+
+/** Whether a response may reveal the operator's account, and this upstream's errors are masked. Pure. */
+export function isMasked({ maskErrors }: Pick<Upstream, 'maskErrors'>, status: number): boolean {
+  return maskErrors && (status === 429 || status >= 500);
+}
+
+/** The secrets in the headers that the operator has configured for an upstream, the longest first. */
+function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
+  return longSecrets(Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]));
+}
+
+/** A text without the beginning of a secret that it ends in. */
+function withoutCutOff(text: string, secret: string): string {
+  for (let length = secret.length - 1; length > 0; length -= 1) {
+    if (text.endsWith(secret.slice(0, length))) return text.slice(0, -length);
+  }
+  return text;
+}
+
+/**
+ * An upstream's error as it may be logged: bounded, and without keys. Pure.
+ * @param whole whether that is all of it; otherwise a key may be cut off at its end
+ */
+export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
+  const secrets = secretsOf(fixedHeaders);
+  const redacted = redact(text, secrets);
+  const trimmed = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
+  return trimmed.replace(keyLike, '[redacted]').slice(0, logLimit);
+}
+
+async function readText({ response, upstream, deadline }: MaskedResponse): Promise<string> {
+  if (isEncoded(response.headers)) {
+    response.data.destroy();
+    return '[encoded]';
+  }
+  deadline.arm(upstream.timeouts.betweenChunks);
+  try {
+    const { bytes, whole } = await collect(response.data, readLimit, () => deadline.reset());
+    const text = bytes.toString('utf8', 0, readLimit);
+    return loggableError(text, whole && bytes.length <= readLimit, upstream.headers.fixed);
+  } catch {
+    return '[broke off]';
+  } finally {
+    response.data.destroy();
+    deadline.disarm();
+  }
+}
+
+/** Answers the status of an upstream's error with an error of the gateway's own; the log gets what the upstream said. */
+export async function sendMasked(masked: MaskedResponse, logger: Logger): Promise<CallEnding> {
+  const { response, upstream, res, deadline, apiRequest, shownUpstream } = masked;
+  const { status, headers } = response;
+  const body = await readText(masked);
+  logger.warn('an upstream answered with an error', {
+    upstream: upstream.name,
+    status,
+    requestId: apiRequest.requestId,
+    body,
+  });
+  if (deadline.clientDisconnected) return 'client_left';
+  const error = failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
+  for (const name of keptHeaders) {
+    const value = headers[name];
+    if (typeof value === 'string') res.setHeader(name, value);
+  }
+  if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
+  const text = JSON.stringify(error.toBody());
+  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+  res.end(text);
+  return 'complete';
+}
+
+/** Tells the operator when an upstream begins to fail, and when it answers again: once each, however many calls there are. */
+export interface FailureLog {
+  /** The upstream gave no response. @param path below its base URL. @param code why */
+  failed(upstream: LoggedUpstream, path: string, code: string): void;
+  /** The upstream gave a response with this status. */
+  answered(upstream: LoggedUpstream, path: string, status: number): void;
+}
+
+type LoggedUpstream = Pick<Upstream, 'name' | 'baseUrl' | 'search'>;
+
+/** The upstream fails, or refuses the gateway's key. */
+const concernsOperator = (status: number): boolean => status >= 500 || status === 401 || status === 403;
+
+export function createFailureLog(logger: Logger): FailureLog {
+  const failing = new Set<string>();
+  /** Those that have answered a call with success: their address is right, and a 404 is about what the client asked for. */
+  const proven = new Set<string>();
+
+  function failed(upstream: LoggedUpstream, path: string, reason: number | string): void {
+    const { name } = upstream;
+    if (failing.has(name)) return;
+    failing.add(name);
+    const { origin, pathname } = new URL(upstreamUrl(upstream, path));
+    logger.warn('an upstream fails', { upstream: name, url: origin + pathname, reason });
+  }
+
+  return {
+    failed,
+    answered(upstream, path, status) {
+      const { name } = upstream;
+      if (concernsOperator(status) || (status === 404 && !proven.has(name))) return failed(upstream, path, status);
+      if (status < 300) proven.add(name);
+      if (failing.delete(name)) logger.info('an upstream answers again', { upstream: name });
+    },
+  };
 }

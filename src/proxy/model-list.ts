@@ -1,11 +1,9 @@
 import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
+import { collect, decoded } from './answer-body.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
-import { collect } from './relay/collect.ts';
-import { decoded } from './relay/decoded-body.ts';
-import { modelMatcher } from './routing/model-matcher.ts';
-import { type Upstream, upstreamModelName, upstreamUrl } from './routing/upstream.ts';
+import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. @public */
 export interface Model {

@@ -1,21 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { GatewayError } from '../errors.ts';
+import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { createStoredRelay, storedOperations } from '../stored/calls.ts';
 import { createPollResponse, type PollResponse } from '../stored/ended-response.ts';
 import { createStoredList } from '../stored/list.ts';
 import type { StoredObjects } from '../stored/service.ts';
-import type { AdmissionCheck } from './admission.ts';
+import { type AdmissionCheck, mayCall } from './admission.ts';
+import type { BreakerState } from './breaker.ts';
+import { endpoints } from './endpoint.ts';
+import { createFailureLog } from './failure.ts';
 import { relayHooks, usageHook } from './hooks.ts';
-import type { UsageRecorder } from './metering/usage-record.ts';
-import { createModelList } from './model-list.ts';
+import { createModelList, type ModelList } from './model-list.ts';
 import type { ModelObserver } from './observer.ts';
-import { createRelay } from './relay/relay.ts';
-import { modelOperations } from './routes.ts';
-import type { BreakerState } from './routing/breaker.ts';
-import { createFailureLog } from './routing/failure-log.ts';
-import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
-import { createUpstream } from './routing/upstream.ts';
+import { createRelay, type Relay } from './relay.ts';
+import { RetryBudget, type RetryOptions } from './retry.ts';
+import { createUpstream } from './upstream.ts';
+import type { UsageRecorder } from './usage-record.ts';
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];
@@ -111,7 +113,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
-    ...(deps.observer && { observer: deps.observer }),
+    observer: deps.observer,
   });
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
@@ -145,4 +147,37 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       await Promise.race([Promise.allSettled(calls), sleep(closeTimeout, undefined, { ref: false })]);
     },
   };
+}
+
+/** The model endpoints: relays, and the list of models. */
+function modelOperations(relay: Relay, models: ModelList) {
+  const relayed = Object.fromEntries(
+    Object.entries(endpoints).map(([operationId, endpoint]) => {
+      const operation: RelayOperation = { relay: (request, res) => relay(endpoint, request, res) };
+      return [operationId, operation];
+    }),
+  ) as Record<keyof typeof endpoints, RelayOperation>;
+
+  return {
+    ...relayed,
+    listModels: {
+      databaseWait: null,
+      async handle({ principal }) {
+        const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
+        return { status: 200, body: { object: 'list', data } };
+      },
+    },
+    retrieveModel: {
+      databaseWait: null,
+      async handle({ principal, params }) {
+        const model = mayCall(principal, params.model) ? await models.find(params.model) : undefined;
+        if (model) return { status: 200, body: model };
+        throw new GatewayError(
+          'model_not_found',
+          `The model '${params.model}' does not exist; GET /v1/models lists those that do`,
+          { param: 'model' },
+        );
+      },
+    },
+  } satisfies Partial<OperationTable>;
 }

@@ -4,21 +4,16 @@ import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type AdmissionCheck, requestAdmission } from '../proxy/admission.ts';
+import type { DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
-import { failureFrom } from '../proxy/failure.ts';
-import { isEventStream, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../proxy/headers.ts';
-import { UsageMeter } from '../proxy/metering/usage-meter.ts';
-import { type DecodedResponse, decoded } from '../proxy/relay/decoded-body.ts';
-import { isMasked, sendMasked } from '../proxy/relay/masked-error.ts';
-import { requireRelayable } from '../proxy/relay/require-relayable.ts';
-import { sendResponse } from '../proxy/relay/response/send-response.ts';
-import { sendTraced } from '../proxy/relay/traced-request.ts';
-import { tryUpstreams } from '../proxy/routing/retry.ts';
-import type { RetryPolicy } from '../proxy/routing/retry-policy.ts';
-import { selectUpstreams } from '../proxy/routing/select-upstreams.ts';
-import { type Upstream, upstreamUrl } from '../proxy/routing/upstream.ts';
-import { CallPlace } from '../proxy/routing/upstream-calls.ts';
-import { UpstreamSpan } from '../tracing/spans.ts';
+import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
+import { isEventStream } from '../proxy/headers.ts';
+import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
+import { sendResponse } from '../proxy/send-answer.ts';
+import { selectUpstreams, type Upstream } from '../proxy/upstream.ts';
+import { type RequestOptions, UpstreamRequests } from '../proxy/upstream-request.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
+import { UsageMeter } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
 import { ResponseReader } from './ended-response.ts';
 import {
@@ -35,19 +30,15 @@ import { type BodyWatcher, ownedResponse, shownItems } from './recorded-answer.t
 import { metadataOf, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 
-export interface StoredRelayDeps {
+export interface StoredRelayDeps extends RequestOptions {
   readonly upstreams: readonly Upstream[];
   readonly retry: RetryPolicy;
   readonly storedObjects: StoredObjects;
   readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
-  /** Makes the idempotency keys of one account differ from those of another. */
-  readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
-  /** Whether upstreams get the trace context of their requests. */
-  readonly propagateTrace: boolean;
   readonly logger: Logger;
 }
 
@@ -131,40 +122,22 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { call, apiRequest, order, deadline } = routed;
     const { userId } = apiRequest.principal;
     const path = upstreamPath(call, apiRequest.params);
-    const clientHeaders = withAccountsIdempotencyKey(apiRequest.headers, userId, deps.idempotencySecret);
     const place = new CallPlace(userId);
-    /** Of the last request to an upstream. */
-    let span: UpstreamSpan | undefined;
-
-    /** Sends the request to one upstream; resolves when the head of the answer is there. */
-    async function send(upstream: Upstream) {
-      apiRequest.relayed.upstream = upstream.name;
-      span?.end();
-      span = UpstreamSpan.start({ upstream, method: call.method, path: call.path, apiRequest });
-      const headers = upstreamRequestHeaders(clientHeaders, upstream.headers, apiRequest.requestId);
-      return sendTraced(
-        { upstream, deadline, span },
-        {
-          method: call.method,
-          url: upstreamUrl(upstream, path, apiRequest.search),
-          headers: deps.propagateTrace && span ? span.addTo(headers) : headers,
-          ...(apiRequest.rawBody.length > 0 && { data: apiRequest.rawBody }),
-          signal: deadline,
-          onSend: () => deadline.arm(upstream.timeouts.firstByte),
-        },
-      );
-    }
-
+    const requests = new UpstreamRequests(apiRequest, deadline, deps);
+    const send = (upstream: Upstream) => {
+      const { rawBody } = apiRequest;
+      const data = rawBody.length > 0 && { data: rawBody };
+      return requests.send(upstream, { method: call.method, path, template: call.path, ...data });
+    };
     try {
-      const { upstream, response: received } = await tryUpstreams({ userId, order, deadline, place, send }, retry);
-      const response = decoded(received);
+      const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, retry);
       apiRequest.releaseBody();
       requireRelayable(response, apiRequest);
       const answer = response.status < 300 ? await noted(routed, upstream, response) : response;
       await sendDown(routed, upstream, answer, res);
     } finally {
       place.release();
-      span?.end();
+      requests.end();
     }
   }
 
@@ -221,7 +194,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     res: ServerResponse,
   ): Promise<void> {
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
-    if (isMasked(upstream, response)) {
+    if (isMasked(upstream, response.status)) {
       await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
       return;
     }
@@ -231,7 +204,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       res,
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
-      meter: new UsageMeter({ choices: 1 }),
+      meter: new UsageMeter({ answersImages: false }, false, 1),
       asksForStream: apiRequest.query.stream === 'true',
       endsInDone: false,
       responseStream: 'resumed',

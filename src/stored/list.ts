@@ -4,12 +4,10 @@ import { refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { mayCall } from '../proxy/allowed-models.ts';
+import { mayCall } from '../proxy/admission.ts';
+import { collect, isJson, type RelayedBody } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
-import { collect } from '../proxy/relay/collect.ts';
-import type { RelayedBody } from '../proxy/relay/decoded-body.ts';
-import { isJson } from '../proxy/relay/is-json.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
 import { type StoredCall, type StoredObject, storedId } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
@@ -169,7 +167,7 @@ function queryOf({ kind }: StoredCall, { principal, query }: ApiRequest): Stored
 function bytesWithin(limit: number) {
   return async (body: RelayedBody, onProgress: () => void): Promise<Buffer | 'too large'> => {
     const { bytes, whole } = await collect(body, limit, onProgress);
-    if (whole && isJson(bytes.toString('latin1'))) return bytes;
+    if (whole && isJson(bytes)) return bytes;
     body.destroy();
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');

@@ -7,7 +7,7 @@ import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
 /** The parts of an answer's body that are used here. */
-type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
+type Body = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
 
 /** An answer of an upstream. */
 interface Answer {

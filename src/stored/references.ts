@@ -3,9 +3,9 @@ import { outline } from '../http/json/parse.ts';
 import type { BodyShape } from '../http/json/scan.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
-import { mayCall } from '../proxy/allowed-models.ts';
-import { longestValue, shortValue } from '../proxy/request/short-value.ts';
-import type { Upstream } from '../proxy/routing/upstream.ts';
+import { mayCall } from '../proxy/admission.ts';
+import { longestValue, shortValue } from '../proxy/model-body.ts';
+import type { Upstream } from '../proxy/upstream.ts';
 import { kinds, longestId, type StoredKind, type StoredObject } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 

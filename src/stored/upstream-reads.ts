@@ -1,14 +1,12 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
+import { decoded, type RelayedBody } from '../proxy/answer-body.ts';
 import type { CallDeadline, Deadline } from '../proxy/call-deadline.ts';
-import { failure } from '../proxy/failure.ts';
+import { failure, requireRelayable } from '../proxy/failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../proxy/headers.ts';
-import { decoded, type RelayedBody } from '../proxy/relay/decoded-body.ts';
-import { requireRelayable } from '../proxy/relay/require-relayable.ts';
-import { tryUpstreams } from '../proxy/routing/retry.ts';
-import type { RetryPolicy } from '../proxy/routing/retry-policy.ts';
-import { type Upstream, upstreamUrl } from '../proxy/routing/upstream.ts';
-import { CallPlace } from '../proxy/routing/upstream-calls.ts';
+import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
+import { type Upstream, upstreamUrl } from '../proxy/upstream.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
 
 /** A read of what an upstream keeps, which the gateway makes for itself. */
 interface UpstreamRead {
@@ -43,7 +41,7 @@ export async function readStored<Read>(
     return upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
   };
   try {
-    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place, send }, retry);
+    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place }, send, retry);
     const response = decoded(received);
     requireRelayable(response, apiRequest);
     const { status } = response;

@@ -15,7 +15,6 @@ const runtimeDependencies = [
   'ajv',
   'ajv-formats',
   'axios',
-  'cockatiel',
   'express-openapi-validator',
   'helmet',
   'ipaddr.js',

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { UsageRecord } from '../../src/options/options.ts';
-import { StreamUsage } from '../../src/proxy/routing/stream-usage.ts';
+import { StreamUsage } from '../../src/proxy/upstream-state.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';

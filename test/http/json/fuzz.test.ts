@@ -5,7 +5,7 @@ import { outline, parseJson } from '../../../src/http/json/parse.ts';
 import { bodyShape } from '../../../src/http/json/scan.ts';
 import { JsonMembers, searchedKey } from '../../../src/http/json/search.ts';
 import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
-import { ValueReader } from '../../../src/proxy/metering/value-reader.ts';
+import { ValueReader } from '../../../src/proxy/usage-meter.ts';
 
 /** A failure says its own seed; this one makes every run the same. */
 const seed = 20_261_125;

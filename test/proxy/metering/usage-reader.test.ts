@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { UsageReader } from '../../../src/proxy/metering/usage-reader.ts';
+import { UsageReader } from '../../../src/proxy/usage-meter.ts';
 
 function read(text: string, size = text.length): unknown {
   const reader = new UsageReader();

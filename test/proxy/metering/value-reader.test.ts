@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { searchedKey } from '../../../src/http/json/search.ts';
-import { ValueReader } from '../../../src/proxy/metering/value-reader.ts';
+import { ValueReader } from '../../../src/proxy/usage-meter.ts';
 
 const keepLimit = 64 * 1024;
 const content = searchedKey('content', '{"');

@@ -1,16 +1,21 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { BodySink } from '../../../src/outbound/exchange.ts';
+import type { DecodedResponse } from '../../../src/proxy/answer-body.ts';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
-import type { DecodedResponse } from '../../../src/proxy/relay/decoded-body.ts';
-import { inspectResponse } from '../../../src/proxy/relay/inspected-response.ts';
+import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
 
 const deadline = { arm() {}, disarm() {}, reset() {} } as unknown as CallDeadline;
 const expected = { deadline, betweenChunks: 1_000, answers: undefined, stream: false };
 
 /** @param whole the body; without it, no byte of it comes */
 function answerOf(whole?: string): DecodedResponse {
-  const takeWhole = () => (whole === undefined ? undefined : Buffer.from(whole));
-  const data = { takeWhole, flowTo() {}, resume() {}, destroy() {} };
+  function flowTo(sink: BodySink): void {
+    if (whole === undefined) return;
+    sink.onChunk(Buffer.from(whole));
+    sink.onEnd();
+  }
+  const data = { flowTo, resume() {}, destroy() {} };
   return { status: 200, headers: { 'content-type': 'application/json' }, data } as unknown as DecodedResponse;
 }
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { charactersIn, estimateSeconds } from '../../../src/proxy/request/audio-body.ts';
+import { charactersIn, estimateSeconds } from '../../../src/proxy/estimate.ts';
 
 function count(json: string): number {
   const bytes = Buffer.from(json);

@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { readForm } from '../../../src/http/body/form.ts';
-import { bodyFor } from '../../../src/proxy/request/model-body.ts';
-import { readMultipartBody } from '../../../src/proxy/request/multipart-body.ts';
+import { bodyFor, readMultipartBody } from '../../../src/proxy/model-body.ts';
 import { collectGarbage } from '../../support/processes/held-memory.ts';
 
 const type = 'multipart/form-data; boundary=xYz';
@@ -23,27 +22,28 @@ describe('the form of an image edit', () => {
     const bytes = form(file, part('name="model"', 'gpt-image-1'), part('name="stream"', 'true'));
     const body = await read(bytes);
     expect(body).to.include({ model: 'gpt-image-1', stream: true });
-    expect(bodyFor(body, 'gpt-image-1', true)).to.equal(bytes);
+    expect(bodyFor(bytes, body, 'gpt-image-1', true)).to.equal(bytes);
   });
 
   it('has the model replaced by the alias and nothing else', async () => {
-    const body = await read(form(part('name=model', 'fast'), file));
-    expect(bodyFor(body, 'big-1', true)).to.deep.equal(form(part('name=model', 'big-1'), file));
+    const bytes = form(part('name=model', 'fast'), file);
+    expect(bodyFor(bytes, await read(bytes), 'big-1', true)).to.deep.equal(form(part('name=model', 'big-1'), file));
   });
 
   it('has the Content-Length of the model part replaced too, where the part has one', async () => {
     const model = (name: string) => part('name="model"', name, `Content-Length: ${name.length}\r\n`);
-    const body = await read(form(model('fast'), file));
+    const bytes = form(model('fast'), file);
+    const body = await read(bytes);
     expect(body.model).to.equal('fast');
-    expect(bodyFor(body, 'a-longer-name', true).toString()).to.equal(form(model('a-longer-name'), file).toString());
+    expect(bodyFor(bytes, body, 'a-longer-name', true).toString()).to.equal(
+      form(model('a-longer-name'), file).toString(),
+    );
   });
 
   it('is freed from memory while its model is still in use', async () => {
     const readOnce = async () => {
       const bytes = form(part('name="model"', 'fast'), file);
-      const body = await read(bytes);
-      body.bytes = Buffer.alloc(0);
-      return { body, bytes: new WeakRef(bytes) };
+      return { body: await read(bytes), bytes: new WeakRef(bytes) };
     };
     const { body, bytes } = await readOnce();
     for (let i = 0; i < 10 && bytes.deref(); i += 1) {

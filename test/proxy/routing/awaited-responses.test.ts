@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { OutboundError } from '../../../src/outbound/outbound-error.ts';
-import { AwaitedResponses } from '../../../src/proxy/routing/awaited-responses.ts';
+import { AwaitedResponses } from '../../../src/proxy/upstream-state.ts';
 
 const minute = 60_000;
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { modelMatcher } from '../../../src/proxy/routing/model-matcher.ts';
+import { modelMatcher } from '../../../src/proxy/upstream.ts';
 
 /** Whether a text fits a pattern, from the definition alone: by all pairs of their beginnings. */
 function fits(pattern: string, text: string): boolean {

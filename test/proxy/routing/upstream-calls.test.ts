@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { CallPlace, UpstreamCalls } from '../../../src/proxy/routing/upstream-calls.ts';
+import { CallPlace, UpstreamCalls } from '../../../src/proxy/upstream-state.ts';
 
 describe('The calls under way to an upstream', () => {
   /** Begins calls of an account until one is refused; answers how many there were, and the refusal. */

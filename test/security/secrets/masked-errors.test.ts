@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { checkUpstreams } from '../../../src/options/models/upstreams.ts';
-import { loggableError } from '../../../src/proxy/relay/masked-error.ts';
+import { loggableError } from '../../../src/proxy/failure.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { json, raw, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { modelMatcher } from '../../../src/proxy/routing/model-matcher.ts';
+import { modelMatcher } from '../../../src/proxy/upstream.ts';
 
 describe('a pattern for models with many wildcards', () => {
   for (const [title, pattern] of [

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { costOf } from '../../../src/accounting/credits/price.ts';
 import { bodyShape, JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
-import { usageFrom } from '../../../src/proxy/metering/usage-reader.ts';
-import { readModelBody } from '../../../src/proxy/request/model-body.ts';
+import { readModelBody } from '../../../src/proxy/model-body.ts';
+import { usageFrom } from '../../../src/proxy/usage-meter.ts';
 
 const { schemas } = loadSpec().components;
 const properties = ['ChatCompletionRequest', 'CompletionRequest', 'EmbeddingRequest'].map(

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { holdsUsage, isUsageChunk } from '../../../../src/proxy/metering/usage-chunk.ts';
-import { type EventFilter, EventFramer } from '../../../../src/proxy/relay/response/event-framer.ts';
+import { type EventFilter, EventFramer } from '../../../../src/proxy/event-framer.ts';
+import { holdsUsage, isUsageChunk } from '../../../../src/proxy/send-events.ts';
 
 const keepAll: EventFilter = { mayConcern: () => false, keeps: () => true };
 

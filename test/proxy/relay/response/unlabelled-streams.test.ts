@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import type { UsageRecord } from '../../../../src/index.ts';
-import { beginsAsEvents } from '../../../../src/proxy/relay/response/peeked-body.ts';
+import { beginsAsEvents } from '../../../../src/proxy/answer-body.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../../support/model-server.ts';
 import { until } from '../../../support/until.ts';
 import { json, reset, type Script, ScriptedUpstream } from '../../../support/upstream.ts';

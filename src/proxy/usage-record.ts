@@ -1,6 +1,54 @@
-import type { CallEnding, RequestedOutput, UsageRecord } from '../../options/options.ts';
-import type { Endpoint } from '../endpoint.ts';
+import { newId } from '../ids.ts';
+import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { RequestedCall } from './admission.ts';
+import type { Endpoint } from './endpoint.ts';
 import type { UsageMeter } from './usage-meter.ts';
+
+/** Where usage records go. The relay waits for none of it. */
+export interface UsageRecorder {
+  /** A call was sent to an upstream. */
+  opened(usage: OpenUsage): void;
+  /** The call was answered, and the answer has ended. */
+  closed(record: UsageRecord): void;
+  /** The call was not answered, or was answered with an error: there is nothing to record. */
+  dropped(id: string): void;
+}
+
+/** The record of a call, before it is sent to an upstream. @param startedAt as `Date.now()` */
+export function openRecord(
+  { info, estimatedTokens, output }: RequestedCall,
+  upstream: string,
+  startedAt: number,
+): OpenUsage {
+  const { requestId, principal, endpoint, model } = info;
+  return {
+    id: newId('use', startedAt),
+    requestId,
+    userId: principal.userId,
+    keyId: principal.keyId ?? null,
+    endpoint,
+    model: model ?? null,
+    upstream,
+    inputTokens: estimatedTokens,
+    seconds: output.seconds ?? 0,
+    characters: output.characters ?? 0,
+    startedAt: new Date(startedAt),
+  };
+}
+
+/** How a call ended, and when. */
+export interface CallEnd {
+  readonly upstream: string;
+  readonly ending: CallEnding;
+  readonly durationMs: number;
+  readonly firstByteMs: number;
+}
+
+/** The same when it has ended. */
+export function closedRecord(open: OpenUsage, used: Used, end: CallEnd): UsageRecord {
+  const { id, requestId, userId, keyId, endpoint, model, startedAt } = open;
+  return { id, requestId, userId, keyId, endpoint, model, startedAt, ...used, ...end };
+}
 
 /** Fewer than in most text, so that the estimate is seldom too low. */
 const answerBytesPerToken = 3;

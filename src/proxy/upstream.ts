@@ -1,12 +1,10 @@
-import type { UpstreamOptions, UpstreamTimeouts } from '../../options/options.ts';
-import { createDispatcher, createHttpClient, type HttpClient } from '../../outbound/client.ts';
-import { splitUrl } from '../../outbound/exchange.ts';
-import { type HeaderPlan, planHeaders } from '../headers.ts';
-import { AwaitedResponses } from './awaited-responses.ts';
-import { type Breaker, createBreaker } from './breaker.ts';
-import { modelMatcher } from './model-matcher.ts';
-import { StreamUsage } from './stream-usage.ts';
-import { UpstreamCalls } from './upstream-calls.ts';
+import { GatewayError } from '../errors.ts';
+import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
+import { createDispatcher, createHttpClient, type HttpClient } from '../outbound/client.ts';
+import { splitUrl } from '../outbound/exchange.ts';
+import { Breaker } from './breaker.ts';
+import { type HeaderPlan, planHeaders } from './headers.ts';
+import { AwaitedResponses, StreamUsage, UpstreamCalls } from './upstream-state.ts';
 
 /** One provider, as the relay needs it. */
 export interface Upstream {
@@ -86,7 +84,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     maskErrors: options.maskErrors ?? false,
     serves: (model) => Object.hasOwn(aliases, model) || matches(model),
     http: createHttpClient(dispatcher),
-    breaker: createBreaker(),
+    breaker: new Breaker(),
     calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
     awaited: new AwaitedResponses(timeouts.firstByte),
     close: () => dispatcher.destroy(),
@@ -121,4 +119,94 @@ export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model:
 /** The longest that a call to any of these upstreams can take. Milliseconds. Pure. */
 export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
   return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
+}
+
+/** The part of an upstream that its choice depends on. */
+export interface Candidate {
+  readonly weight: number;
+  readonly priority: number;
+  serves(model: string): boolean;
+}
+
+/** A random order in which an upstream's chance to come first is its share of the weights. */
+function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => number): U[] {
+  const rest = [...upstreams];
+  const order: U[] = [];
+  while (rest.length > 0) {
+    let point = random() * rest.reduce((sum, { weight }) => sum + weight, 0);
+    const at = rest.findIndex(({ weight }) => {
+      point -= weight;
+      return point < 0;
+    });
+    order.push(...rest.splice(Math.max(at, 0), 1));
+  }
+  return order;
+}
+
+/**
+ * The upstreams that serve a model, in the order they are asked: by priority, then at random by weight. Pure.
+ * @param model `undefined` when the call names none: then all upstreams qualify
+ * @param random like `Math.random`
+ */
+export function orderUpstreams<U extends Candidate>(
+  upstreams: readonly U[],
+  model: string | undefined,
+  random: () => number,
+): U[] {
+  const serving = model === undefined ? upstreams : upstreams.filter((upstream) => upstream.serves(model));
+  if (serving.length < 2) return [...serving];
+  const byPriority = new Map<number, U[]>();
+  for (const upstream of serving) {
+    byPriority.set(upstream.priority, [...(byPriority.get(upstream.priority) ?? []), upstream]);
+  }
+  return [...byPriority.keys()]
+    .sort((a, b) => a - b)
+    .flatMap((priority) => shuffled(byPriority.get(priority) ?? [], random));
+}
+
+/**
+ * The upstreams that a call of a model goes to, in turn; at least one.
+ * @throws GatewayError `model_not_found`
+ */
+export function selectUpstreams<U extends Candidate>(
+  upstreams: readonly U[],
+  model: string | undefined,
+): readonly [U, ...U[]] {
+  const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
+  if (first) return [first, ...others];
+  const message =
+    model === undefined
+      ? 'No model provider is configured; tell the operator of this gateway'
+      : `The model '${model}' does not exist; GET /v1/models lists those that do`;
+  throw new GatewayError('model_not_found', message, { param: 'model' });
+}
+
+/** Whether a model matches one of some ids and patterns. */
+export type MatchesModel = (model: string) => boolean;
+
+/**
+ * Searches every piece between two `*` once, after the piece before: the first match leaves the most text to the pieces that
+ * follow, so no other match has to be tried.
+ */
+function patternMatcher(pattern: string): MatchesModel {
+  const [start = '', ...pieces] = pattern.split('*');
+  const end = pieces.pop() ?? '';
+  return (model) => {
+    const limit = model.length - end.length;
+    if (limit < start.length || !model.startsWith(start) || !model.endsWith(end)) return false;
+    let at = start.length;
+    for (const piece of pieces) {
+      const index = model.indexOf(piece, at);
+      if (index === -1 || index + piece.length > limit) return false;
+      at = index + piece.length;
+    }
+    return true;
+  };
+}
+
+/** Creates a matcher for ids, and for patterns where `*` matches any text. Its cost does not grow with the number of `*`, as a regular expression's would. */
+export function modelMatcher(models: readonly string[]): MatchesModel {
+  const ids = new Set(models.filter((model) => !model.includes('*')));
+  const patterns = models.filter((model) => model.includes('*')).map(patternMatcher);
+  return (model) => ids.has(model) || patterns.some((matches) => matches(model));
 }

@@ -1,5 +1,132 @@
-import { dataOf } from '../../metering/usage-chunk.ts';
-import type { ErrorInside } from '../../routing/retry-policy.ts';
+import { type BodyStart, beginsAsEvents, type DecodedResponse, PeekedBody } from './answer-body.ts';
+import type { CallDeadline } from './call-deadline.ts';
+import type { Endpoint } from './endpoint.ts';
+import { dataOf } from './event-framer.ts';
+import { isEncoded, isEventStream } from './headers.ts';
+
+/** An error that an answer with a status of 2xx holds in place of its result. */
+export interface ErrorInside {
+  /** The status that the error names, or 502: what the answer should have had. */
+  readonly status: number;
+  /** Whether it says that the request is wrong, so that the upstream is not at fault. */
+  readonly blamesRequest: boolean;
+}
+
+/** What says whether a response is a success. */
+export interface ResponseStatus {
+  readonly status: number;
+  /** The error that an answer of 2xx is: of a whole body, or of a stream's first event. */
+  readonly errorInside?: ErrorInside | undefined;
+}
+
+/** Whether an answer is no error. Pure. */
+export function isSuccess({ status, errorInside }: ResponseStatus): boolean {
+  return status < 300 && errorInside === undefined;
+}
+
+/** A response with what its beginning says. */
+export interface InspectedResponse extends DecodedResponse, ResponseStatus {
+  /** Whether its beginning has not said in time whether it is an error. */
+  readonly isUndecided?: boolean;
+}
+
+/** What limits the time of an inspection. */
+interface InspectionLimits {
+  readonly deadline: CallDeadline;
+  /** Milliseconds. */
+  readonly betweenChunks: number;
+}
+
+/** What an answer may be. */
+interface Expected extends InspectionLimits {
+  readonly answers: Endpoint['answers'];
+  readonly stream: boolean;
+}
+
+/** The largest answer that is held until it is whole. Bytes. */
+export const holdLimit = 256 * 1024;
+
+/** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. Pure. */
+export function holdsJson(answers: Endpoint['answers'], { headers }: Pick<DecodedResponse, 'headers'>): boolean {
+  return answers === undefined || /^application\/(?:[\w.-]+\+)?json\b/i.test(String(headers['content-type']));
+}
+
+/**
+ * How long the beginning of an answer is waited for before it is sent down as it comes: comments that keep a connection alive are held
+ * for as long. Milliseconds.
+ */
+const inspectionTimeout = 5_000;
+
+async function peekAt<T>(
+  data: PeekedBody,
+  decide: (start: BodyStart) => T | undefined,
+  { deadline, betweenChunks }: InspectionLimits,
+): Promise<T | undefined> {
+  deadline.arm(betweenChunks);
+  const decided = await data.peek(decide, { onProgress: () => deadline.reset(), maxWait: inspectionTimeout });
+  deadline.disarm();
+  return decided;
+}
+
+/**
+ * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first event, or the whole of a body that
+ * is held until it is whole, is an error.
+ */
+export async function inspectResponse(response: DecodedResponse, expected: Expected): Promise<InspectedResponse> {
+  const { status, headers } = response;
+  if (status >= 300 || status === 204 || isEncoded(headers)) return response;
+  const isStream = isEventStream(headers);
+  const mayBeJson = holdsJson(expected.answers, response);
+  if (!isStream && !expected.stream && !mayBeJson) return response;
+  const data = new PeekedBody(response.data);
+
+  let isEvents = isStream || (expected.stream ? undefined : false);
+
+  function decide(start: BodyStart): ErrorInside | null | undefined {
+    isEvents ??= beginsAsEvents(start.bytes());
+    if (isEvents) return errorInFirstEvent(start.bytes(), start.isWhole);
+    if (start.isWhole) return (mayBeJson && errorInBody(start.bytes())) || null;
+    // such a body is sent as it comes
+    return isEvents === false && (!mayBeJson || start.length > holdLimit) ? null : undefined;
+  }
+
+  const errorInside = await peekAt(data, decide, expected);
+  return { ...response, data, ...(errorInside && { errorInside }), isUndecided: errorInside === undefined };
+}
+
+/** The largest refusal that is looked at. Bytes. */
+const refusalLimit = 16 * 1024;
+const usageField = /stream_options|include_usage/;
+
+/** Whether an upstream refuses what was asked, not who asks or how often. Pure. */
+function refusesRequest({ status, errorInside }: ResponseStatus): boolean {
+  const said = errorInside?.status ?? status;
+  return said === 400 || said === 422;
+}
+
+/** A refusal that may be about what the gateway added to a request. */
+interface UsageRefusal<Answer> {
+  /** To be sent on in place of the one that was read. */
+  readonly response: Answer;
+  /** Whether it names that. */
+  readonly isNamed: boolean;
+}
+
+/** Whether an answer may refuse `stream_options`; `undefined` where it does not. */
+export async function usageRefusal<Answer extends InspectedResponse>(
+  answer: Answer,
+  limits: InspectionLimits,
+): Promise<UsageRefusal<Answer> | undefined> {
+  if (!refusesRequest(answer)) return undefined;
+  if (isEncoded(answer.headers)) return { response: answer, isNamed: false };
+  const data = new PeekedBody(answer.data);
+  const decide = (start: BodyStart) =>
+    start.isWhole || start.length > refusalLimit
+      ? usageField.test(start.bytes().toString('latin1', 0, refusalLimit))
+      : undefined;
+  const isNamed = (await peekAt(data, decide, limits)) === true;
+  return { response: { ...answer, data }, isNamed };
+}
 
 /** What is not about the upstream: an invalid request, one that is too large, one that cannot be processed. */
 const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);

@@ -171,3 +171,12 @@ export class EventFramer {
     out.push(...this.#takeHeld());
   }
 }
+
+/** The `data` of an event: its lines joined (WHATWG HTML, 9.2.6). */
+export function dataOf(event: string): string {
+  return event
+    .split(/\r\n|\n|\r/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5).replace(/^ /, ''))
+    .join('\n');
+}

@@ -1,0 +1,214 @@
+import { GatewayError } from '../errors.ts';
+import type { ApiRequest, ByteRange, FieldRange } from '../http/operation.ts';
+import type { RequestedOutput } from '../options/options.ts';
+
+/** A span of bytes and what stands there instead; an empty span inserts. */
+interface Edit extends ByteRange {
+  readonly text: string;
+}
+
+/** What the relay reads of a request body. The rest is sent to the upstream unread. Holds none of its bytes: it lives as long as the answer. */
+export interface ModelBody {
+  /** The model asked for; `undefined` where the body names none. */
+  readonly model: string | undefined;
+  readonly stream: boolean;
+  readonly wantsBase64: boolean;
+  /** How much the caller asked for. */
+  readonly output: RequestedOutput;
+  /** The number of tokens in a prompt that is a list of them; otherwise 0. */
+  readonly listedTokens: number;
+  /** Where the files of a form stand; `undefined` for JSON. */
+  readonly files?: readonly ByteRange[];
+  /** How many pictures JSON names beside its text; `undefined` where only its bytes tell. */
+  readonly pictures?: number;
+  /** Where the model's name stands. */
+  readonly modelSpan: ByteRange | undefined;
+  /** Writes a model's name as the body's format requires. */
+  readonly writeModel: (name: string) => string;
+  /** The edits that make a stream end with its usage; empty when it does so already. */
+  readonly usageEdits: readonly Edit[];
+}
+
+/**
+ * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
+ * @param fields where the values of its fields stand, by path
+ * @param prompt what is known of the prompt of a text completion
+ * @throws GatewayError `invalid_value` for a model's name that is longer than any
+ */
+export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>, prompt?: unknown): ModelBody {
+  const modelSpan = fields.get('model');
+  const usage = fields.get('stream_options.include_usage');
+  const model = modelOf(bytes, modelSpan);
+  const stream = shortValue(bytes, fields.get('stream')) === true;
+  const wantsUsage = shortValue(bytes, usage) === true;
+  return {
+    model,
+    stream,
+    wantsBase64: shortValue(bytes, fields.get('encoding_format')) === 'base64',
+    output: requestedOutput(bytes, fields, prompt),
+    listedTokens: listedTokens(bytes, fields),
+    modelSpan,
+    writeModel: JSON.stringify,
+    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields.get('stream_options'), usage) : [],
+  };
+}
+
+type Form = NonNullable<ApiRequest['form']>;
+
+/** Reads what routing needs from the fields of a form that was found valid. Files in it are not looked at. Pure. */
+export function readMultipartBody({ bytes, parts }: Form): ModelBody {
+  const textOf = (name: string): string | undefined => {
+    const part = parts.find((candidate) => candidate.name === name);
+    return part && bytes.toString('utf8', part.start, part.end);
+  };
+  const model = parts.find(({ name }) => name === 'model');
+  const { start = 0, end = 0, lengthAt } = model ?? {};
+  // its Content-Length goes with it, and what stands between the two
+  const between = lengthAt === undefined ? undefined : bytes.toString('latin1', lengthAt, start).replace(/^\d+/, '');
+  return {
+    model: textOf('model'),
+    stream: textOf('stream') === 'true',
+    wantsBase64: false,
+    output: { choices: Math.max(1, Number(textOf('n')) || 1), maxTokens: undefined },
+    listedTokens: 0,
+    files: parts.filter(({ filename }) => filename !== undefined && filename !== ''),
+    modelSpan: model && { start: lengthAt ?? start, end },
+    writeModel: modelWriter(between),
+    usageEdits: [],
+  };
+}
+
+/**
+ * Writes another model's name in place of the one in a form. Made here, away from the form: a function made beside others that use
+ * the form's bytes would keep these too.
+ * @param between what stands between the digits of its Content-Length and the name; `undefined` where it has none
+ */
+function modelWriter(between: string | undefined): ModelBody['writeModel'] {
+  return (name) => (between === undefined ? name : `${Buffer.byteLength(name)}${between}${name}`);
+}
+
+/** The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */
+export function bodyFor(
+  bytes: Buffer,
+  body: ModelBody,
+  upstreamModel: string | undefined,
+  askForUsage: boolean,
+): Buffer | readonly Buffer[] {
+  const edits = askForUsage ? [...body.usageEdits] : [];
+  if (body.modelSpan && upstreamModel !== undefined && upstreamModel !== body.model) {
+    edits.push({ ...body.modelSpan, text: body.writeModel(upstreamModel) });
+  }
+  return splice(bytes, edits);
+}
+
+/** Shorter bytes are copied; a copy of longer ones would be memory that is not counted. */
+const worthPieces = 64 * 1024;
+
+/**
+ * The bytes with the edits made and everything else as it was: as one buffer, or, where they are many, in pieces that
+ * share their memory. Pure; edits must not overlap.
+ */
+function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
+  if (edits.length === 0) return bytes;
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
+    parts.push(bytes.subarray(at, start), Buffer.from(text));
+    at = end;
+  }
+  parts.push(bytes.subarray(at));
+  return bytes.length > worthPieces ? parts : Buffer.concat(parts);
+}
+
+const openBracket = 0x5b;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/** The longest value that the relay acts on, escapes included. Bytes. */
+export const longestValue = 4_096;
+
+/** The value of a field that is short and neither an object nor a list; otherwise `undefined`. Pure. */
+export function shortValue(bytes: Buffer, span: ByteRange | undefined): unknown {
+  if (!span || span.end - span.start > longestValue) return undefined;
+  if (bytes[span.start] === openBrace || bytes[span.start] === openBracket) return undefined;
+  return JSON.parse(bytes.toString('utf8', span.start, span.end));
+}
+
+function modelOf(bytes: Buffer, span: ByteRange | undefined): string | undefined {
+  if (span && span.end - span.start > longestValue) throw modelNameTooLong();
+  const model = shortValue(bytes, span);
+  return typeof model === 'string' ? model : undefined;
+}
+
+/** The longest name of a model that is stored and matched. Characters, as openapi.yaml says it. */
+const nameLimit = 256;
+
+/**
+ * Checks the length of a model's name as it stands in the body: the value that is validated against openapi.yaml has `…` in
+ * place of long strings. Pure.
+ * @throws GatewayError `invalid_value`
+ */
+export function checkModelName(model: string | undefined): void {
+  if (model === undefined || model.length <= nameLimit) return;
+  if (model.length <= 2 * nameLimit && [...model].length <= nameLimit) return;
+  throw modelNameTooLong();
+}
+
+/** The same error, for code that knows the length without reading the name. */
+function modelNameTooLong(): GatewayError {
+  const message = `model: must be a string of 1 to ${nameLimit} characters`;
+  return new GatewayError('invalid_value', message, { param: 'model' });
+}
+
+/** More than any request needs: a bound that keeps sums exact. */
+const choicesLimit = 1_000_000_000;
+
+/** How many prompts a text completion has: a list of texts, or of lists of tokens, is answered one by one. */
+function promptsIn(prompt: unknown): number {
+  if (!Array.isArray(prompt)) return 1;
+  return typeof prompt[0] === 'string' || Array.isArray(prompt[0]) ? prompt.length : 1;
+}
+
+/**
+ * Reads what a JSON body asks for. Of two fields that say the same the larger one counts: which of them an upstream follows
+ * is its own affair. Pure.
+ */
+function requestedOutput(bytes: Buffer, fields: ReadonlyMap<string, ByteRange>, prompt: unknown): RequestedOutput {
+  const at = (name: string) => wholeAt(bytes, fields.get(name));
+  const answers = Math.max(1, at('n'), at('best_of'));
+  const maxTokens = Math.max(at('max_tokens'), at('max_completion_tokens'), at('max_output_tokens'));
+  const choices = Math.min(choicesLimit, answers * promptsIn(prompt));
+  return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
+}
+
+/** How many tokens a prompt has that is given as numbers; 0 for any other. Pure. */
+function listedTokens(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>): number {
+  const span = fields.get('prompt') ?? fields.get('input');
+  return span && bytes[span.start] === openBracket ? span.numbers : 0;
+}
+
+/** The whole number that a field has; 0 where it has none. */
+function wholeAt(bytes: Buffer, span: ByteRange | undefined): number {
+  const value = shortValue(bytes, span);
+  return Number.isSafeInteger(value) ? (value as number) : 0;
+}
+
+function isEmptyObject(bytes: Buffer, { start }: ByteRange): boolean {
+  let i = start + 1;
+  while ((bytes[i] as number) <= 0x20) i += 1;
+  return bytes[i] === closeBrace;
+}
+
+/** The edits that make `stream_options.include_usage` true. */
+function usageEdits(bytes: Buffer, options: ByteRange | undefined, usage: ByteRange | undefined): Edit[] {
+  if (usage) return [{ ...usage, text: 'true' }];
+  if (!options) {
+    const start = bytes.indexOf('{') + 1;
+    return [{ start, end: start, text: '"stream_options":{"include_usage":true},' }];
+  }
+  if (shortValue(bytes, options) === null) return [{ ...options, text: '{"include_usage":true}' }];
+  // neither null nor an object: the upstream refuses it
+  if (bytes[options.start] !== openBrace) return [];
+  const start = options.start + 1;
+  return [{ start, end: start, text: `"include_usage":true${isEmptyObject(bytes, options) ? '' : ','}` }];
+}

@@ -1,0 +1,414 @@
+import type { ServerResponse } from 'node:http';
+import { refuse } from '../errors.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import type { BackgroundResponses } from '../stored/background.ts';
+import type { StoredObject } from '../stored/kinds.ts';
+import { ownedResponse } from '../stored/recorded-answer.ts';
+import { requireOwned, storedReferences, storingOf } from '../stored/references.ts';
+import type { StoredObjects } from '../stored/service.ts';
+import {
+  type Admission,
+  type AdmissionCheck,
+  type RequestedCall,
+  requestAdmission,
+  requireAllowedModel,
+} from './admission.ts';
+import type { DecodedResponse } from './answer-body.ts';
+import { CallDeadline } from './call-deadline.ts';
+import type { Endpoint } from './endpoint.ts';
+import { estimateInput } from './estimate.ts';
+import { type FailureLog, failureFrom, isMasked, requireRelayable, sendMasked } from './failure.ts';
+import type { RelayHooks } from './hooks.ts';
+import {
+  type ErrorInside,
+  type InspectedResponse,
+  inspectResponse,
+  isSuccess,
+  usageRefusal,
+} from './inspect-answer.ts';
+import { bodyFor, checkModelName, type ModelBody, shortValue } from './model-body.ts';
+import type { ModelObserver } from './observer.ts';
+import { type RetryPolicy, tryUpstreams } from './retry.ts';
+import { sendResponse } from './send-answer.ts';
+import { selectUpstreams, type Upstream, upstreamModelName } from './upstream.ts';
+import { type RequestOptions, UpstreamRequests } from './upstream-request.ts';
+import { CallPlace } from './upstream-state.ts';
+import { UsageMeter } from './usage-meter.ts';
+import { closedRecord, finalUsage, openRecord, tokensSeen, type UsageRecorder } from './usage-record.ts';
+
+export interface RelayDependencies extends RequestOptions {
+  readonly upstreams: readonly Upstream[];
+  /** Which checks may refuse a call, in this order. */
+  readonly admissionChecks: readonly AdmissionCheck[];
+  readonly retry: RetryPolicy;
+  readonly usageRecorder: UsageRecorder;
+  readonly hooks: RelayHooks | undefined;
+  readonly storedObjects: StoredObjects;
+  readonly backgroundResponses: BackgroundResponses;
+  /** Whether answers name their upstream in `x-gateway-upstream`. */
+  readonly exposeUpstream: boolean;
+  /** Whether the upstream's call is aborted when the client leaves. */
+  readonly abortOnDisconnect: boolean;
+  readonly failureLog: FailureLog;
+  readonly observer: ModelObserver | undefined;
+  readonly logger: Logger;
+}
+
+/** Relays one call of an endpoint. */
+export type Relay = (endpoint: Endpoint, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
+
+/** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
+export function createRelay(deps: RelayDependencies): Relay {
+  return async function relay(endpoint, apiRequest, res) {
+    const request = readRequest(endpoint, apiRequest);
+    // no account would own what the upstream keeps
+    if (request.storing) deps.storedObjects.require();
+    if (request.inBackground) deps.backgroundResponses.requireRoom(apiRequest.principal.userId);
+    const admissions = await requestAdmission(deps.admissionChecks, request, res);
+    let route: CallRoute;
+    try {
+      route = await chooseRoute(deps, request);
+    } catch (error) {
+      settle(deps, { admissions }, undefined);
+      throw error;
+    }
+    deps.retry.budget.earn();
+    await new RelayedCall(deps, request, route, admissions).run(res);
+  };
+}
+
+/** One request of a client, read and checked. */
+interface ModelRequest extends RequestedCall {
+  readonly endpoint: Endpoint;
+  readonly apiRequest: ApiRequest;
+  readonly body: ModelBody;
+  /** What its upstream is to keep of it. */
+  readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
+  /** Whether its upstream is to work on it after the call has been answered. */
+  readonly inBackground: boolean;
+}
+
+/** @throws GatewayError `invalid_value`, `model_not_allowed` */
+function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
+  const { requestId, principal } = apiRequest;
+  const body = endpoint.readBody(apiRequest);
+  checkModelName(body.model);
+  if (body.model !== undefined) apiRequest.relayed.model = body.model;
+  requireAllowedModel(principal, body.model);
+  const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
+  const storing = storingOf(endpoint.stores, apiRequest);
+  const inBackground = asksForBackground(endpoint, apiRequest, storing);
+  const estimatedTokens = endpoint.isFree ? 0 : estimateInput(apiRequest.rawBody, body);
+  return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
+}
+
+/**
+ * Whether a response is to be made after the call has been answered.
+ * @throws GatewayError `invalid_value` where the upstream would keep nothing that can be asked for afterwards
+ */
+function asksForBackground(
+  { answersResponse }: Endpoint,
+  { rawBody, fields }: ApiRequest,
+  storing: ModelRequest['storing'],
+): boolean {
+  if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return false;
+  return storing ? true : refuse('invalid_value', 'store', 'must not be false with background: true');
+}
+
+/** Where an admitted call goes. */
+interface CallRoute {
+  /** The model that the upstreams are asked for; `undefined` where the client names none. */
+  readonly model: string | undefined;
+  /** The upstreams, in the order in which they are tried. */
+  readonly order: readonly [Upstream, ...Upstream[]];
+}
+
+/** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
+async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
+  let { upstreams } = deps;
+  if (endpoint.continues) {
+    const referred = { references: storedReferences(apiRequest), itemsIn: 'input' };
+    upstreams = (await requireOwned(deps.storedObjects, apiRequest, referred, upstreams)).keepers;
+  }
+  const change = await deps.hooks?.onRequest(info);
+  const model = change?.model ?? info.model;
+  return { model, order: selectUpstreams(upstreams, model) };
+}
+
+/** An upstream's answer that has begun, and what its request was. */
+interface Answer extends InspectedResponse {
+  /** When its head was there, by `performance.now()`. */
+  readonly headAt: number;
+  /** Whether the request asked for the usage of its stream, which the client did not. */
+  readonly asksForUsage: boolean;
+}
+
+/** The reason of a failure that an answer of 2xx says, in the log and the metrics. */
+const errorInAnswer = 'error_in_answer';
+
+/** How long the gateway waits for the usage of an answer that was complete without it when the client disconnected. Milliseconds. */
+const usageGrace = 1_000;
+
+/** One admitted call, on its way from the client to an upstream and back. */
+class RelayedCall implements OpenedCall {
+  readonly admissions: readonly Admission[];
+  readonly usage: OpenUsage;
+  readonly meter: UsageMeter;
+  running: OpenedCall['running'];
+  readonly #deps: RelayDependencies;
+  readonly #request: ModelRequest;
+  readonly #route: CallRoute;
+  readonly #userId: string;
+  readonly #started = performance.now();
+  readonly #place: CallPlace;
+  readonly #deadline: CallDeadline;
+  readonly #requests: UpstreamRequests;
+  #firstByteMs = 0;
+  /** The upstream that works on the call: the request was sent there and has not failed. */
+  #working: Upstream | undefined;
+
+  constructor(deps: RelayDependencies, request: ModelRequest, route: CallRoute, admissions: readonly Admission[]) {
+    const { apiRequest, endpoint, body, output } = request;
+    const [first] = route.order;
+    this.#deps = deps;
+    this.#request = request;
+    this.#route = route;
+    this.#userId = apiRequest.principal.userId;
+    this.admissions = admissions;
+    this.usage = openRecord(request, first.name, Date.now());
+    this.meter = new UsageMeter(endpoint, body.stream, output.choices);
+    this.#place = new CallPlace(this.#userId);
+    this.#deadline = new CallDeadline(apiRequest.client, first.timeouts.total, () => this.#graceOnDisconnect());
+    this.#requests = new UpstreamRequests(apiRequest, this.#deadline, deps);
+  }
+
+  async run(res: ServerResponse): Promise<void> {
+    const { usageRecorder, hooks, retry } = this.#deps;
+    const { apiRequest, info } = this.#request;
+    const call = { userId: this.#userId, order: this.#route.order, deadline: this.#deadline, place: this.#place };
+    let record: UsageRecord | undefined;
+    usageRecorder.opened(this.usage);
+    try {
+      const { upstream, response } = await tryUpstreams(call, (next) => this.#send(next), retry);
+      this.#firstByteMs = response.headAt - this.#started;
+      // there is no further attempt: free the request's bytes now, for the answer may take minutes
+      apiRequest.releaseBody();
+      hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
+      requireRelayable(response, apiRequest);
+      this.meter.failure = response.errorInside;
+      const ending = await this.#sendDown(upstream, response, res);
+      if (response.status < 300) record = this.#record(upstream, ending);
+      if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
+    } catch (error) {
+      if (!this.#deadline.clientDisconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
+      // the upstream has worked for a client that did not wait for the answer, and reads no error
+      if (this.#working) record = this.#record(this.#working, 'client_left');
+    } finally {
+      settle(this.#deps, this, record);
+      this.#place.release();
+      this.#requests.end();
+      this.#deadline.release();
+    }
+  }
+
+  /**
+   * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses
+   * what the gateway added.
+   */
+  async #send(upstream: Upstream): Promise<Answer> {
+    const { body, endpoint } = this.#request;
+    const { streamUsage } = upstream;
+    const model = this.#route.model === undefined ? undefined : upstreamModelName(upstream, this.#route.model);
+    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && streamUsage.isAskedFor(model);
+    const answer = await this.#sendOnce(upstream, model, asksForUsage);
+    if (!asksForUsage) return answer;
+    const { betweenChunks } = upstream.timeouts;
+    const refusal = await usageRefusal(answer, { deadline: this.#deadline, betweenChunks });
+    if (refusal === undefined) {
+      if (isSuccess(answer)) streamUsage.accepted(model);
+      return answer;
+    }
+    if (this.#deadline.isOver || (!refusal.isNamed && streamUsage.hasAccepted(model))) return refusal.response;
+    refusal.response.data.destroy();
+    const plain = await this.#sendOnce(upstream, model, false);
+    if (isSuccess(plain) && streamUsage.refused(model)) {
+      const hint = 'its usage is estimated; set includeUsage: false for it';
+      this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
+    }
+    return plain;
+  }
+
+  async #sendOnce(upstream: Upstream, model: string | undefined, asksForUsage: boolean): Promise<Answer> {
+    const { apiRequest, endpoint, body } = this.#request;
+    const { path } = endpoint;
+    const { observer, failureLog } = this.#deps;
+    const deadline = this.#deadline;
+    const startedAt = performance.now();
+    try {
+      const response = await this.#requests.send(upstream, {
+        method: 'POST',
+        path,
+        template: path,
+        model,
+        data: bodyFor(apiRequest.rawBody, body, model, asksForUsage),
+        onSend: () => {
+          this.#working = upstream;
+          this.meter.sent();
+        },
+      });
+      const headAt = performance.now();
+      observer?.upstreamAnswered(upstream.name, response.status, headAt - startedAt);
+      const { betweenChunks } = upstream.timeouts;
+      const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
+      const answer = await inspectResponse(response, expected);
+      this.#reportBeginning(upstream, answer);
+      return { ...answer, headAt, asksForUsage };
+    } catch (error) {
+      if (!deadline.aborted) this.#working = undefined;
+      if (error instanceof OutboundError && !deadline.clientDisconnected) {
+        failureLog.failed(upstream, path, error.code);
+        observer?.upstreamFailed(upstream.name, error.code);
+      }
+      throw error;
+    }
+  }
+
+  #sendDown(upstream: Upstream, answer: Answer, res: ServerResponse): Promise<CallEnding> {
+    const { apiRequest, endpoint, body, inBackground } = this.#request;
+    const { exposeUpstream, logger } = this.#deps;
+    const deadline = this.#deadline;
+    const shownUpstream = exposeUpstream ? upstream.name : undefined;
+    const response = answer.status < 300 ? this.#owned(upstream, answer) : answer;
+    const status = answer.errorInside?.status ?? answer.status;
+    if (isMasked(upstream, status)) {
+      const masked = { ...response, status };
+      return sendMasked({ upstream, response: masked, shownUpstream, res, apiRequest, deadline }, logger);
+    }
+    return sendResponse({
+      shownUpstream,
+      response,
+      res,
+      deadline,
+      betweenChunks: upstream.timeouts.betweenChunks,
+      meter: this.meter,
+      asksForStream: body.stream,
+      answers: endpoint.answers,
+      endsInDone: endpoint.streamsUsage,
+      responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
+      looksForError: answer.isUndecided,
+      dropsUsageChunk: answer.asksForUsage,
+      repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
+    });
+  }
+
+  /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
+  #owned(upstream: Upstream, answer: Answer): DecodedResponse {
+    const { storing, info, inBackground, body, output } = this.#request;
+    if (!storing) return answer;
+    const object = { ...storing, userId: this.#userId, upstream: upstream.name, model: info.model ?? null };
+    const background = {
+      usage: {
+        ...this.usage,
+        upstream: upstream.name,
+        firstByteMs: this.#firstByteMs,
+        streams: body.stream,
+        ...(output.maxTokens !== undefined && { maxOutputTokens: output.maxTokens }),
+      },
+      onRunning: (id: string) => this.#follow(id),
+    };
+    return ownedResponse(answer, object, this.#deps.storedObjects, inBackground ? background : undefined);
+  }
+
+  /** What runs on is counted when it has ended, by whichever process finds that out. */
+  #follow(id: string): void {
+    const { usageRecorder, backgroundResponses } = this.#deps;
+    this.running = { id, userId: this.#userId };
+    usageRecorder.dropped(this.usage.id);
+    const { meter } = this;
+    const tokensStreamed = this.#request.body.stream ? () => tokensSeen(meter) : undefined;
+    backgroundResponses.started(this.running, this.admissions, tokensStreamed);
+  }
+
+  /** How long an upstream may still work on the call after the client has disconnected. Milliseconds. */
+  #graceOnDisconnect(): number {
+    // the end of its stream says what a response that runs on has used, and perhaps nothing else does
+    if (this.running) return Number.POSITIVE_INFINITY;
+    if (!this.#working) return 0;
+    // what a response continues is input too, and only its end says how much that was
+    if (!this.#deps.abortOnDisconnect || this.#request.endpoint.continues) return Number.POSITIVE_INFINITY;
+    return this.meter.isEnded && !this.meter.reported ? usageGrace : 0;
+  }
+
+  /** The record of a call that was answered, or worked on. */
+  #record({ name: upstream }: Upstream, sent: CallEnding): UsageRecord {
+    const { endpoint, output } = this.#request;
+    const ending = this.meter.hasFailed ? 'upstream_failed' : sent;
+    const used = finalUsage(this.meter, { estimatedInput: this.usage.inputTokens, output, ending, endpoint });
+    const durationMs = performance.now() - this.#started;
+    const record = closedRecord(this.usage, used, { upstream, ending, durationMs, firstByteMs: this.#firstByteMs });
+    this.#requests.span?.used(record);
+    return record;
+  }
+
+  /** Tells the log and the metrics what the beginning of an answer says. */
+  #reportBeginning(upstream: Upstream, { status, errorInside }: InspectedResponse): void {
+    if (status >= 300 || errorInside) this.#working = undefined;
+    if (errorInside) this.#reportError(upstream, errorInside);
+    // an error that clients do not see is logged each time; whether a success is one, its end says
+    else if (status >= 300 && !isMasked(upstream, status))
+      this.#deps.failureLog.answered(upstream, this.#request.endpoint.path, status);
+  }
+
+  /** Tells them how an answer has ended that began well. */
+  #reportEnd(upstream: Upstream, status: number, ending: CallEnding): void {
+    const { failure } = this.meter;
+    if (!failure && ending !== 'complete') return;
+    if (failure) this.#reportError(upstream, failure);
+    else this.#deps.failureLog.answered(upstream, this.#request.endpoint.path, status);
+    upstream.breaker.countEnd(this.#userId, failure?.blamesRequest === false);
+  }
+
+  #reportError(upstream: Upstream, { blamesRequest }: Pick<ErrorInside, 'blamesRequest'>): void {
+    if (blamesRequest) return;
+    this.#deps.failureLog.failed(upstream, this.#request.endpoint.path, errorInAnswer);
+    this.#deps.observer?.upstreamFailed(upstream.name, errorInAnswer);
+    this.#requests.span?.failed(errorInAnswer);
+  }
+}
+
+/** What was opened for a call, and is closed when it ends. */
+interface OpenedCall {
+  readonly admissions: readonly Admission[];
+  /** Its open usage record, once it has upstreams to go to. */
+  readonly usage?: OpenUsage;
+  readonly meter?: UsageMeter;
+  /** The response that runs on after the call. Its admissions and its record are then in the hands of {@link BackgroundResponses}. */
+  readonly running?: Pick<StoredObject, 'id' | 'userId'> | undefined;
+}
+
+/**
+ * Closes what was opened for a call, whatever has come of it: its admissions, its usage record, the following of a response that runs on.
+ * @param record `undefined` where nothing is charged: it was not answered, or with an error
+ */
+function settle(
+  { usageRecorder, backgroundResponses }: Pick<RelayDependencies, 'usageRecorder' | 'backgroundResponses'>,
+  { admissions, usage, meter, running }: OpenedCall,
+  record: UsageRecord | undefined,
+): void {
+  if (running) {
+    // only the events of a stream say how it has ended
+    const hasEnded = record && (meter?.events ?? 0) > 0 && (record.ending === 'complete' || !record.estimated);
+    if (hasEnded) void backgroundResponses.ended(running, record);
+    return;
+  }
+  if (!record) {
+    for (const admission of admissions) admission.dropped();
+    if (usage) usageRecorder.dropped(usage.id);
+    return;
+  }
+  // charge first: a record that cannot be stored gives its charge back
+  for (const admission of admissions) admission.closed(record);
+  usageRecorder.closed(record);
+}

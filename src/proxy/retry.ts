@@ -1,0 +1,185 @@
+import type { GatewayError } from '../errors.ts';
+import { type OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
+import { retryAfterWait } from '../outbound/retry-after.ts';
+import { connectionFailures, isConnectionFailure } from './breaker.ts';
+import { type Deadline, pause } from './call-deadline.ts';
+import { failure, failureFrom } from './failure.ts';
+import type { HeaderValues } from './headers.ts';
+import type { ResponseStatus } from './inspect-answer.ts';
+import type { Upstream } from './upstream.ts';
+import type { CallPlace } from './upstream-state.ts';
+
+/** How often and for how long a failed call is retried. */
+export interface RetryOptions {
+  /** Attempts in all, including the first. @default 3 */
+  readonly attempts?: number;
+  /** The longest that a call waits between attempts, all waits together. Milliseconds. @default 2_000 */
+  readonly maxWait?: number;
+}
+
+/** What limits the attempts of a call. */
+export interface RetryPolicy extends Required<RetryOptions> {
+  readonly budget: RetryBudget;
+}
+
+/** One call, as the upstreams are tried for it. */
+export interface RoutedCall {
+  /** The account. */
+  readonly userId: string;
+  /** The upstreams, in the order in which they are tried. */
+  readonly order: readonly Upstream[];
+  readonly deadline: Deadline;
+  /** Afterwards it is a place at the upstream that answered. */
+  readonly place: CallPlace;
+}
+
+/** A response, as the upstreams are tried for it. */
+interface RoutedResponse extends ResponseStatus {
+  readonly headers: HeaderValues;
+  readonly data: { destroy(): void };
+}
+
+/** Sends the request to one upstream; resolves when the answer has begun. Rejects with an OutboundError. */
+type Send<Response> = (upstream: Upstream) => Promise<Response>;
+
+/** What has come of one attempt: a response, whatever its status, with its body still to come, or an error. */
+interface Attempt<Response> {
+  readonly upstream: Upstream;
+  readonly response?: Response;
+  readonly error?: OutboundError;
+}
+
+/**
+ * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the
+ * waits or the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a
+ * connection that failed: no upstream has got the request yet. An error in a 2xx counts as the status that it names; another upstream may
+ * succeed even where it blames the request. Nothing has been sent to the client before it returns.
+ * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
+ */
+export async function tryUpstreams<Response extends RoutedResponse>(
+  { userId, order, deadline, place }: RoutedCall,
+  send: Send<Response>,
+  { attempts, maxWait, budget }: RetryPolicy,
+): Promise<{ readonly upstream: Upstream; readonly response: Response }> {
+  // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
+  let candidates = order.map((upstream) => ({ upstream, readyAt: 0 }));
+  let tries = 0;
+  let isPaid = false;
+  let waited = 0;
+  let last: Attempt<Response> | undefined;
+  let placeError: GatewayError | undefined;
+  while (candidates.length > 0) {
+    const next = candidates.reduce((first, other) => (other.readyAt < first.readyAt ? other : first));
+    const { upstream, readyAt } = next;
+    const wait = Math.max(0, readyAt - performance.now());
+    if (waited + wait > maxWait) break;
+    const isRetry = last !== undefined && !(readyAt === 0 && isConnectionFailure(last.error));
+    if (isRetry && !isPaid) {
+      if (!budget.spend()) break;
+      isPaid = true;
+    }
+    if (wait > 0) await pause(wait, deadline);
+    if (last && deadline.isOver) throw failure('upstream_timeout');
+    waited += wait;
+    const noPlaceError = place.moveTo(upstream.calls);
+    placeError ??= noPlaceError;
+    const tried = noPlaceError ? undefined : await tryOnce(upstream, userId, send);
+    if (!tried) {
+      candidates = candidates.filter((candidate) => candidate !== next);
+      continue;
+    }
+    tries += 1;
+    isPaid = false;
+    last?.response?.data.destroy();
+    last = tried;
+    if (deadline.isOver || tries >= attempts) break;
+    const result = resultOf(tried);
+    if (isRetryable(result)) next.readyAt = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
+    else if (tried.response?.errorInside) candidates = candidates.filter((candidate) => candidate !== next);
+    else break;
+  }
+  if (last?.response) return { upstream: last.upstream, response: last.response };
+  if (last?.error) throw failureFrom(last.error);
+  throw placeError ?? failure('upstream_unreachable');
+}
+
+/** Tries one upstream; `undefined` where its breaker is open. */
+async function tryOnce<Response extends RoutedResponse>(
+  upstream: Upstream,
+  userId: string,
+  send: Send<Response>,
+): Promise<Attempt<Response> | undefined> {
+  const countResult = upstream.breaker.admit(userId);
+  if (!countResult) return undefined;
+  try {
+    const response = await upstream.awaited.during(() => send(upstream));
+    countResult({ response });
+    return { upstream, response };
+  } catch (error) {
+    countResult({ error });
+    if (error instanceof OutboundError) return { upstream, error };
+    throw error;
+  }
+}
+
+function resultOf({ response, error }: Attempt<RoutedResponse>): UpstreamResult {
+  if (response?.errorInside) return { status: response.errorInside.status, headers: response.headers };
+  return response ?? (error as OutboundError);
+}
+
+/** The result of one attempt: a response's status and headers, or the code of a failure. */
+export type UpstreamResult =
+  | { readonly status: number; readonly headers: HeaderValues }
+  | { readonly code: OutboundCode; readonly reusedSocket: boolean };
+
+const retriedStatuses = new Set([408, 409, 429]);
+const retriedCodes: ReadonlySet<string> = new Set([...connectionFailures, 'reset']);
+
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
+export function isRetryable(result: UpstreamResult): boolean {
+  if ('code' in result) return retriedCodes.has(result.code);
+  const { status, headers } = result;
+  if (status < 400) return false;
+  if (headers['x-should-retry'] === 'false') return false;
+  return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
+}
+
+function toMilliseconds(text: unknown): number | undefined {
+  return typeof text === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
+}
+
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+export function requestedWait(headers: HeaderValues, now: number): number | undefined {
+  return toMilliseconds(headers['retry-after-ms']) ?? retryAfterWait(headers['retry-after'], now);
+}
+
+/**
+ * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
+ * at random; not at all when only a kept connection had died. Pure.
+ * @param tries how many there have been
+ */
+export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
+  if ('code' in result && result.reusedSocket) return 0;
+  const requestedDelay = 'headers' in result ? requestedWait(result.headers, now) : undefined;
+  return requestedDelay ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
+}
+
+/**
+ * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
+ * every call earns a tenth of a retry, and the budget starts with ten.
+ */
+export class RetryBudget {
+  readonly #limit = 10;
+  #left = this.#limit;
+
+  earn(): void {
+    this.#left = Math.min(this.#limit, this.#left + 0.1);
+  }
+
+  /** @returns whether there was one left */
+  spend(): boolean {
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
+}

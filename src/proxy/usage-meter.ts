@@ -1,0 +1,317 @@
+import { ByteBuffer, JsonSearch, type SearchedKey, searchedKey } from '../http/json/search.ts';
+import type { Endpoint } from './endpoint.ts';
+
+/** The most that is held of an incomplete piece of text. Bytes. */
+const textLimit = 64 * 1024;
+const reasonLimit = 1024;
+const finishKey = searchedKey('finish_reason', '"');
+const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
+/** Most images come as bytes, some as an address; of each string an image in the answer has at most one. */
+const imageMarks = { whole: ['"b64_json"', '"url"'], stream: ['.completed"'] } as const;
+/** How much of an answer's beginning is kept. Bytes. */
+const beginningLimit = 1024;
+/** Inside a JSON string the quotes would be escaped. */
+const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
+/** A shorter silence says nothing about what the model does. Milliseconds. */
+const shortSilence = 1_000;
+
+/** What an answer says of its failure. */
+export interface SaidFailure {
+  /** Whether the request is wrong, and not the upstream at fault. */
+  readonly blamesRequest: boolean;
+}
+
+type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'unit'>;
+
+/** Measures the usage of an answer while it is sent. */
+export class UsageMeter {
+  readonly #usage = new UsageReader();
+  readonly #finished: ValueReader;
+  readonly #text: ValueReader | undefined;
+  readonly #images: readonly Occurrences[];
+  readonly #choices: number;
+  #finishedChoices = 0;
+  #quietSince = performance.now();
+  #silence = 0;
+  #textBytes = 0;
+  readonly #keepsBeginning: boolean;
+  #beginning = '';
+  bytes = 0;
+  /** Whether a `usage` in the answer is the upstream's. */
+  trustsUsage = true;
+  /** Events of a stream, comments aside. */
+  events = 0;
+  /** What the answer says of its failure, if it has failed: then nothing is charged. */
+  failure: SaidFailure | undefined;
+
+  /** @param choices answers or images asked for */
+  constructor({ textKey, answersImages, unit }: MeteredEndpoint, stream: boolean, choices: number) {
+    this.#keepsBeginning = unit === 'seconds';
+    this.#choices = choices;
+    const marks = stream ? imageMarks.stream : imageMarks.whole;
+    this.#images = answersImages ? marks.map((mark) => new Occurrences(mark)) : [];
+    this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
+      if (typeof value === 'string') this.#finishedChoices += 1;
+    });
+    if (stream && textKey !== undefined) {
+      this.#text = new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));
+    }
+  }
+
+  /** The request has been sent to an upstream, which works on it from now on. */
+  sent(): void {
+    this.#quietSince = performance.now();
+  }
+
+  read(chunk: Buffer): void {
+    this.bytes += chunk.length;
+    if (this.#keepsBeginning && this.#beginning.length < beginningLimit) {
+      this.#beginning += chunk.toString('latin1', 0, beginningLimit - this.#beginning.length);
+    }
+    this.#usage.read(chunk);
+    this.#finished.read(chunk);
+    this.#text?.read(chunk);
+    for (const images of this.#images) images.read(chunk);
+  }
+
+  /** Counts bytes in which nothing is looked for. */
+  skip({ length }: Buffer): void {
+    this.bytes += length;
+  }
+
+  get hasFailed(): boolean {
+    return this.failure !== undefined;
+  }
+
+  get reported(): ReportedUsage | undefined {
+    return this.trustsUsage ? this.#usage.usage : undefined;
+  }
+
+  /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */
+  get duration(): number | undefined {
+    const digits = durationValue.exec(this.#beginning)?.[1];
+    return digits === undefined ? undefined : Number(digits);
+  }
+
+  get images(): number {
+    return Math.max(0, ...this.#images.map(({ count }) => count));
+  }
+
+  /** Bytes of the visible text, reasoning and tool calls included. */
+  get textBytes(): number {
+    return this.#text?.hasLost ? this.bytes : this.#textBytes;
+  }
+
+  /** Whether an answer has its `finish_reason`. */
+  get hasFinished(): boolean {
+    return this.#finishedChoices > 0;
+  }
+
+  /** Whether all requested answers have come, so that only the usage may still be missing. */
+  get isEnded(): boolean {
+    return (this.#images.length > 0 ? this.images : this.#finishedChoices) >= this.#choices;
+  }
+
+  /** How long the upstream has worked without output, counting silences of a second or more. Milliseconds. */
+  get silence(): number {
+    return this.#silence + this.#stretch();
+  }
+
+  #stretch(): number {
+    const stretch = performance.now() - this.#quietSince;
+    return stretch >= shortSilence ? stretch : 0;
+  }
+
+  #wrote(value: unknown): void {
+    const bytes = textBytes(value);
+    if (bytes === 0) return;
+    this.#textBytes += bytes;
+    this.#silence += this.#stretch();
+    this.#quietSince = performance.now();
+  }
+}
+
+/** The keys of a delta that are not text. */
+const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
+
+/** No text lies deeper in a piece of an answer. */
+const deepest = 32;
+
+/** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. Pure. */
+export function textBytes(value: unknown, depth = 0): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (typeof value !== 'object' || value === null || depth > deepest) return 0;
+  let sum = 0;
+  for (const [name, part] of Object.entries(value)) if (!unwritten.has(name)) sum += textBytes(part, depth + 1);
+  return sum;
+}
+
+/** What an upstream says a call has used. */
+export interface ReportedUsage {
+  /** Cached ones included. */
+  readonly inputTokens: number;
+  /** The input tokens that the provider read from its cache. */
+  readonly cachedInputTokens: number;
+  /** Reasoning included. */
+  readonly outputTokens: number;
+  /** The output tokens that were reasoning; absent where there were none. */
+  readonly reasoningTokens?: number;
+  /** Of audio, where it counts seconds and no tokens. */
+  readonly seconds?: number;
+}
+
+/** More tokens than any model reads or writes in one call: a larger count is an upstream's error. */
+const mostTokens = 100_000_000;
+
+/** @returns `undefined` when there is none; `NaN` for anything that is not a count */
+function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
+  const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
+  if (value === undefined) return undefined;
+  const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
+  // + 0 turns -0 into 0
+  return isCount ? (value as number) + 0 : Number.NaN;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A count among the details of a usage; 0 where there is none. */
+function detailIn(details: unknown, name: string): number {
+  return (isObject(details) && countIn(details, name)) || 0;
+}
+
+/** More seconds than any recording of one call has: 11 days. */
+const mostSeconds = 1_000_000;
+
+function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= mostSeconds)) return undefined;
+  // a thousandth is exact enough, and keeps sums short
+  return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, seconds: Math.round(seconds * 1_000) / 1_000 };
+}
+
+/**
+ * Reads a `usage` object, under the names of chat completions, of images, or of audio that is counted by its `seconds`. Counts must be whole numbers, 0 to 100 million;
+ * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
+ * where a provider leaves reasoning out of the output, the difference counts as output. Pure.
+ */
+export function usageFrom(usage: unknown): ReportedUsage | undefined {
+  if (!isObject(usage)) return undefined;
+  if (usage.type === 'duration') return durationFrom(usage);
+  const inputTokens = countIn(usage, 'prompt_tokens', 'input_tokens');
+  const total = countIn(usage, 'total_tokens');
+  const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
+  const reportedOutput = countIn(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
+  if (inputTokens === undefined || reportedOutput === undefined) return undefined;
+  const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
+  if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
+  const cached = detailIn(usage.prompt_tokens_details ?? usage.input_tokens_details, 'cached_tokens');
+  const reasoning = detailIn(usage.completion_tokens_details ?? usage.output_tokens_details, 'reasoning_tokens');
+  return {
+    inputTokens,
+    cachedInputTokens: Math.min(inputTokens, cached),
+    outputTokens,
+    ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
+  };
+}
+
+/** The most that is held of an incomplete usage object. Bytes. */
+const keepLimit = 16 * 1024;
+
+const usageKey = searchedKey('usage', '{');
+
+const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
+  inputTokens + outputTokens + seconds;
+
+/**
+ * Reads the `usage` out of an answer's bytes. The largest one counts: repeated reports in a stream only grow, and another object
+ * of that name must not replace the real one by a smaller one.
+ */
+export class UsageReader {
+  /** The usage; `undefined` until a valid one has come. */
+  usage: ReportedUsage | undefined;
+  readonly #reader = new ValueReader(usageKey, keepLimit, (value) => {
+    const usage = usageFrom(value);
+    if (usage && (!this.usage || sizeOf(usage) >= sizeOf(this.usage))) this.usage = usage;
+  });
+
+  read(chunk: Buffer): void {
+    this.#reader.read(chunk);
+  }
+}
+
+/** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
+const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
+
+/** @throws SyntaxError */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return JSON.parse(text.replace(nextDataLine, '\n'));
+  }
+}
+
+/**
+ * Reads the values of one key out of an answer's bytes, however they are split into chunks. The cost grows with the bytes
+ * alone, not with the number of chunks of a value.
+ */
+export class ValueReader {
+  readonly #search: JsonSearch;
+  readonly #held: ByteBuffer;
+  readonly #onValue: (value: unknown) => void;
+  /** Whether some value was too large to be held. */
+  hasLost = false;
+
+  /** @param keepLimit the most that is held of an incomplete value. Bytes. */
+  constructor(key: SearchedKey, keepLimit: number, onValue: (value: unknown) => void) {
+    this.#search = new JsonSearch(key);
+    this.#held = new ByteBuffer(keepLimit);
+    this.#onValue = onValue;
+  }
+
+  read(bytes: Buffer): void {
+    const search = this.#search;
+    for (let at = 0; at < bytes.length; ) {
+      const wasInside = search.isInside;
+      const end = search.next(bytes, at);
+      if (wasInside) this.#take(bytes.subarray(at, end));
+      at = end;
+    }
+  }
+
+  #take(part: Buffer): void {
+    if (!this.#search.isInside) this.#notify(this.#held.take(part).toString());
+    else if (!this.#held.add(part)) {
+      this.hasLost = true;
+      this.#search.giveUp();
+    }
+  }
+
+  #notify(text: string): void {
+    let value: unknown;
+    try {
+      value = parse(text);
+    } catch {
+      return;
+    }
+    this.#onValue(value);
+  }
+}
+
+/** Counts how often some bytes occur, however the stream is split into chunks. */
+class Occurrences {
+  readonly #needle: Buffer;
+  #tail: Buffer = Buffer.alloc(0);
+  count = 0;
+
+  constructor(needle: string) {
+    this.#needle = Buffer.from(needle);
+  }
+
+  read(chunk: Buffer): void {
+    const bytes = Buffer.concat([this.#tail, chunk]);
+    for (let at = bytes.indexOf(this.#needle); at !== -1; at = bytes.indexOf(this.#needle, at + 1)) this.count += 1;
+    this.#tail = bytes.subarray(Math.max(0, bytes.length - this.#needle.length + 1));
+  }
+}
