@@ -8,7 +8,7 @@ import { inFanOutSpan } from '../tracing/spans.ts';
 import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
-import { type DeliveryDocument, refOf } from './model.ts';
+import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
 import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
 import { reasonToCancel } from './send.ts';
@@ -55,13 +55,13 @@ export interface FanOutDeps {
 
 /** How the deliveries of one event begin. */
 interface Start {
-  /** Begins a first attempt, or says that its delivery is to be stored. */
-  readonly begin: (delivery: DeliveryDocument, begin: BeginFirst) => FirstStart;
+  /** Begins first attempts, or says that their deliveries are to be stored. */
+  readonly starter: { first(ref: AttemptRef, begin: BeginFirst): FirstStart };
   /** Webhooks that are being read, by id. @default none */
   readonly targets?: ReadonlyMap<string, Promise<DeliveryTarget | null>>;
 }
 
-const storeOnly: Start = { begin: () => 'no room' };
+const storeOnly: Start = { starter: { first: () => 'no room' } };
 
 /**
  * Makes one delivery for each target of an event that this process holds. If it has room for a first attempt, it makes the
@@ -77,7 +77,6 @@ export class FanOut {
   readonly #held: HeldEvents;
   /** Fan-outs under way here; this process's own sweep may find their events, too. */
   readonly #running = new Map<string, Promise<void>>();
-  readonly #schedule: Start['begin'] = (delivery, begin) => this.#deps.scheduler.first(refOf(delivery), begin);
 
   constructor(deps: FanOutDeps) {
     this.#deps = deps;
@@ -107,7 +106,7 @@ export class FanOut {
       lease,
       begin: (held) => {
         const isRecent = performance.now() - readAt < recent;
-        this.#start(held, { begin: this.#schedule, ...(isRecent && { targets }) }).catch((error) => {
+        this.#start(held, { starter: scheduler, ...(isRecent && { targets }) }).catch((error) => {
           const eventId = held.event._id;
           logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
         });
@@ -117,7 +116,7 @@ export class FanOut {
 
   /** Begins the first attempts of an event that there is room for, and stores the other deliveries. */
   fanOut(held: HeldEvent): Promise<void> {
-    return this.#start(held, { begin: this.#schedule });
+    return this.#start(held, { starter: this.#deps.scheduler });
   }
 
   /** Stores every delivery of the event for any worker to claim. */
@@ -128,12 +127,13 @@ export class FanOut {
   /** Fans out an event with one target, whose first attempt the caller makes; `null` if it was stored instead. */
   async firstAttempt(held: HeldEvent): Promise<FirstAttempt | null> {
     let first: FirstAttempt | null = null;
-    await this.#start(held, {
-      begin(_, begin) {
+    const starter: Start['starter'] = {
+      first(_, begin) {
         first = begin();
         return first ? 'begun' : 'no room';
       },
-    });
+    };
+    await this.#start(held, { starter });
     return first;
   }
 
@@ -155,7 +155,7 @@ export class FanOut {
     };
     const started = inFanOutSpan(event, () => this.#startAll(held, start)).then(
       (writes) => {
-        const stored = Promise.all(writes).then(() => outbox.markFannedOut({ _id, userId }, targets.length));
+        const stored = Promise.all(writes).then(() => outbox.markFannedOut({ _id, userId, targets: targets.length }));
         // without the mark, another fan-out follows when the event's lease has lapsed, which adds nothing
         pendingWork.add(stored.then(end, end));
       },
@@ -193,7 +193,7 @@ export class FanOut {
     if (!body) return null;
     let whenStored = Promise.resolve();
     let isImmediate = true;
-    const started = start.begin(delivery, () => {
+    const started = start.starter.first(refOf(delivery), () => {
       if (performance.now() > lease.heldUntil - sendMargin) return null;
       const first = this.#deps.claims.first(delivery, lease);
       whenStored = first.whenStored;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { permitHorizon } from '../fairness/send-rates.ts';
 import type { Logger } from '../options/options.ts';
-import type { Attempts, FirstAttempt, PreparedAttempt, ReadyAttempt } from './attempt.ts';
+import type { Attempts, FirstAttempt, PreparedAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
@@ -275,7 +275,11 @@ export class Scheduler {
       await ready.giveBack();
       return this.#vacate(webhook);
     }
-    const finish = await this.#send(webhook, ready);
+    const startedAt = performance.now();
+    const finish = await ready.send();
+    const now = performance.now();
+    this.#schedule.end(webhook, now - startedAt, now);
+    for (let next = this.#schedule.next(); next; next = this.#schedule.next()) next.item(true);
     this.#vacate(webhook);
     await finish();
   }
@@ -299,15 +303,6 @@ export class Scheduler {
       }, this.#maxWait);
       this.#schedule.wait(webhook, item);
     });
-  }
-
-  async #send(webhook: Webhook, ready: ReadyAttempt): Promise<() => Promise<void>> {
-    const startedAt = performance.now();
-    const finish = await ready.send();
-    const now = performance.now();
-    this.#schedule.end(webhook, now - startedAt, now);
-    for (let next = this.#schedule.next(); next; next = this.#schedule.next()) next.item(true);
-    return finish;
   }
 
   /** A rate limit of the webhook was met. @param pause milliseconds before more of its attempts are worth a claim */

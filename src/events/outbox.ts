@@ -28,10 +28,8 @@ export interface Outbox {
   storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
   /** The bytes to send; `null` if the event is confirmed to be gone. */
   body(event: EventKey): Promise<Buffer | null>;
-  /**
-   * Marks that each of `targets` webhooks has its delivery. Does nothing if the event has more targets by now.
-   */
-  markFannedOut(event: EventKey, targets: number): Promise<void>;
+  /** Marks that each webhook has its delivery. Does nothing if the event has more targets by now. */
+  markFannedOut(event: FannedOut): Promise<void>;
   /** A part of a query that finds events which any process may fan out, longest waiting first. */
   unfinished(limit: number): PartOfQuery;
 }
@@ -67,13 +65,13 @@ function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
 }
 
 /** Marks events as fanned out, many in one write. */
-function createMarks(collection: Events): Batcher<{ readonly event: EventKey; readonly targets: number }, void> {
+function createMarks(collection: Events): Batcher<FannedOut, void> {
   return createBatcher({
     maxSize,
     maxDelay: markMaxDelay,
     async write(fannedOut) {
       const byTargets = new Map<number, EventKey[]>();
-      for (const { event, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), event]);
+      for (const event of fannedOut) byTargets.set(event.targets, [...(byTargets.get(event.targets) ?? []), event]);
       const update = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
       const statements = [...byTargets].map(([$size, alike]) => ({
         updateMany: { filter: { ...byKeys(alike), targets: { $size } }, update, ...hintOfKeys },
@@ -147,7 +145,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
       return stored as StoredEvent;
     },
     body: bodies.add,
-    markFannedOut: (event, targets) => marks.add({ event, targets }),
+    markFannedOut: marks.add,
     unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
   };
 }
@@ -350,6 +348,12 @@ export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocume
 
 /** What finds an event: its id, and its account, by which a sharded cluster knows the shard. */
 export type EventKey = Pick<EventDocument, '_id' | 'userId'>;
+
+/** An event whose deliveries have begun or are stored. */
+interface FannedOut extends EventKey {
+  /** How many there are. */
+  readonly targets: number;
+}
 
 /** An event to write; the database adds the time of acceptance. */
 export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' | 'fanOutLeases' | 'expiresAt'>;

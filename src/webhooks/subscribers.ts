@@ -45,8 +45,10 @@ function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): 
   const isFiltered = found.some(({ filters }) => typeof filters === 'string');
   const event: unknown = isFiltered && JSON.parse(body.toString());
   const passed = found.filter(({ filters }) => typeof filters !== 'string' || passes(JSON.parse(filters), event));
-  const idsOf = (isActive: boolean) => passed.filter(({ active }) => active === isActive).map(({ _id }) => _id);
-  return { targets: idsOf(true), skipped: idsOf(false) };
+  return {
+    targets: passed.filter(({ active }) => active === true).map(({ _id }) => _id),
+    skipped: passed.filter(({ active }) => active === false).map(({ _id }) => _id),
+  };
 }
 
 /** Each result is read after the call, so it shows every webhook that was created, paused or deleted before. */

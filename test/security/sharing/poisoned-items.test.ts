@@ -104,9 +104,9 @@ describe('An item that the database cannot take does not block the others:', fun
       await Promise.all([outbox.store(one, 0), outbox.store(other, 0)]);
       const keys = [one._id, operator, other._id].map((_id) => ({ _id, userId: one.userId }));
       expect(await statuses(keys.map(outbox.body))).to.deep.equal(poisonedOne);
-      expect(await statuses(keys.map((key) => outbox.markFannedOut(key, one.targets.length)))).to.deep.equal(
-        poisonedOne,
-      );
+      expect(
+        await statuses(keys.map((key) => outbox.markFannedOut({ ...key, targets: one.targets.length }))),
+      ).to.deep.equal(poisonedOne);
     });
 
     it('a look-up of the webhooks of an account, and one of a webhook', async () => {
