@@ -103,8 +103,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
-  async function requireRoom({ method, path, effect }: StoredCall, apiRequest: ApiRequest, res: ServerResponse) {
-    if (method !== 'POST' || path.endsWith('/cancel') || effect === 'removes') return;
+  async function requireRoom({ path, keepsMore }: StoredCall, apiRequest: ApiRequest, res: ServerResponse) {
+    if (!keepsMore) return;
     const { requestId, principal } = apiRequest;
     const info = { requestId, principal, endpoint: path, model: undefined, stream: false };
     const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };

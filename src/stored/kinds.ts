@@ -15,6 +15,8 @@ interface CallRow {
   readonly path: string;
   /** Whether it ends an object, or changes what is attached to one. @default neither */
   readonly effect?: 'removes' | 'changesMetadata';
+  /** Whether it has the upstream keep more, and so counts as a request of its account. @default false */
+  readonly keepsMore?: boolean;
   /** Whether its body may have `items`. @default false */
   readonly takesItems?: boolean;
   /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default nowhere */
@@ -74,13 +76,14 @@ const rows = {
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
     isKept: true,
     calls: {
-      createConversation: { method: 'POST', path: '/conversations', takesItems: true },
+      createConversation: { method: 'POST', path: '/conversations', keepsMore: true, takesItems: true },
       retrieveConversation: { method: 'GET', path: ofConversation },
-      updateConversation: { method: 'POST', path: ofConversation },
+      updateConversation: { method: 'POST', path: ofConversation, keepsMore: true },
       deleteConversation: { method: 'DELETE', path: ofConversation, effect: 'removes' },
       createConversationItems: {
         method: 'POST',
         path: `${ofConversation}/items`,
+        keepsMore: true,
         takesItems: true,
         showsItems: 'data',
       },
@@ -96,7 +99,7 @@ const rows = {
     calls: {
       listChatCompletions: { method: 'GET', path: ofChat, lists: true },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
-      updateChatCompletion: { method: 'POST', path: ofChat, effect: 'changesMetadata' },
+      updateChatCompletion: { method: 'POST', path: ofChat, keepsMore: true, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
       listChatCompletionMessages: { method: 'GET', path: `${ofChat}/messages` },
     },
