@@ -58,6 +58,7 @@ describe('the ids of the items in an answer', () => {
 
   it('are left when an answer breaks off', () => {
     expect(idsOf('output', ['{"output":[{"id":"a"},{']).rest).to.deep.equal(['a']);
+    expect(idsOf('output', ['{"output":[{"id":"a"']).rest).to.deep.equal(['a']);
   });
 
   it('are due with the last event of a stream, however it is split', () => {

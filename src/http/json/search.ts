@@ -165,20 +165,33 @@ export class JsonMembers {
     /** Where what is not held yet of the present key or value begins. */
     let from = 0;
     for (let at = walk.next(chunk, 0); at < chunk.length && !this.isWhole; at = walk.next(chunk, at + 1)) {
-      const byte = chunk[at];
-      if (byte === openBrace || byte === openBracket) {
-        if (this.#opens(byte)) from = at + 1;
-      } else if (byte === colon || byte === comma) {
-        if (walk.depth !== this.#readDepth) continue;
-        if (byte === colon) this.#endKey(chunk, from, at);
-        else this.#endMember(chunk, from, at);
-        from = at + 1;
-      } else if (byte !== quote && walk.depth < this.#readDepth) {
-        this.#endMember(chunk, from, at);
-        this.#close();
-      } else if (byte !== quote && this.#isInList && walk.depth === 1) this.#endList();
+      if (this.#step(chunk, from, at)) from = at + 1;
     }
     if (walk.depth > 0 && !this.isWhole) this.#hold(chunk, from, chunk.length);
+  }
+
+  /** @returns whether a key or a value begins behind the mark at `at` */
+  #step(chunk: Buffer, from: number, at: number): boolean {
+    const { depth } = this.#walk;
+    const byte = chunk[at];
+    if (byte === openBrace || byte === openBracket) return this.#opens(byte);
+    if (byte === colon || byte === comma || byte === quote) {
+      if (depth !== this.#readDepth) return false;
+      if (byte === colon) this.#endKey(chunk, from, at);
+      else if (byte === comma) this.#endMember(chunk, from, at);
+      else if (this.#name === undefined) return false;
+      else {
+        // a text ends with its quote, even where nothing more comes
+        this.#endMember(chunk, from, at + 1);
+        this.#skip();
+      }
+      return true;
+    }
+    if (depth < this.#readDepth) {
+      this.#endMember(chunk, from, at);
+      this.#close();
+    } else if (this.#isInList && depth === 1) this.#endList();
+    return false;
   }
 
   /** @returns whether members follow */
