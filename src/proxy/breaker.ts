@@ -114,7 +114,7 @@ function requestOutcome({ response, error }: CallResult): Outcome {
 }
 
 /** The beginning of an answer, or why there is none. */
-export interface CallResult {
+interface CallResult {
   readonly response?: ResponseStatus;
   readonly error?: unknown;
 }

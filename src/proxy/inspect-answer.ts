@@ -254,7 +254,7 @@ const dataLine = /(?:^|[\r\n])data:/;
  * has not come. Pure.
  * @param isWhole whether no more comes
  */
-export function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null | undefined {
+function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null | undefined {
   const text = bytes.toString('latin1', 0, eventLimit);
   let from = 0;
   for (const { index, 0: end } of text.matchAll(eventEnd)) {

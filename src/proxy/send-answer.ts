@@ -46,7 +46,7 @@ function mayReport({ answers }: ResponsePlan, first: Buffer): boolean {
 }
 
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */
-export function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
+function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   const { response, res, deadline, meter, repairsVectors } = plan;
   const transform = repairsVectors ? new EmbeddingRepair() : undefined;
   const length = response.headers['content-length'];
@@ -92,7 +92,7 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
 }
 
 /** Sends a body that is no stream of events. */
-export async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
+async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks, answers } = plan;
   if (answers === 'bytes' && response.status < 300 && !holdsJson(answers, response))
     return sendLarge(plan, Buffer.alloc(0));

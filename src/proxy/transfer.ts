@@ -53,7 +53,7 @@ interface Transform {
 }
 
 /** Reads the bytes as the upstream sent them. */
-export interface ChunkObserver {
+interface ChunkObserver {
   read(chunk: Buffer): void;
 }
 
