@@ -13,7 +13,7 @@ import { createReadUsed } from './budgets/used-amounts.ts';
 import type { CreditObserver } from './credits/credit-observer.ts';
 import type { AccountModel, LedgerModel } from './credits/model.ts';
 import { costOf } from './credits/price.ts';
-import { createCreditService, type CreditService } from './credits/service.ts';
+import { type CreditService, createCreditService } from './credits/service.ts';
 import type { ExceededModel, RateModel } from './limits/model.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
 import type { PaymentModel } from './payments/model.ts';
