@@ -30,16 +30,11 @@ const arrows = {
   'http/validation': `${base} openapi http/json http/body http/route.ts`,
   http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,
 
-  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/json outbound
-    proxy/admission.ts proxy/failure.ts proxy/headers.ts proxy/model-body.ts proxy/upstream.ts`,
-  'proxy/stored-calls': `${base} fairness http/operation.ts http/principal.ts http/json/search.ts outbound proxy/ownership
-    proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts proxy/retry.ts
-    proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts proxy/upstream-state.ts proxy/usage-meter.ts
-    proxy/usage-record.ts`,
-  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound
-    proxy/ownership proxy/stored-calls`,
-
-  'stored-objects': `${domain} proxy/ownership`,
+  stored: `${domain} http/json outbound
+    proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
+    proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts
+    proxy/upstream-state.ts proxy/usage-meter.ts proxy/usage-record.ts`,
+  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
   // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
   'webhooks/recorder.ts': `${domain} webhooks/model.ts`,
@@ -56,11 +51,8 @@ const arrows = {
 
   deliveries: `${domain} operator/tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
-  'stored-objects/background': `${domain} stored-objects
-    proxy/admission.ts proxy/ownership proxy/stored-calls/ended-response.ts proxy/stored-calls/poll-response.ts`,
-
   operator: `${domain} http/operation.ts proxy/proxy.ts proxy/observer.ts keys accounting
-    webhooks webhooks/recorder.ts events deliveries stored-objects`,
+    webhooks webhooks/recorder.ts events deliveries stored/model.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/json/exact-number.ts',
@@ -68,7 +60,7 @@ const arrows = {
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks webhooks/recorder.ts webhooks/service.ts events
-    keys accounting stored-objects stored-objects/background deliveries operator dashboard`,
+    keys accounting stored deliveries operator dashboard`,
   '.': `${base} openapi mongo http/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting deliveries operator gateway`,
 
   'cli/terminal': '',
@@ -115,7 +107,7 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. gateway options mongo fairness stored-objects/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
+    '. gateway options mongo fairness stored webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting/ledger.ts accounting deliveries operator cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -18,8 +18,8 @@ import { createSendRateModel } from '../fairness/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
 import { createProcessModel, createRefusalModel } from '../operator/model.ts';
-import { responseJobIndexes } from '../stored-objects/background/indexes.ts';
-import { createStoredObjectModel } from '../stored-objects/model.ts';
+import { responseJobIndexes } from '../stored/background.ts';
+import { createStoredObjectModel } from '../stored/model.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../webhooks/model.ts';
 
 /** The models of one gateway; every collection's name starts with the prefix. */

@@ -6,8 +6,8 @@ import type { ResolvedOptions } from '../options/options.ts';
 import { usageHook } from '../proxy/hooks.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
-import { createBackgroundService } from '../stored-objects/background/service.ts';
-import { createStoredObjects } from '../stored-objects/service.ts';
+import { createBackgroundService } from '../stored/background.ts';
+import { createStoredObjects } from '../stored/service.ts';
 import type { Sealer } from '../webhooks/secrets.ts';
 import type { Models } from './collections.ts';
 

@@ -4,7 +4,7 @@ import type { EventModel } from '../events/model.ts';
 import { checkStorableId, type IdPrefix, isId, timeOf } from '../ids.ts';
 import type { KeyModel } from '../keys/model.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import type { StoredObjectModel } from '../stored-objects/model.ts';
+import type { StoredObjectModel } from '../stored/model.ts';
 import type { WebhookModel } from '../webhooks/model.ts';
 import type { ListAccountIds } from './accounts.ts';
 

@@ -1,7 +1,7 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
+import type { StoredKind } from '../stored/kinds.ts';
 import { charactersIn, estimateSeconds } from './estimate.ts';
 import { type ModelBody, readModelBody, readMultipartBody, shortValue } from './model-body.ts';
-import type { StoredKind } from './ownership/stored-objects.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {

@@ -2,6 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
+import type { BackgroundResponses } from '../stored/background.ts';
+import { createStoredRelay, storedOperations } from '../stored/calls.ts';
+import { createPollResponse, type PollResponse } from '../stored/ended-response.ts';
+import { createStoredList } from '../stored/list.ts';
+import type { StoredObjects } from '../stored/service.ts';
 import { type AdmissionCheck, mayCall } from './admission.ts';
 import type { BreakerState } from './breaker.ts';
 import { endpoints } from './endpoint.ts';
@@ -9,14 +14,8 @@ import { createFailureLog } from './failure.ts';
 import { relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
 import type { ModelObserver } from './observer.ts';
-import { type BackgroundResponses, noBackgroundResponses } from './ownership/background-responses.ts';
-import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
 import { createRelay, type Relay } from './relay.ts';
 import { RetryBudget, type RetryOptions } from './retry.ts';
-import { createPollResponse, type PollResponse } from './stored-calls/poll-response.ts';
-import { storedOperations } from './stored-calls/routes.ts';
-import { createStoredChatList } from './stored-calls/stored-chat-list.ts';
-import { createStoredRelay } from './stored-calls/stored-relay.ts';
 import { createUpstream } from './upstream.ts';
 import type { UsageRecorder } from './usage-record.ts';
 
@@ -29,10 +28,8 @@ export interface ProxyDependencies {
   readonly admissionChecks?: readonly AdmissionCheck[];
   /** Where usage records go. `onUsage` is called in any case. @default nowhere */
   readonly usageRecorder?: UsageRecorder;
-  /** Remembers whose the things are that upstreams keep. @default nothing is remembered */
-  readonly storedObjects?: StoredObjects;
-  /** Follows responses that are made in the background. @default nothing is followed */
-  readonly backgroundResponses?: BackgroundResponses;
+  readonly storedObjects: StoredObjects;
+  readonly backgroundResponses: BackgroundResponses;
   /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
@@ -95,8 +92,8 @@ function withListeners(
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
-  const { exposeUpstream = false, abortOnDisconnect = true, storedObjects = noStoredObjects, idempotencySecret } = deps;
-  const { backgroundResponses = noBackgroundResponses } = deps;
+  const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret } = deps;
+  const { storedObjects, backgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
   const common = {
@@ -133,7 +130,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   return {
     operations: {
       ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
-      ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredChatList(common)) }),
+      ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredList(common)) }),
     },
     pollResponse: createPollResponse(common),
     states: () =>

@@ -3,6 +3,11 @@ import { refuse } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import type { BackgroundResponses } from '../stored/background.ts';
+import type { StoredObject } from '../stored/kinds.ts';
+import { ownedResponse } from '../stored/recorded-answer.ts';
+import { requireOwned, storedReferences, storingOf } from '../stored/references.ts';
+import type { StoredObjects } from '../stored/service.ts';
 import {
   type Admission,
   type AdmissionCheck,
@@ -25,13 +30,6 @@ import {
 } from './inspect-answer.ts';
 import { bodyFor, checkModelName, type ModelBody, shortValue } from './model-body.ts';
 import type { ModelObserver } from './observer.ts';
-import type { BackgroundResponses } from './ownership/background-responses.ts';
-import { inputItems } from './ownership/input-items.ts';
-import { ownedResponse } from './ownership/owned-response.ts';
-import { asksToStore, metadataOf, storedReferences } from './ownership/references.ts';
-import { requireOwnItems } from './ownership/require-own-items.ts';
-import { requireOwned } from './ownership/require-owned.ts';
-import type { StoredObject, StoredObjects } from './ownership/stored-objects.ts';
 import { type RetryPolicy, tryUpstreams } from './retry.ts';
 import { sendResponse } from './send-answer.ts';
 import { selectUpstreams, type Upstream, upstreamModelName } from './upstream.ts';
@@ -100,17 +98,10 @@ function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  const storing = storingOf(endpoint, apiRequest);
+  const storing = storingOf(endpoint.stores, apiRequest);
   const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(apiRequest.rawBody, body);
   return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
-}
-
-/** What the upstream is to keep of a call. */
-function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): ModelRequest['storing'] {
-  if (!stores || !asksToStore(rawBody, fields, stores.byDefault)) return undefined;
-  const metadata = stores.kind === 'chat_completion' ? metadataOf(rawBody, fields) : undefined;
-  return { kind: stores.kind, ...(metadata && { metadata }) };
 }
 
 /**
@@ -138,9 +129,8 @@ interface CallRoute {
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
   if (endpoint.continues) {
-    const { principal, rawBody, fields } = apiRequest;
-    const { keepers } = await requireOwned(deps.storedObjects, principal, storedReferences(rawBody, fields), upstreams);
-    upstreams = await requireOwnItems(deps.storedObjects, principal, await inputItems(apiRequest, 'input'), keepers);
+    const referred = { references: storedReferences(apiRequest), itemsIn: 'input' };
+    upstreams = (await requireOwned(deps.storedObjects, apiRequest, referred, upstreams)).keepers;
   }
   const change = await deps.hooks?.onRequest(info);
   const model = change?.model ?? info.model;

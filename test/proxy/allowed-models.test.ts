@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
+import { failure, responseOf, type StoredSetup, startStored } from '../stored/support.ts';
 import { json } from '../support/upstream.ts';
-import { failure, responseOf, type StoredSetup, startStored } from './stored-calls/support.ts';
 
 describe('an API key that may call some models only', () => {
   let setup: StoredSetup;

@@ -10,7 +10,7 @@ export function sentBody(): ResponseBody {
 }
 
 /** Sends a body to a function; resolves with how it ended. */
-export function flow(body: ResponseBody, onChunk: (chunk: Buffer) => void): Promise<Outcome> {
+export function flow(body: Pick<ResponseBody, 'flowTo'>, onChunk: (chunk: Buffer) => void): Promise<Outcome> {
   return new Promise((resolve) => {
     body.flowTo({
       onChunk(chunk) {

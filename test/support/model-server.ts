@@ -11,6 +11,7 @@ import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
+import { noBackgroundResponses, noStoredObjects } from './no-stored-objects.ts';
 
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';
@@ -42,7 +43,14 @@ function specOf(operations: Operations): Spec {
   return { ...spec, paths: Object.fromEntries(paths) };
 }
 
-const idempotencySecret = Buffer.alloc(32, 1);
+/** What every proxy here has, unless a test says otherwise. */
+const defaults = {
+  upstreams: [],
+  logger: silentLogger,
+  idempotencySecret: Buffer.alloc(32, 1),
+  storedObjects: noStoredObjects,
+  backgroundResponses: noBackgroundResponses,
+};
 
 const principals = new Map<string, Principal>([
   [`Bearer ${callerKey}`, { userId: 'usr_1' }],
@@ -55,7 +63,7 @@ const current = new AsyncLocalStorage<Operations>();
 
 function currentOperation(id: string): Operation {
   const find = <Kind>() => current.getStore()?.[id] as Kind;
-  const operations: Operations = createProxy({ upstreams: [], logger: silentLogger, idempotencySecret }).operations;
+  const operations: Operations = createProxy(defaults).operations;
   const sample = operations[id];
   if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
   return { handle: (call) => find<DataOperation>().handle(call) };
@@ -63,7 +71,7 @@ function currentOperation(id: string): Operation {
 
 /** One edge for all servers, for compiling its schemas takes longer than most tests. */
 async function createSharedEdge(): Promise<express.Router> {
-  const ids = Object.keys(createProxy({ upstreams: [], logger: silentLogger, idempotencySecret }).operations);
+  const ids = Object.keys(createProxy(defaults).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
   const addApi = await createApi({
     spec: specOf(operations),
@@ -84,7 +92,7 @@ export async function startModelServer(
   deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
   before: express.RequestHandler[] = [],
 ): Promise<ModelServer> {
-  const proxy = createProxy({ logger: silentLogger, idempotencySecret, ...deps });
+  const proxy = createProxy({ ...defaults, ...deps });
   sharedEdge ??= createSharedEdge();
   const edge = await sharedEdge;
   const app = express();

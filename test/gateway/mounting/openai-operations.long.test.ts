@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
-import { responseOf } from '../../proxy/stored-calls/support.ts';
+import { responseOf } from '../../stored/support.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { hasDocumentedPath, isDocumented } from '../../support/spec.ts';

@@ -4,6 +4,7 @@ import type { OperationTable } from '../../../src/http/operation.ts';
 import { loadSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { createProxy } from '../../../src/proxy/proxy.ts';
 import { loopbackOptions } from '../../support/gateway.ts';
+import { noBackgroundResponses, noStoredObjects } from '../../support/no-stored-objects.ts';
 
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
@@ -11,6 +12,8 @@ describe('the table of operations', () => {
       upstreams: [],
       logger: loopbackOptions.logger,
       idempotencySecret: Buffer.alloc(32),
+      storedObjects: noStoredObjects,
+      backgroundResponses: noBackgroundResponses,
     });
     const table = operationTable({
       models,

@@ -1,6 +1,6 @@
-import type { StoredObjects } from '../../../src/proxy/ownership/stored-objects.ts';
-import { noStoredObjects } from '../../../src/proxy/ownership/stored-objects.ts';
+import type { StoredObjects } from '../../../src/stored/service.ts';
 import { callerKey } from '../../support/model-server.ts';
+import { noStoredObjects } from '../../support/no-stored-objects.ts';
 
 /** A call of one endpoint, and how an upstream answers it. */
 export interface EndpointCall {

@@ -9,6 +9,7 @@ import { createProxy } from '../../../src/proxy/proxy.ts';
 import { fakeOperations } from '../../http/fake-edge.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
+import { noBackgroundResponses, noStoredObjects } from '../../support/no-stored-objects.ts';
 import type { Measures } from './bounds.ts';
 
 /**
@@ -19,6 +20,8 @@ const proxy = createProxy({
   upstreams: [{ name: 'one', baseUrl: process.argv[2] ?? '' }],
   logger: silentLogger,
   idempotencySecret: Buffer.alloc(32),
+  storedObjects: noStoredObjects,
+  backgroundResponses: noBackgroundResponses,
 });
 const addApi = await createApi({
   spec: loadSpec(),

@@ -1,0 +1,255 @@
+import { JsonMembers } from '../http/json/search.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import { kinds, longestId, type StoredKind, storedId } from './kinds.ts';
+
+/** Bytes of an answer that can be passed on, once the new object in them is recorded. */
+export interface AnswerPart {
+  readonly bytes: Buffer;
+  /** @default nothing has to be recorded first */
+  readonly created?: CreatedObject;
+}
+
+/** What is read of a new object. */
+export interface CreatedObject {
+  readonly id: string;
+  readonly status: unknown;
+}
+
+/** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */
+const holdLimit = 40 * 1024 * 1024;
+/** An id that stands first in an answer, as OpenAI writes it. Bytes that are looked at. */
+const headLength = 512;
+const firstId = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
+const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
+
+/**
+ * Finds the id of the new object in an answer that creates one. Holds the answer until then; in a stream, the events before the one
+ * with the id can be passed on at once.
+ */
+export class CreatedObjectSearch {
+  readonly #kind: StoredKind;
+  readonly #readsStatus: boolean;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** Whether it is one JSON value; `undefined` until more than white space has come. */
+  #isPlain: boolean | undefined;
+  #triedHead = false;
+  #isDone = false;
+
+  /** @param readsStatus whether the object's status is needed too: then one JSON value is read to its end */
+  constructor(kind: StoredKind, readsStatus: boolean) {
+    this.#kind = kind;
+    this.#readsStatus = readsStatus;
+  }
+
+  /**
+   * @returns what can be passed on, in this order
+   * @throws OutboundError `invalid_response` where the id is none that a provider gives, or does not come
+   */
+  read(chunk: Buffer): AnswerPart[] {
+    if (this.#isDone) return [{ bytes: chunk }];
+    this.#held.push(chunk);
+    this.#heldBytes += chunk.length;
+    if (this.#heldBytes > holdLimit) throw new OutboundError('invalid_response', 'the answer has no id');
+    this.#isPlain ??= beginsAsJson(chunk);
+    if (this.#isPlain === undefined) return [];
+    if (this.#isPlain) return this.#searchHead();
+    return chunk.includes('\n') || chunk.includes('\r') ? this.#searchEvents() : [];
+  }
+
+  /** What is left when the answer has ended. @throws OutboundError as `read` does */
+  end(): AnswerPart[] {
+    if (this.#isDone) return [];
+    const text = Buffer.concat(this.#held).toString('latin1');
+    const object = this.#isPlain ? parsed(text) : this.#objectOf(text);
+    return hasId(object) ? this.#found(object) : this.#release();
+  }
+
+  #searchHead(): AnswerPart[] {
+    if (this.#readsStatus || this.#triedHead || this.#heldBytes < headLength) return [];
+    this.#triedHead = true;
+    const id = firstId.exec(Buffer.concat(this.#held).toString('latin1', 0, headLength))?.[1];
+    return id === undefined ? [] : this.#found({ id });
+  }
+
+  #searchEvents(): AnswerPart[] {
+    const bytes = Buffer.concat(this.#held);
+    const text = bytes.toString('latin1');
+    let found: Fields | undefined;
+    let from = 0;
+    for (const { index, 0: end } of text.matchAll(eventEnd)) {
+      const object = this.#objectOf(text.slice(from, index));
+      if (hasId(object)) {
+        found = object;
+        break;
+      }
+      from = index + end.length;
+    }
+    this.#held = [bytes.subarray(from)];
+    this.#heldBytes = bytes.length - from;
+    const before = from > 0 ? [{ bytes: bytes.subarray(0, from) }] : [];
+    return found ? [...before, ...this.#found(found)] : before;
+  }
+
+  /** The object that an event is about. */
+  #objectOf(event: string): Fields {
+    const data = parsed(dataOf(event));
+    const { eventMember } = kinds[this.#kind];
+    return eventMember === undefined ? data : ((data[eventMember] ?? {}) as Fields);
+  }
+
+  #found({ id, status }: Fields): AnswerPart[] {
+    if (typeof id !== 'string' || !storedId.test(id)) {
+      throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
+    }
+    const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
+    return [{ ...first, created: { id, status } }, ...rest];
+  }
+
+  #release(): AnswerPart[] {
+    this.#isDone = true;
+    const parts = this.#held.map((bytes) => ({ bytes }));
+    this.#held = [];
+    return parts;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const hasId = ({ id }: Fields): boolean => id !== undefined && id !== null;
+
+function parsed(text: string): Fields {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Fields) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The `data` of an event, as one text. */
+function dataOf(event: string): string {
+  const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'));
+  return lines.map((line) => line.slice(5)).join('\n');
+}
+
+/**
+ * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
+ * may send first to keep a long call's connection open.
+ */
+function beginsAsJson(chunk: Buffer): boolean | undefined {
+  const first = /\S/.exec(chunk.toString('latin1'))?.[0];
+  return first === undefined ? undefined : first === '{' || first === '[';
+}
+
+/** Reads the ids of items out of an answer while it passes. */
+interface ItemIds {
+  /** @returns the ids that must be stored before this chunk is passed on */
+  read(chunk: Buffer): readonly string[];
+  /** The ids that are left when the answer has ended. */
+  rest(): readonly string[];
+}
+
+/** Reads the ids of items in an answer: those of a list in JSON, or those that a stream of events shows. */
+export class AnsweredIds implements ItemIds {
+  readonly #list: string;
+  #ids: ItemIds | undefined;
+
+  /** @param list the member of the answer that has the items */
+  constructor(list: 'output' | 'data') {
+    this.#list = list;
+  }
+
+  read(chunk: Buffer): readonly string[] {
+    if (this.#ids === undefined) {
+      const isJson = beginsAsJson(chunk);
+      if (isJson === undefined) return [];
+      this.#ids = isJson ? new ListedIds(this.#list) : new StreamedIds();
+    }
+    return this.#ids.read(chunk);
+  }
+
+  rest(): readonly string[] {
+    return this.#ids?.rest() ?? [];
+  }
+}
+
+/** The longest key or id that is read, with its quotes and white space around it. Bytes. */
+const longestMember = 2 * longestId;
+
+/** Reads `<list>[].id` in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
+class ListedIds implements ItemIds {
+  #ids: string[] = [];
+  #isDue = false;
+  readonly #members: JsonMembers;
+
+  constructor(list: string) {
+    this.#members = new JsonMembers({
+      list,
+      names: ['id'],
+      keepLimit: longestMember,
+      onMember: (_, id) => {
+        if (typeof id === 'string' && storedId.test(id)) this.#ids.push(id);
+      },
+      onListEnd: () => {
+        this.#isDue = true;
+      },
+    });
+  }
+
+  read(chunk: Buffer): readonly string[] {
+    this.#members.read(chunk);
+    if (!this.#isDue) return [];
+    this.#isDue = false;
+    return this.rest();
+  }
+
+  rest(): readonly string[] {
+    const ids = this.#ids;
+    this.#ids = [];
+    return ids;
+  }
+}
+
+/** The most that is held of an event that has not come to its end. Characters. */
+const longestEvent = 64 * 1024;
+/** Events after which nothing more is made, and those with which an item begins and ends. */
+const readEvents = /"response\.(?:output_item\.(?:added|done)|completed|failed|incomplete|cancelled)"/;
+/** An event names its type so early. Characters. */
+const typeLength = 256;
+
+const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
+
+/** The id of the item that an event is about. */
+function itemIdIn(event: string): string | undefined {
+  const { item } = parsed(dataOf(event)) as { readonly item?: { readonly id?: unknown } | null };
+  return typeof item?.id === 'string' && storedId.test(item.id) ? item.id : undefined;
+}
+
+/** Reads the ids of the items that the events of a response show. They are due with its last event. */
+class StreamedIds implements ItemIds {
+  #ids = new Set<string>();
+  #tail = '';
+
+  read(chunk: Buffer): readonly string[] {
+    const events = (this.#tail + chunk.toString('latin1')).split(eventEnd);
+    const tail = events.pop() as string;
+    this.#tail = tail.length > longestEvent ? '' : tail;
+    // the last event has the whole response, and may come in many chunks: the ids are due before its end
+    let isEnded = isLast(readEvents.exec(tail.slice(0, typeLength))?.[0]);
+    for (const event of events) {
+      const type = readEvents.exec(event)?.[0];
+      if (type === undefined) continue;
+      if (isLast(type)) isEnded = true;
+      const id = itemIdIn(event);
+      if (id !== undefined) this.#ids.add(id);
+    }
+    return isEnded ? this.rest() : [];
+  }
+
+  rest(): readonly string[] {
+    const ids = [...this.#ids];
+    this.#ids.clear();
+    return ids;
+  }
+}

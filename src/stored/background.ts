@@ -1,0 +1,384 @@
+import { GatewayError } from '../errors.ts';
+import { newId } from '../ids.ts';
+import { createWakeUps, nextJob, type WakeUps } from '../mongo/agenda.ts';
+import { fromNow } from '../mongo/clock.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { Leases } from '../mongo/lease.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
+import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
+import type { Logger, UsageRecord } from '../options/options.ts';
+import type { Admission } from '../proxy/admission.ts';
+import { type PollResponse, type ResponseState, unknownRecord } from './ended-response.ts';
+import type { BackgroundResponse, StoredObject } from './kinds.ts';
+import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
+import { PollQueue, type PollRef } from './poll-queue.ts';
+
+type ResponseRef = Pick<StoredObject, 'id' | 'userId'>;
+
+interface BackgroundServiceDeps {
+  readonly objects: StoredObjectModel;
+  readonly database: Pick<DatabaseAccess, 'run'>;
+  readonly collectionPrefix: string;
+  readonly pollResponse: PollResponse;
+  /** Writes the record of an ended call, unless one of its id is written. Resolves when it is durable. @default nothing is written */
+  readonly recordOnce?: (record: UsageRecord) => Promise<void>;
+  /** Removes an open record that a dead process has left. @default there are none */
+  readonly dropOpen?: (usageId: string) => void;
+  /** Called by the process that has counted a response, once for each. */
+  readonly onCounted: (record: UsageRecord) => void;
+  /** The first wait between two polls, and the longest. Milliseconds. */
+  readonly interval: number;
+  readonly longestInterval: number;
+  readonly logger: Logger;
+}
+
+/** Follows responses that are made in the background, for the calls about them. */
+export type BackgroundResponses = Omit<ReturnType<typeof createBackgroundService>, 'init' | 'start' | 'close'>;
+
+/** How often this process looks for responses that no job polls. Milliseconds. */
+const sweepInterval = 15_000;
+
+/** Responses of one account that one process follows: those of other accounts must be asked for in time. */
+const mostOfAccount = 200;
+
+const ignore = () => {};
+
+/** Polls responses that are made in the background until each is counted, once. */
+export function createBackgroundService(deps: BackgroundServiceDeps) {
+  const { objects, collectionPrefix, interval, logger } = deps;
+  const polls = createPolls(objects);
+  const held = new HeldAdmissions();
+  const queue = new PollQueue((id) =>
+    // its claim lapses, and a sweep finds it
+    poller
+      .pollNext(id)
+      .catch((error: unknown) =>
+        logger.warn('a response that is made in the background is asked for later', { id, reason: String(error) }),
+      ),
+  );
+  // losing all jobs loses nothing: a sweep reads the responses themselves
+  const jobs = createWakeUps<PollJob>({
+    name: 'background response',
+    connection: objects.db,
+    owner: newId('wrk', Date.now()),
+    collection: responseJobIndexes(collectionPrefix).collection,
+    key: ['responseId', 'polls'],
+    limit: 100,
+    notStored: 'a job was not stored; a sweep will find its response',
+    logger,
+  });
+  const poller = createPoller(deps, { polls, held, schedule: jobs.schedule });
+
+  const sweeping = createPeriodic({
+    name: 'the sweep for responses that are made in the background',
+    async task() {
+      for (const response of await polls.overdue()) queue.add(response);
+    },
+    interval: sweepInterval,
+    logger,
+  });
+
+  /** Releases what is reserved for responses that other processes have counted. */
+  const releasing = createPeriodic({
+    name: 'releasing what is reserved for responses that are counted',
+    async task() {
+      const ids = held.ids();
+      const uncounted = ids.length > 0 ? await polls.uncounted(ids) : new Set();
+      for (const id of ids) if (!uncounted.has(id)) held.release(id);
+    },
+    interval: sweepInterval,
+    logger,
+  });
+
+  return {
+    /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
+    requireRoom(userId: string): void {
+      const count = held.countOf(userId);
+      if (count < mostOfAccount) return;
+      const message = `This account already has ${count} background responses, its maximum; send the request again when one has ended`;
+      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
+    },
+
+    /**
+     * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
+     * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
+     */
+    started({ id, userId }: ResponseRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
+      held.add(id, { userId, admissions, tokensStreamed });
+      releasing.start();
+      queue.track(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
+    },
+
+    /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
+    ended({ id }: ResponseRef, record: UsageRecord): Promise<void> {
+      const counted = poller
+        .count(id, record)
+        .catch((error: unknown) =>
+          logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
+        );
+      queue.track(counted);
+      return counted;
+    },
+
+    /** It may have ended: polls it soon. */
+    pollSoon(response: BackgroundResponse): void {
+      // whatever comes of it, the response is polled again when it is due
+      queue.track(poller.poll(response).then(ignore, ignore));
+    },
+
+    /**
+     * Polls it now.
+     * @returns whether it has ended and is counted
+     * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
+     */
+    settle: poller.settle,
+
+    /** Await it before anything else. */
+    init: jobs.init,
+
+    /** Polls upstreams in this process from now on. */
+    async start(): Promise<void> {
+      await jobs.start(({ responseId: id, userId }) => queue.add({ id, userId }));
+      sweeping.start();
+    },
+
+    /** Polls no more. What has not ended is left to other processes. */
+    async close(): Promise<void> {
+      queue.close();
+      await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
+      await queue.done();
+      held.releaseAll();
+    },
+  };
+}
+
+/** The data of a job that polls a response. */
+interface PollJob {
+  readonly responseId: string;
+  readonly userId: string;
+  /** How often the response has been polled before. */
+  readonly polls: number;
+}
+
+/** The indexes of the jobs that poll responses: collection `<prefix>response_jobs`. */
+export function responseJobIndexes(prefix: string): CollectionIndexes {
+  const responsePoll = { key: { 'data.responseId': 1, 'data.polls': 1 }, name: 'responsePoll' } as const;
+  return { collection: `${prefix}response_jobs`, indexes: [nextJob, responsePoll], isDisposable: true };
+}
+
+/** Each wait is half as long again as the one before. */
+const growth = 1.5;
+/** An upstream that does not know a response may not have stored it yet. After so many polls, the response is gone. */
+const minGonePolls = 5;
+/** For so long, that its upstream does not know it may mean so, too. Milliseconds. */
+const youngFor = 60_000;
+
+interface PollerParts {
+  readonly polls: Polls;
+  readonly held: HeldAdmissions;
+  readonly schedule: WakeUps<PollJob>['schedule'];
+}
+
+/**
+ * Polls and counts. The usage record, whose id is stored with the response, is written before the response counts as counted: so it
+ * is written again if a process dies in between, which changes nothing.
+ */
+function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: PollerParts) {
+  const { database, pollResponse, recordOnce = async () => {}, interval, longestInterval, logger } = deps;
+
+  async function count(id: string, ended: UsageRecord): Promise<void> {
+    const record = held.withStreamed(id, ended);
+    await database.run(() => recordOnce(record));
+    const hasCounted = await database.run(() => polls.finish(id, record.id));
+    held.closed(id, record);
+    if (hasCounted) deps.onCounted(record);
+  }
+
+  /** How it has ended, by what is known now; `undefined` if it is polled again. */
+  async function endOf({ response, count: claims, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
+    const { id, upstream, background } = response;
+    const state = await pollResponse(response).catch((error: unknown) => String(error));
+    if (typeof state === 'object') return state;
+    const isGone = state === 'gone' && claims >= minGonePolls;
+    if (!isGone && !isLast) return undefined;
+    const reason = isGone ? 'its upstream does not keep it' : `it has not ended in time; the last answer: ${state}`;
+    logger.warn('a response that is made in the background is charged by estimate', { id, upstream, reason });
+    return unknownRecord(background);
+  }
+
+  /** Polls a response if that is due. */
+  async function pollNext(id: string): Promise<void> {
+    const claimed = await polls.claim(id);
+    if (!claimed) {
+      // another process polls it at present, or has counted it
+      if ((await polls.uncounted([id])).size === 0) held.release(id);
+      return;
+    }
+    const { response, count: claims } = claimed;
+    // the process that made the call may have died before it did that
+    if (claims === 1) deps.dropOpen?.(response.background.id);
+    const record = await endOf(claimed);
+    if (record) return count(id, record);
+    const wait = Math.min(longestInterval, Math.round(interval * growth ** claims));
+    if (await polls.release(id, claims, wait)) {
+      await schedule({ responseId: id, userId: response.userId, polls: claims }, wait);
+    }
+  }
+
+  /** Polls now, and counts what has ended. */
+  async function poll(response: BackgroundResponse): Promise<ResponseState> {
+    const state = await pollResponse(response);
+    if (typeof state === 'object') await count(response.id, state);
+    return state;
+  }
+
+  async function settle(response: BackgroundResponse): Promise<boolean> {
+    const state = await poll(response);
+    const age = Date.now() - response.background.startedAt.getTime();
+    if (state === 'gone' && age < youngFor) return false;
+    if (state === 'gone') await count(response.id, unknownRecord(response.background));
+    return state !== 'running';
+  }
+
+  return { count, pollNext, poll, settle };
+}
+
+/** How long the process that claims a poll has for it: longer than one takes. Milliseconds. */
+const claimDuration = 60_000;
+/** A response that has been due for longer has probably lost its job. Milliseconds. */
+const overdueAfter = 5_000;
+/** The most overdue responses of one sweep: more than several accounts may have in a process. */
+const maxOverdue = 2_000;
+
+/** The next poll of a response, which one process makes, and no other until the claim lapses. */
+interface ClaimedPoll {
+  readonly response: BackgroundResponse;
+  /** How often the response has been claimed, this time too. Fences the claim. */
+  readonly count: number;
+  /** Whether this is the last poll. */
+  readonly isLast: boolean;
+}
+
+type UncountedDocument = StoredObjectDocument & { readonly background: BackgroundDocument };
+
+const isUncounted = { 'background.dueAt': { $exists: true } } as const;
+
+type Polls = ReturnType<typeof createPolls>;
+
+/** Which responses are polled when, in the database; its clock decides when a poll is due. */
+function createPolls(objects: StoredObjectModel) {
+  const collection = durableCollection(objects);
+  const leases = new Leases(collection, {
+    fence: 'background.polls',
+    until: 'background.dueAt',
+    duration: claimDuration,
+  });
+
+  return {
+    /** Claims the next poll of a response; `null` if it is not due, or counted. */
+    async claim(id: string): Promise<ClaimedPoll | null> {
+      const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
+      const isLast = { $gte: ['$$NOW', '$background.giveUpAt'] };
+      const projection = { kind: 1, userId: 1, upstream: 1, model: 1, background: 1, isLast };
+      const taken = await leases.take(
+        isDue,
+        { 'background.polls': { $add: ['$background.polls', 1] } },
+        { projection },
+      );
+      const claimed = taken?.document as (UncountedDocument & { readonly isLast: boolean }) | undefined;
+      if (!claimed) return null;
+      const response = toObject(claimed) as BackgroundResponse;
+      return { response, count: claimed.background.polls, isLast: claimed.isLast };
+    },
+
+    /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
+    release(id: string, count: number, wait: number): Promise<boolean> {
+      return leases.write({ _id: id, fence: count }, { 'background.dueAt': fromNow(wait) });
+    },
+
+    /** Ends the polling of a response. @returns whether this call has ended it */
+    async finish(id: string, usageId: string): Promise<boolean> {
+      const filter = { _id: id, 'background.usage.id': usageId };
+      return (await collection.updateOne(filter, { $unset: { background: true } })).modifiedCount === 1;
+    },
+
+    /** Responses that are due for a while, the longest first. */
+    async overdue(): Promise<PollRef[]> {
+      const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
+      const sorted = {
+        sort: { 'background.dueAt': 1 },
+        limit: maxOverdue,
+        projection: { userId: 1 },
+        ...inOneBatch,
+      } as const;
+      return (await collection.find(isOverdue, sorted).toArray()).map(({ _id: id, userId }) => ({ id, userId }));
+    },
+
+    /** Those of these responses that are not counted. */
+    async uncounted(ids: readonly string[]): Promise<ReadonlySet<string>> {
+      const filter = { _id: { $in: [...ids] }, ...isUncounted };
+      const found = await collection.find(filter, { projection: { _id: 1 }, ...inOneBatch }).toArray();
+      return new Set(found.map(({ _id }) => _id));
+    },
+  };
+}
+
+/** What a process holds of a response whose call it has made. */
+interface HeldResponse {
+  readonly userId: string;
+  readonly admissions: readonly Admission[];
+  /** The output tokens that its stream has shown by now. @default none */
+  readonly tokensStreamed: (() => number) | undefined;
+}
+
+/**
+ * The admissions of calls whose responses run on: what is reserved of credits stays reserved in the process that made the call, until
+ * the response is counted or the process ends.
+ */
+class HeldAdmissions {
+  readonly #byResponse = new Map<string, HeldResponse>();
+
+  /** Holds them until the response is counted. Those of a request that was repeated, and got the same response, are not needed. */
+  add(id: string, response: HeldResponse): void {
+    if (!this.#byResponse.has(id)) this.#byResponse.set(id, response);
+    else for (const admission of response.admissions) admission.dropped();
+  }
+
+  /** Uncounted responses of the account whose calls this process made. */
+  countOf(userId: string): number {
+    let count = 0;
+    for (const held of this.#byResponse.values()) if (held.userId === userId) count += 1;
+    return count;
+  }
+
+  /** The record; if it is estimated, with no fewer output tokens than this process has streamed. */
+  withStreamed(id: string, record: UsageRecord): UsageRecord {
+    const streamed = this.#byResponse.get(id)?.tokensStreamed?.() ?? 0;
+    return record.estimated && streamed > record.outputTokens ? { ...record, outputTokens: streamed } : record;
+  }
+
+  ids(): string[] {
+    return [...this.#byResponse.keys()];
+  }
+
+  /** This process has written the usage. */
+  closed(id: string, record: UsageRecord): void {
+    for (const admission of this.#take(id)) admission.closed(record);
+  }
+
+  /** Another process has written it. */
+  release(id: string): void {
+    for (const admission of this.#take(id)) admission.dropped();
+  }
+
+  releaseAll(): void {
+    for (const id of this.ids()) this.release(id);
+  }
+
+  #take(id: string): readonly Admission[] {
+    const admissions = this.#byResponse.get(id)?.admissions ?? [];
+    this.#byResponse.delete(id);
+    return admissions;
+  }
+}

@@ -1,0 +1,215 @@
+import type { ServerResponse } from 'node:http';
+import { GatewayError } from '../errors.ts';
+import type { ApiRequest, RelayOperation } from '../http/operation.ts';
+import type { Logger } from '../options/options.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import { type AdmissionCheck, requestAdmission } from '../proxy/admission.ts';
+import type { DecodedResponse } from '../proxy/answer-body.ts';
+import { CallDeadline } from '../proxy/call-deadline.ts';
+import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
+import { isEventStream } from '../proxy/headers.ts';
+import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
+import { sendResponse } from '../proxy/send-answer.ts';
+import { selectUpstreams, type Upstream } from '../proxy/upstream.ts';
+import { type RequestOptions, UpstreamRequests } from '../proxy/upstream-request.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
+import { UsageMeter } from '../proxy/usage-meter.ts';
+import type { BackgroundResponses } from './background.ts';
+import { ResponseReader } from './ended-response.ts';
+import {
+  type BackgroundResponse,
+  idParameter,
+  isUncounted,
+  type StoredCall,
+  type StoredObject,
+  type StoredOperation,
+  storedCalls,
+  upstreamPath,
+} from './kinds.ts';
+import { type BodyWatcher, ownedResponse, shownItems } from './recorded-answer.ts';
+import { metadataOf, requireOwned } from './references.ts';
+import type { StoredObjects } from './service.ts';
+
+export interface StoredRelayDeps extends RequestOptions {
+  readonly upstreams: readonly Upstream[];
+  readonly retry: RetryPolicy;
+  readonly storedObjects: StoredObjects;
+  readonly backgroundResponses: BackgroundResponses;
+  /** Which checks may refuse a call that has an upstream keep more, in this order. */
+  readonly admissionChecks: readonly AdmissionCheck[];
+  /** Whether answers name their upstream in `x-gateway-upstream`. */
+  readonly exposeUpstream: boolean;
+  readonly logger: Logger;
+}
+
+/** Serves one call about what an upstream keeps. Throws a GatewayError as long as it has sent nothing. */
+export type StoredRelay = (call: StoredCall, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
+
+/** The operations about what upstreams keep. */
+export function storedOperations({ relay, list }: { readonly relay: StoredRelay; readonly list: StoredRelay }) {
+  const operations = Object.entries(storedCalls).map(([operationId, call]): [string, RelayOperation] => {
+    const serve = call.lists ? list : relay;
+    return [operationId, { relay: (apiRequest, res) => serve(call, apiRequest, res) }];
+  });
+  return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
+}
+
+/** One call, on its way. It calls no model, so it is neither metered nor charged. */
+interface RoutedStoredCall {
+  readonly call: StoredCall;
+  readonly apiRequest: ApiRequest;
+  /** What it is about; `undefined` where it makes that. */
+  readonly object: StoredObject | undefined;
+  /** The upstreams that may answer it, in the order in which they are tried. */
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  /** What it attaches to the object in place of what was. */
+  readonly metadata: StoredObject['metadata'];
+}
+
+/** Relays calls about what upstreams keep to the upstream that keeps it. */
+export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
+  const { upstreams, retry, storedObjects, backgroundResponses, logger } = deps;
+
+  return async function relayStored(call, apiRequest, res) {
+    const { object, order } = await routeOf(call, apiRequest);
+    await requireRoom(call, apiRequest, res);
+    await requireCounted(call, object);
+    const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
+    retry.budget.earn();
+    const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total);
+    try {
+      await run({ call, apiRequest, object, order, deadline, metadata }, res);
+    } catch (error) {
+      // the client has left and reads no answer
+      if (deadline.clientDisconnected) return;
+      throw error instanceof OutboundError ? failureFrom(error) : error;
+    } finally {
+      deadline.release();
+    }
+  };
+
+  /** The object that a call is about, and the upstreams that may answer: the one that keeps it, or any for a new one. */
+  async function routeOf(call: StoredCall, apiRequest: ApiRequest) {
+    const { kind, takesItems } = call;
+    const param = idParameter(call);
+    // no account would own what the upstream keeps
+    if (param === undefined) storedObjects.require();
+    const references = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
+    const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
+    const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
+    const [object] = objects;
+    return { object, order: object ? keepers : selectUpstreams(keepers, undefined) };
+  }
+
+  /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
+  async function requireRoom({ path, keepsMore }: StoredCall, apiRequest: ApiRequest, res: ServerResponse) {
+    if (!keepsMore) return;
+    const { requestId, principal } = apiRequest;
+    const info = { requestId, principal, endpoint: path, model: undefined, stream: false };
+    const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
+    const admissions = await requestAdmission(deps.admissionChecks, request, res);
+    for (const admission of admissions) admission.dropped();
+  }
+
+  /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
+  async function requireCounted({ effect }: StoredCall, object: StoredObject | undefined): Promise<void> {
+    if (effect !== 'removes' || !isUncounted(object) || (await backgroundResponses.settle(object))) return;
+    throw new GatewayError('response_in_progress', 'This response has not ended; cancel it before you delete it');
+  }
+
+  async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
+    const { call, apiRequest, order, deadline } = routed;
+    const { userId } = apiRequest.principal;
+    const path = upstreamPath(call, apiRequest.params);
+    const place = new CallPlace(userId);
+    const requests = new UpstreamRequests(apiRequest, deadline, deps);
+    const send = (upstream: Upstream) => {
+      const { rawBody } = apiRequest;
+      const data = rawBody.length > 0 && { data: rawBody };
+      return requests.send(upstream, { method: call.method, path, template: call.path, ...data });
+    };
+    try {
+      const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, retry);
+      apiRequest.releaseBody();
+      requireRelayable(response, apiRequest);
+      const answer = response.status < 300 ? await noted(routed, upstream, response) : response;
+      await sendDown(routed, upstream, answer, res);
+    } finally {
+      place.release();
+      requests.end();
+    }
+  }
+
+  /** An answer of 2xx, when what the call has changed is noted. What is in it is noted while it is passed on. */
+  async function noted(
+    { call, apiRequest, object, metadata }: RoutedStoredCall,
+    { name: upstream }: Upstream,
+    response: DecodedResponse,
+  ): Promise<DecodedResponse> {
+    const { kind, effect, showsItems } = call;
+    if (!object) {
+      const { userId } = apiRequest.principal;
+      return ownedResponse(response, { kind, userId, upstream, model: null }, storedObjects);
+    }
+    try {
+      if (effect === 'removes') await storedObjects.remove(object);
+      if (metadata) await storedObjects.setMetadata(object, metadata);
+    } catch (error) {
+      // the upstream has done it, and says so also when it is asked again
+      const { id } = object;
+      logger.warn('a change of what an upstream keeps was not noted', { kind, id, reason: String(error) });
+    }
+    if (showsItems === undefined) return response;
+    if (showsItems === 'item') {
+      await storedObjects.addItems([apiRequest.params.item_id as string], object);
+      return response;
+    }
+    const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;
+    return shownItems(response, showsItems, object, storedObjects, watcher);
+  }
+
+  /** Counts a response that is made in the background when an answer about it shows its end. The client waits for none of it. */
+  function endWatcher(object: BackgroundResponse, { headers }: DecodedResponse): BodyWatcher {
+    // the events of a stream are not looked through: the upstream says it in one piece
+    if (isEventStream(headers)) return { read() {}, onEnd: () => backgroundResponses.pollSoon(object) };
+    const reader = new ResponseReader();
+    return {
+      read: (chunk) => reader.read(chunk),
+      onEnd() {
+        try {
+          const record = reader.record(object.background);
+          if (record) void backgroundResponses.ended(object, record);
+        } catch {
+          // it is polled when that is due
+        }
+      },
+    };
+  }
+
+  async function sendDown(
+    { apiRequest, deadline }: RoutedStoredCall,
+    upstream: Upstream,
+    response: DecodedResponse,
+    res: ServerResponse,
+  ): Promise<void> {
+    const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
+    if (isMasked(upstream, response.status)) {
+      await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
+      return;
+    }
+    await sendResponse({
+      shownUpstream,
+      response,
+      res,
+      deadline,
+      betweenChunks: upstream.timeouts.betweenChunks,
+      meter: new UsageMeter({ answersImages: false }, false, 1),
+      asksForStream: apiRequest.query.stream === 'true',
+      endsInDone: false,
+      responseStream: 'resumed',
+      dropsUsageChunk: false,
+      repairsVectors: false,
+    });
+  }
+}

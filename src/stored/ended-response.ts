@@ -1,0 +1,148 @@
+import { JsonMembers } from '../http/json/search.ts';
+import { newId } from '../ids.ts';
+import type { UsageRecord } from '../options/options.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import type { RelayedBody } from '../proxy/answer-body.ts';
+import { CallDeadline } from '../proxy/call-deadline.ts';
+import { failure, failureFrom } from '../proxy/failure.ts';
+import type { RetryPolicy } from '../proxy/retry.ts';
+import type { Upstream } from '../proxy/upstream.ts';
+import { textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import { closedRecord, finalUsage } from '../proxy/usage-record.ts';
+import { type BackgroundResponse, type BackgroundUsage, runsOn } from './kinds.ts';
+import { readStored } from './upstream-reads.ts';
+
+/** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
+export type ResponseState = UsageRecord | 'running' | 'gone';
+
+/**
+ * Asks an upstream for the state of a response that is made in the background.
+ * @throws GatewayError with the code of an upstream's failure
+ */
+export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
+
+/** The longest that one poll takes. Milliseconds. */
+const pollTimeout = 30_000;
+
+/** No client waits for the answer. */
+const noClient = { disconnected: false, onDisconnect() {} };
+
+export function createPollResponse(deps: {
+  readonly upstreams: readonly Upstream[];
+  readonly retry: RetryPolicy;
+}): PollResponse {
+  return async function pollResponse({ id, userId, upstream: name, background }) {
+    const upstream = deps.upstreams.find((candidate) => candidate.name === name);
+    // it may be configured in another process, or again later
+    if (!upstream) throw failure('upstream_unreachable');
+    const deadline = new CallDeadline(noClient, Math.min(pollTimeout, upstream.timeouts.total));
+    const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
+    try {
+      const path = `/responses/${encodeURIComponent(id)}`;
+      const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
+      return response === null ? 'gone' : (response.record(background) ?? 'running');
+    } catch (error) {
+      throw error instanceof OutboundError ? failureFrom(error) : error;
+    } finally {
+      deadline.release();
+    }
+  };
+}
+
+/** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */
+function readToEnd(body: RelayedBody, onProgress: () => void): Promise<ResponseReader> {
+  return new Promise((resolve, reject) => {
+    const reader = new ResponseReader();
+    body.flowTo({
+      onChunk(chunk) {
+        onProgress();
+        reader.read(chunk);
+        return true;
+      },
+      onEnd: () => resolve(reader),
+      onError: reject,
+    });
+  });
+}
+
+/** The largest output whose text is told from the rest of it. Bytes. */
+const keepLimit = 1024 * 1024;
+
+/**
+ * Reads what decides the usage record of a response out of its body, chunk by chunk, and holds no more of it. What a caller has
+ * named `usage`, in its tools for one, counts for nothing.
+ */
+export class ResponseReader {
+  readonly #values = new Map<string, unknown>();
+  /** The lengths of those that are too large to be held. Bytes. */
+  readonly #lengths = new Map<string, number>();
+  readonly #members = new JsonMembers({
+    names: ['status', 'usage', 'output'],
+    keepLimit,
+    onMember: (name, value, length) => {
+      if (length > keepLimit) this.#lengths.set(name, length);
+      else this.#values.set(name, value);
+    },
+  });
+
+  read(chunk: Buffer): void {
+    this.#members.read(chunk);
+  }
+
+  /**
+   * The usage record of the response, when all of it has come; `undefined` where it has not ended.
+   * @throws GatewayError `upstream_invalid_response` for what is no response
+   */
+  record(open: BackgroundUsage): UsageRecord | undefined {
+    const values = this.#values;
+    const lengths = this.#lengths;
+    const status = values.get('status');
+    if (!this.#members.isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
+    if (runsOn(status)) return undefined;
+    const output = lengths.get('output') ?? textBytes(values.get('output'));
+    // the client may have read text of which this body says nothing: estimate as for a client that has left
+    const hidesText =
+      status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
+    const silence = hidesText ? Date.now() - open.startedAt.getTime() : 0;
+    const hasFailed = status === 'failed';
+    const call = {
+      estimatedInput: open.inputTokens,
+      output: { choices: 1, maxTokens: open.maxOutputTokens },
+      ending: hidesText ? 'client_left' : 'complete',
+      endpoint: responses,
+    } as const;
+    const used = finalUsage(measured(values.get('usage'), output, { silence, hasFailed }), call);
+    return usageRecordOf(open, used, hasFailed ? 'upstream_failed' : 'complete');
+  }
+}
+
+/** The usage record of a response whose end is not known. */
+export function unknownRecord(open: BackgroundUsage): UsageRecord {
+  const call = {
+    estimatedInput: open.inputTokens,
+    output: { choices: 1, maxTokens: undefined },
+    ending: 'orphaned',
+    endpoint: responses,
+  } as const;
+  return usageRecordOf(open, finalUsage(measured(undefined, 0), call), 'orphaned');
+}
+
+const responses = { answersImages: false, answersVectors: false };
+
+/** What is read of a response's body, in place of what a meter has seen. */
+function measured(usage: unknown, bytes: number, { silence = 0, hasFailed = false } = {}) {
+  const read = { reported: usageFrom(usage), bytes, textBytes: bytes, silence, hasFailed };
+  return { ...read, images: 0, events: 0, duration: undefined };
+}
+
+/** Whether an output has no text: no items, or only items that hold nothing but their status. */
+function isEmpty(output: unknown): boolean {
+  const items = Array.isArray(output) ? output : [output];
+  return items.every((item) => textBytes({ ...item, status: undefined }) === 0);
+}
+
+function usageRecordOf(open: BackgroundUsage, used: ReturnType<typeof finalUsage>, ending: UsageRecord['ending']) {
+  const { upstream, startedAt, firstByteMs } = open;
+  const durationMs = Math.max(firstByteMs, Date.now() - startedAt.getTime());
+  return closedRecord(open, used, { upstream, ending, durationMs, firstByteMs });
+}

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { refuse } from '../errors.ts';
+import { AccountTurns } from '../fairness/account-turns.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import { mayCall } from '../proxy/admission.ts';
+import { collect, isJson, type RelayedBody } from '../proxy/answer-body.ts';
+import { CallDeadline } from '../proxy/call-deadline.ts';
+import { failure, failureFrom } from '../proxy/failure.ts';
+import type { StoredRelay, StoredRelayDeps } from './calls.ts';
+import { type StoredCall, type StoredObject, storedId } from './kinds.ts';
+import type { StoredObjectQuery } from './service.ts';
+import { readStored } from './upstream-reads.ts';
+
+const defaultLimit = 20;
+const longestPage = 100;
+/** How many are fetched at once. */
+const concurrency = 8;
+/** Lists of one account under way at once: each may hold a whole page, and asks its upstreams for each object. */
+const listsAtOnce = 2;
+/** A page for which as many objects were looked at ends early: what upstreams keep no longer is not in it. */
+const longestLook = 200;
+/** A page that has as much ends early. Bytes. */
+const pageBytes = 16 * 1024 * 1024;
+/** What an upstream has stored a moment ago it may not know everywhere: what is gone is forgotten when it is so old. Milliseconds. */
+const forgetAfter = 10 * 60_000;
+/** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
+const concurrentReadLimit = pageBytes / concurrency;
+/** The largest object that is read. Bytes. */
+const objectLimit = 16 * 1024 * 1024;
+
+/** Objects with their bytes, as their upstreams keep them. */
+interface Looked {
+  readonly found: { readonly id: string; readonly bytes: Buffer }[];
+  /** Those that their upstreams keep no longer. */
+  readonly gone: StoredObject[];
+}
+
+interface Page extends Looked {
+  readonly hasMore: boolean;
+  /** What the next page follows. */
+  readonly lastId: string | undefined;
+}
+
+/** One list. */
+interface ListCall {
+  readonly call: StoredCall;
+  readonly apiRequest: ApiRequest;
+  readonly query: StoredObjectQuery;
+}
+
+type ListDeps = Pick<StoredRelayDeps, 'upstreams' | 'retry' | 'storedObjects' | 'logger'>;
+
+/** Lists an account's own stored objects: which they are says the gateway, what is in them their upstreams. */
+export function createStoredList({ upstreams, retry, storedObjects, logger }: ListDeps): StoredRelay {
+  const turns = new AccountTurns(listsAtOnce);
+
+  return (call, apiRequest, res) => {
+    const query = queryOf(call, apiRequest);
+    return turns.run(query.userId, () => answer({ call, apiRequest, query }, res));
+  };
+
+  async function answer(list: ListCall, res: ServerResponse): Promise<void> {
+    const { client } = list.apiRequest;
+    if (client.disconnected) return;
+    const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
+    const deadline = new CallDeadline(client, longest);
+    try {
+      const page = await pageOf(list, deadline);
+      await forget(page.gone);
+      const body = listOf(page);
+      if (deadline.clientDisconnected) return;
+      const closed = once(res, 'close');
+      res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
+      // a client that does not read keeps its account's turn, and no more memory than that
+      await closed;
+    } catch (error) {
+      if (deadline.clientDisconnected) return;
+      throw error instanceof OutboundError ? failureFrom(error) : error;
+    } finally {
+      deadline.release();
+    }
+  }
+
+  async function pageOf(list: ListCall, deadline: CallDeadline): Promise<Page> {
+    const { query } = list;
+    const page: Looked = { found: [], gone: [] };
+    let looked = 0;
+    let { after } = query;
+    for (;;) {
+      const batchSize = Math.min(concurrency, query.limit - page.found.length);
+      const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: batchSize });
+      const objects = listed.slice(0, batchSize);
+      const last = await addTo(page, objects, list, deadline);
+      const hasMore = last !== listed.at(-1);
+      after = last?.id;
+      looked += objects.length;
+      const isFull = page.found.length >= query.limit || sizeOf(page.found) > pageBytes;
+      if (!hasMore || isFull || looked >= longestLook) {
+        return { ...page, hasMore, lastId: hasMore ? after : page.found.at(-1)?.id };
+      }
+    }
+  }
+
+  /** Adds objects to a page until it is full; returns the last that was looked at. */
+  async function addTo(
+    page: Looked,
+    objects: readonly StoredObject[],
+    { call, apiRequest }: ListCall,
+    deadline: CallDeadline,
+  ) {
+    /** The bytes of an object; `null` where its upstream keeps it no longer, `undefined` where there is no such upstream. */
+    async function read({ id, upstream: name }: StoredObject, limit: number) {
+      const upstream = upstreams.find((candidate) => candidate.name === name);
+      if (!upstream) return undefined;
+      const path = call.path.replace(/\{\w+\}/, () => id);
+      return readStored({ apiRequest, deadline, upstream, path }, retry, bytesWithin(limit));
+    }
+
+    const readable = objects.filter(({ model }) => model === null || mayCall(apiRequest.principal, model));
+    const bodies = await Promise.all(readable.map((object) => read(object, concurrentReadLimit)));
+    for (const [i, object] of readable.entries()) {
+      const small = bodies[i];
+      const body = small === 'too large' ? await read(object, objectLimit) : small;
+      if (body === 'too large') throw failure('upstream_invalid_response');
+      if (body === null) page.gone.push(object);
+      if (body) page.found.push({ id: object.id, bytes: body });
+      if (sizeOf(page.found) > pageBytes) return object;
+    }
+    return objects.at(-1);
+  }
+
+  async function forget(gone: readonly StoredObject[]): Promise<void> {
+    try {
+      await Promise.all(gone.map((object) => storedObjects.remove(object, forgetAfter)));
+    } catch (error) {
+      logger.warn('what upstreams keep no longer was not forgotten', { reason: String(error) });
+    }
+  }
+}
+
+/** @throws GatewayError `invalid_value` */
+function queryOf({ kind }: StoredCall, { principal, query }: ApiRequest): StoredObjectQuery {
+  const { after, limit = String(defaultLimit), order = 'asc', model } = query as Readonly<Record<string, string>>;
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > longestPage) {
+    refuse('invalid_value', 'limit', `must be a whole number from 1 to ${longestPage}`);
+  }
+  if (order !== 'asc' && order !== 'desc') refuse('invalid_value', 'order', 'must be one of asc, desc');
+  if (after !== undefined && !storedId.test(after)) refuse('invalid_value', 'after', 'must be an id');
+  const metadata = Object.entries(query).flatMap(([name, value]) => {
+    const key = /^metadata\[(.*)\]$/s.exec(name)?.[1];
+    return key === undefined ? [] : [[key, String(value)] as const];
+  });
+  return {
+    userId: principal.userId,
+    kind,
+    limit: Number(limit),
+    order,
+    ...(after !== undefined && { after }),
+    ...(model !== undefined && { model }),
+    ...(metadata.length > 0 && { metadata: Object.fromEntries(metadata) }),
+  };
+}
+
+/** Reads JSON, as the bytes that are sent; `'too large'` where it exceeds the limit, in bytes. */
+function bytesWithin(limit: number) {
+  return async (body: RelayedBody, onProgress: () => void): Promise<Buffer | 'too large'> => {
+    const { bytes, whole } = await collect(body, limit, onProgress);
+    if (whole && isJson(bytes)) return bytes;
+    body.destroy();
+    if (!whole) return 'too large';
+    throw failure('upstream_invalid_response');
+  };
+}
+
+function sizeOf(found: Page['found']): number {
+  return found.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+function listOf({ found, hasMore, lastId }: Page): Buffer {
+  const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
+  const comma = Buffer.from(',');
+  const data = found.flatMap(({ bytes }, i) => (i === 0 ? [bytes] : [comma, bytes]));
+  return Buffer.concat([
+    Buffer.from('{"object":"list","data":['),
+    ...data,
+    Buffer.from(`],${JSON.stringify(ids).slice(1)}`),
+  ]);
+}

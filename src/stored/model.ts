@@ -1,0 +1,75 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { BackgroundUsage, StoredKind, StoredObject } from './kinds.ts';
+
+/** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
+export interface BackgroundDocument {
+  usage: BackgroundUsage;
+  /** How often a process has claimed the next poll; the number fences that claim. */
+  polls: number;
+  /** When the upstream is polled next, or when the claim of who polls it lapses. */
+  dueAt: Date;
+  /** When the response is polled no longer. */
+  giveUpAt: Date;
+}
+
+/** Whose something that an upstream keeps is. */
+export interface StoredObjectDocument {
+  /** As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id. */
+  _id: string;
+  kind: StoredKind;
+  /** The account it belongs to. */
+  userId: string;
+  /** The name of the upstream that keeps it. */
+  upstream: string;
+  /** The model as the caller called it; `null` where the call named none. */
+  model: string | null;
+  /** What its caller has attached to it: each name and value as a list in JSON, so that any text may be a name. */
+  metadata: string[];
+  /** By the database's clock. */
+  createdAt: Date;
+  /** By the database's clock; absent for what upstreams keep until it is deleted. */
+  expiresAt?: Date;
+  /** Of an item: as the upstream has named it. */
+  item?: string;
+  /** Until the response is counted. */
+  background?: BackgroundDocument;
+}
+
+export type StoredObjectModel = Model<StoredObjectDocument>;
+
+const schema = new Schema<StoredObjectDocument>(
+  {
+    _id: String,
+    kind: { type: String, required: true },
+    userId: { type: String, required: true },
+    upstream: { type: String, required: true },
+    model: { type: String, default: null },
+    metadata: { type: [String], default: [] },
+    createdAt: { type: Date, required: true },
+    expiresAt: Date,
+    item: String,
+    background: Object,
+  },
+  durableSchema,
+)
+  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 })
+  .index(
+    { 'background.dueAt': 1 },
+    { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
+  )
+  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } })
+  .index(
+    { userId: 1, createdAt: 1, _id: 1 },
+    { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },
+  );
+
+/** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
+export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {
+  return modelOf(connection, `${prefix}StoredObject`, schema, `${prefix}stored`);
+}
+
+/** A stored object as the model endpoints see it. Pure. */
+export function toObject({ _id, kind, userId, upstream, model, item, background }: StoredObjectDocument): StoredObject {
+  return { id: item ?? _id, kind, userId, upstream, model, ...(background && { background: background.usage }) };
+}

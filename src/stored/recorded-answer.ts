@@ -1,0 +1,217 @@
+import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import { failure } from '../proxy/failure.ts';
+import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
+import { AnsweredIds, type AnswerPart, type CreatedObject, CreatedObjectSearch } from './answer-ids.ts';
+import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.ts';
+import type { ItemKeeper, StoredObjects } from './service.ts';
+
+/** The parts of an answer's body that are used here. */
+type Body = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
+
+/** An answer of an upstream. */
+interface Answer {
+  readonly headers: HeaderValues;
+  readonly data: Body;
+}
+
+type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: Body };
+
+/** A background response that was asked for. */
+interface AskedInBackground {
+  readonly usage: BackgroundUsage;
+  /** Called when its record is stored, if it runs on after the answer. */
+  readonly onRunning: (id: string) => void;
+}
+
+/**
+ * The answer to a call that creates a stored object. Its bytes are passed on once the gateway has stored which account owns
+ * the object and, for a background response, that its usage is to be counted: no client sees an id that no account owns. In a
+ * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
+ * the owner cannot be stored, the body breaks off with that error as the `cause`.
+ * @throws GatewayError `upstream_invalid_response` where the id cannot be read
+ */
+export function ownedResponse<A extends Answer>(
+  response: A,
+  object: Omit<StoredObject, 'id'>,
+  objects: Pick<StoredObjects, 'add' | 'addItems'>,
+  background?: AskedInBackground,
+): Recorded<A> {
+  if (isEncoded(response.headers)) {
+    response.data.destroy();
+    throw failure('upstream_invalid_response');
+  }
+  const { kind } = object;
+  const { bringsItems } = kinds[kind];
+  const data = recordedBody(response.data, {
+    search: new CreatedObjectSearch(kind, background !== undefined),
+    async record({ id, status }) {
+      const usage = background && runsOn(status) ? background.usage : undefined;
+      const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });
+      if (usage && isOwn) background?.onRunning(id);
+    },
+    ...(bringsItems && { items: new AnsweredIds(bringsItems) }),
+    storeItems: (ids) => objects.addItems(ids, object),
+  });
+  return { ...response, data };
+}
+
+/** Sees a body while it passes. Must not throw. */
+export interface BodyWatcher {
+  read(chunk: Buffer): void;
+  /** The body has come to its end. */
+  onEnd(): void;
+}
+
+/**
+ * An answer that shows items: the client gets their last bytes when it is stored that the account has been shown them.
+ * @param list the member of the answer that has the items
+ */
+export function shownItems<A extends Answer>(
+  response: A,
+  list: 'output' | 'data',
+  { userId, upstream, model }: ItemKeeper,
+  objects: Pick<StoredObjects, 'addItems'>,
+  watcher?: BodyWatcher,
+): Recorded<A> {
+  if (isEncoded(response.headers)) return response;
+  const data = recordedBody(response.data, {
+    items: new AnsweredIds(list),
+    storeItems: (ids) => objects.addItems(ids, { userId, upstream, model }),
+    ...(watcher && { watcher }),
+  });
+  return { ...response, data };
+}
+
+/** What is read of an answer, and what is stored before it is passed on. */
+interface Recording {
+  /** Finds the object that it creates. @default it creates none */
+  readonly search?: CreatedObjectSearch;
+  /** Stores whose that is. */
+  readonly record?: (created: CreatedObject) => Promise<void>;
+  /** Finds the items that it shows. @default it shows none */
+  readonly items?: AnsweredIds;
+  /** Stores that the account is shown these items. Never rejects. */
+  readonly storeItems: (ids: readonly string[]) => Promise<void>;
+  /** @default nobody else reads it */
+  readonly watcher?: BodyWatcher;
+}
+
+/** The body of an answer: the client gets no id in it before that is stored. */
+function recordedBody(body: Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>, recording: Recording): ResponseBody {
+  const recorded = new RecordedBody(body, recording);
+  body.flowTo(recorded);
+  return recorded.out;
+}
+
+/** Bytes that wait for their turn. */
+interface WaitingPart extends AnswerPart {
+  /** The items whose ids must be stored before the bytes are passed on. */
+  readonly ids: readonly string[];
+}
+
+const nothing = Buffer.alloc(0);
+
+/** One answer, whose bytes wait where something in them has to be stored first. */
+class RecordedBody implements BodySink {
+  readonly out: ResponseBody;
+  readonly #source: Pick<ResponseBody, 'resume' | 'destroy'>;
+  readonly #recording: Recording;
+  /** In the order in which they came. */
+  #waiting: WaitingPart[] = [];
+  #isStoring = false;
+  #isFlowing = true;
+  #outcome: 'end' | OutboundError | undefined;
+
+  constructor(source: Pick<ResponseBody, 'resume' | 'destroy'>, recording: Recording) {
+    this.#source = source;
+    this.#recording = recording;
+    this.out = new ResponseBody({
+      pause: () => {
+        this.#isFlowing = false;
+      },
+      resume: () => {
+        this.#isFlowing = true;
+        if (!this.#isStoring) source.resume();
+      },
+      abort: () => source.destroy(),
+    });
+  }
+
+  onChunk(chunk: Buffer): boolean {
+    // what comes after a failure is dropped
+    if (this.#outcome !== undefined) return false;
+    const { search, watcher } = this.#recording;
+    watcher?.read(chunk);
+    this.#take(() => search?.read(chunk) ?? [{ bytes: chunk }]);
+    this.#passOn();
+    return this.#isFlowing && !this.#isStoring && this.#outcome === undefined;
+  }
+
+  onEnd(): void {
+    const { search, watcher } = this.#recording;
+    watcher?.onEnd();
+    this.#take(() => search?.end() ?? []);
+    this.#finish('end');
+  }
+
+  onError(error: OutboundError): void {
+    // what the search holds is not passed on: the id may be in it
+    this.#finish(error);
+  }
+
+  #take(read: () => readonly AnswerPart[]): void {
+    try {
+      for (const part of read()) this.#waiting.push({ ...part, ids: this.#recording.items?.read(part.bytes) ?? [] });
+    } catch (error) {
+      this.#source.destroy();
+      this.#finish(error as OutboundError);
+    }
+  }
+
+  #finish(outcome: 'end' | OutboundError): void {
+    if (this.#outcome !== undefined) return;
+    this.#outcome = outcome;
+    this.#waiting.push({ bytes: nothing, ids: this.#recording.items?.rest() ?? [] });
+    this.#passOn();
+  }
+
+  /** Passes on what waits, up to where something has to be stored. */
+  #passOn(): void {
+    while (!this.#isStoring) {
+      const part = this.#waiting.shift();
+      if (!part) break;
+      if (part.created || part.ids.length > 0) this.#storeFirst(part);
+      else if (part.bytes.length > 0) this.out.push(part.bytes);
+    }
+    if (!this.#isStoring && this.#outcome !== undefined) this.out.settle(this.#outcome);
+  }
+
+  #storeFirst(part: WaitingPart): void {
+    this.#isStoring = true;
+    this.#store(part)
+      .then(
+        () => {
+          this.#isStoring = false;
+          if (part.bytes.length > 0) this.out.push(part.bytes);
+          this.#passOn();
+          if (this.#isFlowing && !this.#isStoring && this.#outcome === undefined) this.#source.resume();
+        },
+        (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
+      )
+      .catch((cause) => this.#fail(new OutboundError('unknown', 'an answer could not be sent on', { cause })));
+  }
+
+  async #store({ created, ids }: WaitingPart): Promise<void> {
+    const { record, storeItems } = this.#recording;
+    if (created) await record?.(created);
+    if (ids.length > 0) await storeItems(ids);
+  }
+
+  #fail(error: OutboundError): void {
+    this.#outcome = error;
+    this.#waiting = [];
+    this.#source.destroy();
+    this.out.settle(error);
+  }
+}

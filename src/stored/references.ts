@@ -1,0 +1,194 @@
+import { GatewayError } from '../errors.ts';
+import { outline } from '../http/json/parse.ts';
+import type { BodyShape } from '../http/json/scan.ts';
+import type { ApiRequest, ByteRange } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
+import { mayCall } from '../proxy/admission.ts';
+import { longestValue, shortValue } from '../proxy/model-body.ts';
+import type { Upstream } from '../proxy/upstream.ts';
+import { kinds, longestId, type StoredKind, type StoredObject } from './kinds.ts';
+import type { StoredObjects } from './service.ts';
+
+/** A stored object that a request names, and the field that names it. */
+interface StoredReference {
+  readonly kind: StoredKind;
+  readonly id: string;
+  readonly param: string;
+}
+
+/** What a request refers to. */
+interface Referred {
+  readonly references: readonly StoredReference[];
+  /** The field of the body that may have items. @default none */
+  readonly itemsIn?: string;
+}
+
+/** Stored objects of an account, and the upstreams that keep all of them: one, or all upstreams where nothing is named. */
+interface Owned {
+  readonly objects: readonly StoredObject[];
+  readonly keepers: readonly Upstream[];
+}
+
+/**
+ * Requires that what a request refers to belongs to its account. An item that comes with its content may have any id that no account
+ * has been shown: clients send back what was never stored, too.
+ * @throws GatewayError `response_not_found`, `conversation_not_found`, `chat_completion_not_found`, `item_not_found`, also where the
+ * upstream that keeps it is no longer configured; `database_unavailable`; what {@link inputItems} throws
+ */
+export async function requireOwned(
+  storedObjects: StoredObjects,
+  apiRequest: ApiRequest,
+  { references, itemsIn }: Referred,
+  upstreams: readonly Upstream[],
+): Promise<Owned> {
+  const { principal } = apiRequest;
+  const { userId } = principal;
+  let keepers = upstreams;
+  const keep = (object: StoredObject | null, reference: StoredReference): StoredObject => {
+    keepers = keepersOf(object, principal, keepers);
+    if (object === null || keepers.length === 0) throw storedObjectNotFound(reference);
+    return object;
+  };
+  const objects: StoredObject[] = [];
+  for (const reference of references) {
+    const { id, kind } = reference;
+    objects.push(keep(await storedObjects.find({ id, kind, userId }), reference));
+  }
+  const items = itemsIn === undefined ? [] : await inputItems(apiRequest, itemsIn);
+  if (items.length === 0) return { objects, keepers };
+  const { own, foreign } = await storedObjects.findItems({ ids: items.map(({ id }) => id), userId });
+  for (const { id, param, isReference } of items) {
+    const reference = { kind: 'item', id, param } as const;
+    if (isReference) keep(own.get(id) ?? (await storedObjects.find({ ...reference, userId })), reference);
+    else if (foreign.has(id)) throw storedObjectNotFound(reference);
+  }
+  return { objects, keepers };
+}
+
+/** Those of the upstreams that keep an object, if the key may use it. */
+function keepersOf(
+  object: StoredObject | null,
+  principal: Principal,
+  upstreams: readonly Upstream[],
+): readonly Upstream[] {
+  // a key that is limited to some models gets at what these have made
+  const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
+  return isAllowed ? upstreams.filter(({ name }) => name === object.upstream) : [];
+}
+
+/** The same for what does not exist as for what another account has. */
+function storedObjectNotFound({ kind, id, param }: StoredReference): GatewayError {
+  const { name, remedy } = kinds[kind];
+  return new GatewayError(`${kind}_not_found`, `No ${name} ${id} is in this account; ${remedy}`, { param });
+}
+
+type Body = Pick<ApiRequest, 'rawBody' | 'fields'>;
+
+/**
+ * The stored objects that a request continues. Pure.
+ * @throws GatewayError `response_not_found`, `conversation_not_found` for an id that is longer than any
+ */
+export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
+  return Object.entries(kinds).flatMap(([name, { continuedBy }]) => {
+    if (!continuedBy) return [];
+    const kind = name as StoredKind;
+    const { param } = continuedBy;
+    const span = continuedBy.fields.map((field) => fields.get(field)).find(Boolean);
+    if (span && lengthOf(span) > longestValue) throw storedObjectNotFound({ kind, id: '…', param });
+    const id = shortValue(rawBody, span);
+    return typeof id === 'string' ? [{ kind, id, param }] : [];
+  });
+}
+
+const lengthOf = ({ start, end }: ByteRange): number => end - start;
+
+/** What an upstream is to keep of a call; `undefined` where that is nothing. Pure. */
+export function storingOf(
+  stores: { readonly kind: StoredKind; readonly byDefault: boolean } | undefined,
+  body: Body,
+): Pick<StoredObject, 'kind' | 'metadata'> | undefined {
+  if (!stores) return undefined;
+  const { kind, byDefault } = stores;
+  const store = shortValue(body.rawBody, body.fields.get('store'));
+  if (byDefault ? store === false : store !== true) return undefined;
+  const metadata = kinds[kind].hasMetadata ? metadataOf(body) : undefined;
+  return { kind, ...(metadata && { metadata }) };
+}
+
+/** Longer metadata is not read: providers refuse it. Bytes. */
+const longestMetadata = 64 * 1024;
+
+/** What a request attaches to an object, if that is a record of texts. Pure. */
+export function metadataOf({ rawBody, fields }: Body): Readonly<Record<string, string>> | undefined {
+  const span = fields.get('metadata');
+  if (!span || lengthOf(span) > longestMetadata) return undefined;
+  const value: unknown = JSON.parse(rawBody.toString('utf8', span.start, span.end));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const pairs = Object.entries(value).filter(([, text]) => typeof text === 'string');
+  return Object.fromEntries(pairs);
+}
+
+/** An item with an id in the input of a call. */
+interface InputItem {
+  readonly id: string;
+  /** Where it stands: `input[3].id`. */
+  readonly param: string;
+  /** Whether it is nothing but the id of an item that the upstream is to look up. */
+  readonly isReference: boolean;
+}
+
+/** What is read of an item. */
+interface OutlinedItem {
+  readonly id?: unknown;
+  readonly type?: unknown;
+  readonly role?: unknown;
+}
+
+const names = ['id', 'type', 'role'];
+const text: BodyShape = {
+  path: undefined,
+  properties: new Map(),
+  folded: new Map(),
+  items: undefined,
+  // each character may be written as \u0000
+  keptString: 6 * longestId + '""'.length,
+};
+const item: BodyShape = {
+  ...text,
+  properties: new Map(names.map((name) => [name, text])),
+  folded: new Map(names.map((name) => [name, name])),
+  isStrict: true,
+};
+/** A list of items, or an item alone, which an upstream may take too. */
+const input: BodyShape = { ...item, items: item };
+
+/** The most items with ids in one input: each costs the database an entry of an index. */
+const mostIds = 10_000;
+
+const isGiven = (value: unknown): boolean => typeof value === 'string' && value !== '';
+
+/** Whether an item is nothing but an id. Messages need no type, but have a role. */
+function isReference({ type, role }: OutlinedItem): boolean {
+  return type === 'item_reference' || (!isGiven(type) && !isGiven(role));
+}
+
+/**
+ * The items with ids in a field of a JSON body: what an upstream has made for some account, or a client has named.
+ * @throws GatewayError `duplicate_parameter`, `unknown_parameter` where another reader might find another id; `request_too_large`
+ */
+async function inputItems({ rawBody, fields }: Body, field: string): Promise<InputItem[]> {
+  const span = fields.get(field);
+  // a text has no items
+  if (!span || (rawBody[span.start] !== 0x5b && rawBody[span.start] !== 0x7b)) return [];
+  const { value } = await outline(rawBody.subarray(span.start, span.end), input);
+  const items: InputItem[] = [];
+  (Array.isArray(value) ? value : [value]).forEach((outlined: OutlinedItem | null, index) => {
+    if (typeof outlined?.id !== 'string') return;
+    const param = Array.isArray(value) ? `${field}[${index}].id` : `${field}.id`;
+    items.push({ id: outlined.id, param, isReference: isReference(outlined) });
+  });
+  if (items.length > mostIds) {
+    throw new GatewayError('request_too_large', `${field}: has more than ${mostIds} items with ids`, { param: field });
+  }
+  return items;
+}

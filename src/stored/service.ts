@@ -1,0 +1,208 @@
+import { fromNow } from '../mongo/clock.ts';
+import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
+import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Logger } from '../options/options.ts';
+import { kinds, type StoredKind, type StoredObject } from './kinds.ts';
+import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
+
+/** Where the items of an answer are kept, and for whom. */
+export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model'>;
+
+/** Which objects of an account a list has. */
+export interface StoredObjectQuery {
+  readonly userId: string;
+  readonly kind: StoredKind;
+  /** Only those that come after this one. */
+  readonly after?: string;
+  readonly limit: number;
+  readonly order: 'asc' | 'desc';
+  readonly model?: string;
+  /** Only those with all of these pairs. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Remembers whose the things are that upstreams keep. Every function rejects with `database_unavailable` if the database is the cause. */
+export type StoredObjects = ReturnType<typeof createStoredObjects>;
+
+const millisecondsPerDay = 86_400_000;
+
+/** The `_id` of an object's document. Ids have no spaces. */
+function documentId({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): string {
+  return kinds[kind].isShared ? `${kind} ${id} ${userId}` : id;
+}
+
+/** Metadata as it is stored: an index can hold pairs, and a key of them may be anything. */
+function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
+  return Object.entries(metadata).map((pair) => JSON.stringify(pair));
+}
+
+/** Values that the server takes as they are, whatever they begin with. */
+function literals(fields: Readonly<Record<string, unknown>>) {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, { $literal: value }]));
+}
+
+/** What comes after a document in the order of a list. */
+function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
+  const operator = order === 'asc' ? '$gt' : '$lt';
+  return { $or: [{ createdAt: { [operator]: createdAt } }, { createdAt, _id: { [operator]: _id } }] };
+}
+
+interface StoredObjectsDeps {
+  readonly objects: StoredObjectModel;
+  readonly database: Pick<DatabaseAccess, 'require' | 'run'>;
+  /** How long responses and chat completions are remembered. Days. */
+  readonly retentionDays: number;
+  /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
+  readonly background: { readonly interval: number; readonly timeout: number };
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** Remembers whose the things are that upstreams keep, in the database. */
+export function createStoredObjects({ objects, database, retentionDays, background, logger }: StoredObjectsDeps) {
+  const collection = durableCollection(objects);
+  const readConfirmed = createReadConfirmed(collection);
+  const retention = retentionDays * millisecondsPerDay;
+
+  /** Inserts it if there is none of its id. @returns what is stored under its id */
+  async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
+    const { interval, timeout } = background;
+    const computed = {
+      createdAt: '$$NOW',
+      ...(!kinds[object.kind].isKept && {
+        expiresAt: fromNow(usage ? Math.max(retention, 2 * timeout) : retention),
+      }),
+      ...(usage && {
+        background: {
+          usage: { $literal: usage },
+          polls: { $literal: 0 },
+          dueAt: fromNow(interval),
+          giveUpAt: fromNow(timeout),
+        },
+      }),
+    };
+    const document = { _id: id, ...object, metadata: toPairs(metadata) };
+    return collection.findOneAndUpdate({ _id: id }, insertOnly(document, computed, 'userId'), {
+      upsert: true,
+      returnDocument: 'after',
+    });
+  }
+
+  async function insertItems(ids: readonly string[], { userId, upstream, model }: ItemKeeper): Promise<void> {
+    const kind = 'item';
+    const statements = [...new Set(ids)].map((id) => ({
+      updateOne: {
+        filter: { _id: documentId({ id, kind, userId }) },
+        update: [
+          {
+            $set: {
+              ...literals({ kind, userId, upstream, model, metadata: [], item: id }),
+              createdAt: '$$NOW',
+              expiresAt: fromNow(retention),
+            },
+          },
+        ],
+        upsert: true,
+      },
+    }));
+    await collection.bulkWrite(statements, { ordered: false });
+  }
+
+  async function findItems(ids: readonly string[], userId: string) {
+    const own = new Map<string, StoredObject>();
+    const documents = await collection.find({ item: { $in: [...ids] }, userId }, inOneBatch).toArray();
+    for (const document of documents) own.set(document.item as string, toObject(document));
+    const others = ids.filter((id) => !own.has(id));
+    const foreign = others.length === 0 ? [] : await collection.distinct('item', { item: { $in: others } });
+    return { own, foreign: new Set(foreign as string[]) };
+  }
+
+  /** Where the next page of a list begins. `null` if the account has no such object. */
+  async function restOf({ after: id, userId, kind, order }: StoredObjectQuery) {
+    if (id === undefined) return {};
+    const last = await collection.findOne({ _id: id, userId, kind });
+    return last && beyond(last, order);
+  }
+
+  async function page(query: StoredObjectQuery): Promise<StoredObject[]> {
+    const { userId, kind, limit, order, model, metadata } = query;
+    const rest = await restOf(query);
+    if (!rest) return [];
+    const pairs = toPairs(metadata);
+    const filter = {
+      userId,
+      kind,
+      ...rest,
+      ...(model !== undefined && { model }),
+      ...(pairs.length > 0 && { metadata: { $all: pairs } }),
+    } as Parameters<typeof collection.find>[0];
+    const direction = order === 'asc' ? 1 : -1;
+    const cursor = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
+    return (await cursor.toArray()).map(toObject);
+  }
+
+  return {
+    /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
+    require: () => database.require(),
+
+    /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
+    async add(object: StoredObject): Promise<boolean> {
+      const stored = await database.run(() => insert(object));
+      if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
+      logger.warn('an upstream has named a new object as another one is named', {
+        upstream: object.upstream,
+        kind: object.kind,
+        id: object.id,
+      });
+      return false;
+    },
+
+    /** The account's object of this kind and id; `null` is certain. */
+    async find({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<StoredObject | null> {
+      const _id = documentId({ id, kind, userId });
+      const read = () => collection.findOne({ _id, kind, userId });
+      const document = await database.run(() => readConfirmed(_id, read));
+      return document && toObject(document);
+    },
+
+    /** Forgets an object. @param minAge only if it was stored so long ago, in milliseconds. @default 0 */
+    async remove({ id, userId }: Pick<StoredObject, 'id' | 'userId'>, minAge = 0): Promise<void> {
+      const isOld = { $expr: { $lte: ['$createdAt', fromNow(-minAge)] } };
+      await database.run(() => collection.deleteOne({ _id: id, userId, ...(minAge > 0 && isOld) }));
+    },
+
+    /** Replaces what its caller has attached to an object. */
+    async setMetadata(
+      { id, userId }: Pick<StoredObject, 'id' | 'userId'>,
+      metadata: Readonly<Record<string, string>>,
+    ): Promise<void> {
+      const change = { $set: { metadata: toPairs(metadata) } };
+      await database.run(() => collection.updateOne({ _id: id, userId }, change));
+    },
+
+    /**
+     * Stores that an account has been shown items with these ids. Several accounts may have items of the same id, because not every
+     * upstream gives each item an id of its own. Never rejects: the account may have them shown again.
+     */
+    async addItems(ids: readonly string[], keeper: ItemKeeper): Promise<void> {
+      try {
+        await database.run(() => insertItems(ids, keeper));
+      } catch (error) {
+        logger.warn('the items of an answer were not noted as those of its account', {
+          upstream: keeper.upstream,
+          reason: String(error),
+        });
+      }
+    },
+
+    /**
+     * Which of these items the account has been shown, and which only other accounts have. That one is neither own nor foreign is not
+     * certain; ask `find`.
+     */
+    findItems: ({ ids, userId }: { readonly ids: readonly string[]; readonly userId: string }) =>
+      database.run(() => findItems(ids, userId)),
+
+    /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
+    list: (query: StoredObjectQuery): Promise<readonly StoredObject[]> => database.run(() => page(query)),
+  };
+}

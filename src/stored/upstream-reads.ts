@@ -1,0 +1,107 @@
+import type { ApiRequest } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
+import { decoded, type RelayedBody } from '../proxy/answer-body.ts';
+import type { CallDeadline, Deadline } from '../proxy/call-deadline.ts';
+import { failure, requireRelayable } from '../proxy/failure.ts';
+import { isEncoded, upstreamRequestHeaders } from '../proxy/headers.ts';
+import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
+import { type Upstream, upstreamUrl } from '../proxy/upstream.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
+
+/** A read of what an upstream keeps, which the gateway makes for itself. */
+interface UpstreamRead {
+  readonly apiRequest: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
+  /** Ends the call. The read has the time limits of the upstream besides. */
+  readonly deadline: CallDeadline;
+  /** The upstream that keeps it. */
+  readonly upstream: Upstream;
+  /** Below the upstream's base URL. */
+  readonly path: string;
+}
+
+/** Reads a body. @param onProgress to be called for every chunk */
+type BodyReader<Read> = (body: RelayedBody, onProgress: () => void) => Promise<Read>;
+
+/**
+ * Reads what an upstream keeps; `null` where it keeps it no longer.
+ * @throws GatewayError with the code of an upstream's failure; OutboundError
+ */
+export async function readStored<Read>(
+  { apiRequest, deadline: callDeadline, upstream, path }: UpstreamRead,
+  retry: RetryPolicy,
+  read: BodyReader<Read>,
+): Promise<Read | null> {
+  const { userId } = apiRequest.principal;
+  const place = new CallPlace(userId);
+  const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, apiRequest.requestId);
+  const deadline = new ReadDeadline(callDeadline);
+  const { firstByte, betweenChunks } = upstream.timeouts;
+  const send = () => {
+    deadline.arm(firstByte);
+    return upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
+  };
+  try {
+    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place }, send, retry);
+    const response = decoded(received);
+    requireRelayable(response, apiRequest);
+    const { status } = response;
+    if (status !== 200 || isEncoded(response.headers)) {
+      response.data.destroy();
+      if (status === 404) return null;
+      throw failure(status === 200 ? 'upstream_invalid_response' : 'upstream_error');
+    }
+    deadline.arm(betweenChunks);
+    return await read(response.data, () => deadline.arm(betweenChunks));
+  } finally {
+    deadline.release();
+    place.release();
+  }
+}
+
+/** Ends one of several reads of a call: at its own time limit, or with the call. */
+class ReadDeadline implements Deadline {
+  aborted = false;
+  reason: unknown;
+  readonly #call: CallDeadline;
+  readonly #listeners = new Set<() => void>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(call: CallDeadline) {
+    this.#call = call;
+    if (call.aborted) this.#abort(call.reason);
+    else call.addEventListener('abort', this.#onCallAborted);
+  }
+
+  get isOver(): boolean {
+    return this.aborted || this.#call.isOver;
+  }
+
+  addEventListener(_type: string, listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  removeEventListener(_type: string, listener: () => void): void {
+    this.#listeners.delete(listener);
+  }
+
+  /** Requires that the read is over, or the deadline armed again, within this many milliseconds. */
+  arm(limit: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#abort(new DOMException('the upstream took too long', 'TimeoutError')), limit);
+  }
+
+  /** The read is over. */
+  release(): void {
+    clearTimeout(this.#timer);
+    this.#call.removeEventListener('abort', this.#onCallAborted);
+  }
+
+  #onCallAborted = (): void => this.#abort(this.#call.reason);
+
+  #abort(reason: unknown): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
+    for (const listener of [...this.#listeners]) listener();
+  }
+}

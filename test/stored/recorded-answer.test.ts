@@ -1,0 +1,164 @@
+import { expect } from 'chai';
+import type { ResponseBody } from '../../src/outbound/exchange.ts';
+import { OutboundError } from '../../src/outbound/outbound-error.ts';
+import type { StoredKind } from '../../src/stored/kinds.ts';
+import { ownedResponse, shownItems } from '../../src/stored/recorded-answer.ts';
+import { flow, sentBody } from '../support/body-sinks.ts';
+
+const keeper = { userId: 'usr_1', upstream: 'one', model: null };
+
+/** The body of an answer that makes an object, once its owner is recorded. */
+function owned(source: ResponseBody, kind: StoredKind, record: (id: string) => Promise<void>) {
+  const objects = {
+    async add({ id }: { readonly id: string }) {
+      await record(id);
+      return true;
+    },
+    async addItems() {},
+  };
+  return ownedResponse({ headers: {}, data: source }, { kind, ...keeper }, objects).data;
+}
+
+/** A body that the test sends, and what the client gets of it. */
+function open(kind: StoredKind, record: (id: string) => Promise<void>) {
+  const source = sentBody();
+  let text = '';
+  const outcome = flow(owned(source, kind, record), (chunk) => {
+    text += chunk.toString();
+  });
+  return { source, outcome, text: () => text };
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe('a body whose owner is recorded', () => {
+  const plain: [string, string][] = [
+    ['first', '{"id":"resp_1","object":"response"}'],
+    ['last', `{"object":"response","output":[{"id":"msg_1","text":"${'A'.repeat(400_000)}"}],"id":"resp_1"}`],
+    // pieces of 1,000 bytes: the first ones are nothing but white space
+    ['after white space', `${'\n'.repeat(2_500)}{"id":"resp_1","object":"response"}`],
+    ['first, before much else', `{ "id" : "resp_1","text":"${'A'.repeat(400_000)}"}`],
+  ];
+  for (const [where, answer] of plain) {
+    it(`is held until its id, which stands ${where}, is recorded`, async () => {
+      let recorded = () => {};
+      const ids: string[] = [];
+      const { source, outcome, text } = open('response', (id) => {
+        ids.push(id);
+        return new Promise((resolve) => {
+          recorded = resolve;
+        });
+      });
+      for (let at = 0; at < answer.length; at += 1_000) source.push(Buffer.from(answer.slice(at, at + 1_000)));
+      source.settle('end');
+      await turn();
+      expect([ids, text()]).to.deep.equal([['resp_1'], '']);
+      recorded();
+      expect(await outcome).to.equal('end');
+      expect(text()).to.equal(answer);
+    });
+  }
+
+  it('sends the events before its id at once, and holds the one with the id, however it is split', async () => {
+    const before = ': hello\r\n\r\nevent: x\r\ndata: {"type":"x","item_id":"msg_1"}\r\n\r\n';
+    const after =
+      'event: response.created\r\ndata: {"response":{"tools":[{"id":"t"}],"id":"resp_1"}}\r\n\r\ndata: {}\r\n\r\n';
+    let recorded = () => {};
+    const { source, outcome, text } = open('response', () => new Promise((resolve) => (recorded = resolve)));
+    for (const character of before + after) source.push(Buffer.from(character));
+    await turn();
+    expect(text()).to.equal(before);
+    recorded();
+    source.settle('end');
+    expect(await outcome).to.equal('end');
+    expect(text()).to.equal(before + after);
+  });
+
+  it('ends with the cause when what it is sent to throws', async () => {
+    const cause = new Error('cannot write');
+    const source = sentBody();
+    const outcome = flow(
+      owned(source, 'conversation', async () => {}),
+      () => {
+        throw cause;
+      },
+    );
+    source.push(Buffer.from('{"id":"conv_1"}'));
+    source.settle('end');
+    expect(((await outcome) as OutboundError).cause).to.equal(cause);
+  });
+
+  it('is not sent when its owner cannot be recorded, and ends with the cause', async () => {
+    const cause = new Error('no database');
+    const { source, outcome, text } = open('conversation', () => Promise.reject(cause));
+    source.push(Buffer.from('{"id":"conv_1"}'));
+    source.settle('end');
+    expect(((await outcome) as OutboundError).cause).to.equal(cause);
+    expect(text()).to.equal('');
+  });
+
+  it('is not sent when its id is no text or could be read as a path', async () => {
+    for (const id of ['../models', '.', '..', 'a/b', '', 7]) {
+      const { source, outcome, text } = open('conversation', async () => {});
+      source.push(Buffer.from(JSON.stringify({ id })));
+      source.settle('end');
+      expect(((await outcome) as OutboundError).code, String(id)).to.equal('invalid_response');
+      expect(text()).to.equal('');
+    }
+  });
+
+  it('is sent unchanged when it has no id, and only up to the event with the id when it breaks off', async () => {
+    const unnamed = open('response', async () => {});
+    unnamed.source.push(Buffer.from('{"object":"response"}'));
+    unnamed.source.settle('end');
+    expect(await unnamed.outcome).to.equal('end');
+    expect(unnamed.text()).to.equal('{"object":"response"}');
+
+    const broken = open('response', async () => {});
+    broken.source.push(Buffer.from('data: {"a":1}\n\ndata: {"response":{"id":"resp'));
+    broken.source.settle(new OutboundError('reset', 'gone'));
+    expect(((await broken.outcome) as OutboundError).code).to.equal('reset');
+    expect(broken.text()).to.equal('data: {"a":1}\n\n');
+  });
+});
+
+const answerWithItem = Buffer.from('{"output":[{"id":"msg_1"}]}');
+
+/** A body that the test sends, as a client gets it. */
+function showing(addItems: (ids: readonly string[]) => Promise<void>) {
+  const source = sentBody();
+  return { source, body: shownItems({ headers: {}, data: source }, 'output', keeper, { addItems }).data };
+}
+
+describe('a body that shows items', () => {
+  it('is held until their ids are stored, and then ends', async () => {
+    const ids: string[] = [];
+    let stored = () => {};
+    const { source, body } = showing((shown) => {
+      ids.push(...shown);
+      return new Promise((resolve) => {
+        stored = resolve;
+      });
+    });
+    const chunks: Buffer[] = [];
+    const outcome = flow(body, (chunk) => chunks.push(chunk));
+    source.push(answerWithItem);
+    source.settle('end');
+    await new Promise(setImmediate);
+    expect([ids, chunks]).to.deep.equal([['msg_1'], []]);
+    stored();
+    expect(await outcome).to.equal('end');
+    expect(Buffer.concat(chunks)).to.deep.equal(answerWithItem);
+  });
+
+  it('ends with the cause when what it is sent to throws', async () => {
+    const cause = new Error('cannot write');
+    const { source, body } = showing(async () => {});
+    const outcome = flow(body, () => {
+      throw cause;
+    });
+    source.push(answerWithItem);
+    source.settle('end');
+    expect(((await outcome) as OutboundError).cause).to.equal(cause);
+  });
+});

@@ -1,0 +1,23 @@
+import type { BackgroundResponses } from '../../src/stored/background.ts';
+import type { StoredObjects } from '../../src/stored/service.ts';
+
+/** Remembers nothing. */
+export const noStoredObjects: StoredObjects = {
+  require() {},
+  add: async () => true,
+  find: async () => null,
+  async remove() {},
+  async setMetadata() {},
+  async addItems() {},
+  findItems: async () => ({ own: new Map(), foreign: new Set() }),
+  list: async () => [],
+};
+
+/** Follows none. */
+export const noBackgroundResponses: BackgroundResponses = {
+  requireRoom() {},
+  started() {},
+  async ended() {},
+  pollSoon() {},
+  settle: async () => true,
+};
