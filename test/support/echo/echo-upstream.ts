@@ -102,6 +102,7 @@ async function answerStream(res: ServerResponse, events: readonly string[], word
   for (const event of events) {
     if (res.destroyed) return;
     res.write(event);
+    // the pace is what a reader of the stream sees
     await sleep(wordDelay);
   }
   res.end();
