@@ -355,8 +355,10 @@ export const table = {
   },
 } as const satisfies Table;
 
+type NamedRows = readonly (readonly [name: string, row: Row<unknown>])[];
+
 /** The options of a group, such as `limits`, by their names in it; those of the gateway itself where there is no group. */
-export function rowsIn(group?: OptionPath): readonly (readonly [name: string, row: Row<unknown>])[] {
+export function rowsIn(group?: OptionPath): NamedRows {
   const prefix = group === undefined ? '' : `${group}.`;
   return Object.entries(table)
     .filter(([path]) => path.startsWith(prefix) && !path.slice(prefix.length).includes('.'))
@@ -364,8 +366,8 @@ export function rowsIn(group?: OptionPath): readonly (readonly [name: string, ro
 }
 
 /** Checks values by their rows; what is left out is checked where it is required. @throws GatewayError `invalid_options` */
-export function checkRows(values: Readonly<Record<string, unknown>>, group?: OptionPath): void {
-  for (const [name, row] of rowsIn(group)) {
+export function checkRows(values: Readonly<Record<string, unknown>>, group?: OptionPath, rows = rowsIn(group)): void {
+  for (const [name, row] of rows) {
     if (values[name] === undefined && !row.required) continue;
     const check = 'kind' in row ? row.kind.check : row.check;
     check(group === undefined ? name : `${group}.${name}`, values[name]);
@@ -374,14 +376,14 @@ export function checkRows(values: Readonly<Record<string, unknown>>, group?: Opt
 
 /** Makes a check of an object whose options have rows of their own. */
 function group(path: OptionPath, problem = 'must be an object'): Check {
+  let rows: NamedRows | undefined;
   return (param, value) => {
     if (!isObject(value)) refuseOption(param, problem);
-    checkKeys(
-      param,
-      value,
-      rowsIn(path).map(([name]) => name),
-    );
-    checkRows(value, path);
+    // only now, because the table is made with this check; and once, because a quota can be checked for each call
+    rows ??= rowsIn(path);
+    const names = rows.map(([name]) => name);
+    checkKeys(param, value, names);
+    checkRows(value, path, rows);
   };
 }
 

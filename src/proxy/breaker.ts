@@ -154,7 +154,8 @@ export class Breaker {
       this.#connections.count(connectionOutcome(result), triesConnection, this.#now());
       const outcome = requestOutcome(result);
       const circuit = this.#accounts.get(userId) ?? account ?? (outcome === 'failure' ? new Circuit() : undefined);
-      circuit?.count(outcome, triesAccount, this.#now());
+      // the account may have another circuit by now
+      circuit?.count(outcome, triesAccount && circuit === account, this.#now());
       this.#remember(userId, circuit);
     };
   }

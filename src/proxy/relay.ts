@@ -206,10 +206,13 @@ class RelayedCall implements OpenedCall {
       // the upstream has worked for a client that did not wait for the answer, and reads no error
       if (this.#working) record = this.#record(this.#working, 'client_left');
     } finally {
-      settle(this.#deps, this, record);
-      this.#place.release();
-      this.#requests.end();
-      this.#deadline.release();
+      try {
+        settle(this.#deps, this, record);
+      } finally {
+        this.#place.release();
+        this.#requests.end();
+        this.#deadline.release();
+      }
     }
   }
 

@@ -67,11 +67,7 @@ export class UpstreamRequests {
       headers: this.#propagateTrace && span ? span.addTo(headers) : headers,
       ...(data && { data }),
       signal: deadline,
-      onSend() {
-        // before that, connecting has its own time limit
-        deadline.arm(upstream.timeouts.firstByte);
-        onSend?.();
-      },
+      onSend: whenConnected(deadline, upstream, onSend),
     };
     try {
       const response = await inSpan(span?.span, () => upstream.http.relay(request));
@@ -89,4 +85,13 @@ export class UpstreamRequests {
   end(): void {
     this.#span?.end();
   }
+}
+
+/** A function of its own, because the request keeps it to its end: it must not keep the request's bytes. */
+function whenConnected(deadline: CallDeadline, upstream: Upstream, onSend: UpstreamRequest['onSend']): () => void {
+  return () => {
+    // before that, connecting has its own time limit
+    deadline.arm(upstream.timeouts.firstByte);
+    onSend?.();
+  };
 }

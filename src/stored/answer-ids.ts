@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { kinds, longestId, type StoredKind, storedId } from './kinds.ts';
+import { kinds, type StoredKind, storedId } from './kinds.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -175,7 +175,7 @@ export class AnsweredIds implements ItemIds {
 }
 
 /** The longest key or id that is read, with its quotes and white space around it. Bytes. */
-const longestMember = 2 * longestId;
+const longestMember = 4_096;
 
 /** Reads `<list>[].id` in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
 class ListedIds implements ItemIds {

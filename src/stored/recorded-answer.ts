@@ -121,6 +121,7 @@ class RecordedBody implements BodySink {
   #waiting: WaitingPart[] = [];
   #isStoring = false;
   #isFlowing = true;
+  #isPassingOn = false;
   #outcome: 'end' | OutboundError | undefined;
 
   constructor(source: Pick<ResponseBody, 'resume' | 'destroy'>, recording: Recording) {
@@ -132,7 +133,8 @@ class RecordedBody implements BodySink {
       },
       resume: () => {
         this.#isFlowing = true;
-        if (!this.#isStoring) source.resume();
+        this.#passOn();
+        this.#resumeSource();
       },
       abort: () => source.destroy(),
     });
@@ -176,15 +178,26 @@ class RecordedBody implements BodySink {
     this.#passOn();
   }
 
-  /** Passes on what waits, up to where something has to be stored. */
+  /** Passes on what waits, up to where something has to be stored, or the client's side is full. */
   #passOn(): void {
-    while (!this.#isStoring) {
-      const part = this.#waiting.shift();
-      if (!part) break;
-      if (part.created || part.ids.length > 0) this.#storeFirst(part);
-      else if (part.bytes.length > 0) this.out.push(part.bytes);
+    if (this.#isPassingOn) return;
+    this.#isPassingOn = true;
+    try {
+      while (this.#isFlowing && !this.#isStoring) {
+        const part = this.#waiting.shift();
+        if (!part) break;
+        if (part.created || part.ids.length > 0) this.#storeFirst(part);
+        else if (part.bytes.length > 0) this.out.push(part.bytes);
+      }
+    } finally {
+      this.#isPassingOn = false;
     }
-    if (!this.#isStoring && this.#outcome !== undefined) this.out.settle(this.#outcome);
+    const isDone = this.#waiting.length === 0 && !this.#isStoring;
+    if (isDone && this.#outcome !== undefined) this.out.settle(this.#outcome);
+  }
+
+  #resumeSource(): void {
+    if (this.#isFlowing && !this.#isStoring && this.#outcome === undefined) this.#source.resume();
   }
 
   #storeFirst(part: WaitingPart): void {
@@ -193,9 +206,9 @@ class RecordedBody implements BodySink {
       .then(
         () => {
           this.#isStoring = false;
-          if (part.bytes.length > 0) this.out.push(part.bytes);
+          this.#waiting.unshift({ bytes: part.bytes, ids: [] });
           this.#passOn();
-          if (this.#isFlowing && !this.#isStoring && this.#outcome === undefined) this.#source.resume();
+          this.#resumeSource();
         },
         (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
       )

@@ -12,6 +12,7 @@ const depcruise = path.join(root, 'node_modules/dependency-cruiser/bin/dependenc
 const wrong: [file: string, line: string, rule: string][] = [
   ['src/proxy/x.ts', "export type { KeyService } from '../keys/service.ts';", 'proxy'],
   ['src/stored/x.ts', "export type { KeyService } from '../keys/service.ts';", 'stored'],
+  ['src/stored/x.ts', "export { createProxy } from '../proxy/proxy.ts';", 'stored'],
   ['src/proxy/x.ts', "export { modelOf } from '../mongo/collection.ts';", 'proxy'],
   ['src/http/x.ts', "export type { KeyService } from '../keys/service.ts';", 'http'],
   ['src/http/json/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'http/json'],

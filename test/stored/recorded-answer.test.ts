@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { ResponseBody } from '../../src/outbound/exchange.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
+import { collect } from '../../src/proxy/answer-body.ts';
 import type { StoredKind } from '../../src/stored/kinds.ts';
 import { ownedResponse, shownItems } from '../../src/stored/recorded-answer.ts';
 import { flow, sentBody } from '../support/body-sinks.ts';
@@ -58,6 +59,23 @@ describe('a body whose owner is recorded', () => {
       expect(text()).to.equal(answer);
     });
   }
+
+  it('reaches the client whole where the gateway stops at a part of it, to look whether it is valid', async () => {
+    const answer = `{"object":"response","instructions":"${'A'.repeat(400_000)}","id":"resp_1"}`;
+    let recorded = () => {};
+    const source = sentBody();
+    const body = owned(source, 'response', () => new Promise((resolve) => (recorded = resolve)));
+    const collecting = collect(body, 256 * 1024);
+    for (let at = 0; at < answer.length; at += 1_000) source.push(Buffer.from(answer.slice(at, at + 1_000)));
+    source.settle('end');
+    await turn();
+    recorded();
+    const { bytes, whole } = await collecting;
+    expect(whole).to.equal(false);
+    const rest: Buffer[] = [];
+    expect(await flow(body, (chunk) => rest.push(chunk))).to.equal('end');
+    expect(Buffer.concat([bytes, ...rest]).toString()).to.equal(answer);
+  });
 
   it('sends the events before its id at once, and holds the one with the id, however it is split', async () => {
     const before = ': hello\r\n\r\nevent: x\r\ndata: {"type":"x","item_id":"msg_1"}\r\n\r\n';
