@@ -43,7 +43,10 @@ async function answer(req: IncomingMessage, res: ServerResponse, wordDelay: numb
   if (target === 'POST /v1/embeddings') return answerJson(res, 200, embeddings(await readJson(req)));
   if (target === 'GET /v1/models') return answerJson(res, 200, { object: 'list', data: [demoModel] });
   const [, model] = /^GET \/v1\/models\/([^/]+)$/.exec(target) ?? [];
-  if (model === undefined) throw new DemoError('not_found', `There is no ${target} here`);
+  if (model === undefined) {
+    const problem = `The demo has no ${target}, only chat completions, embeddings and models`;
+    throw new DemoError('not_found', `${problem}; set UPSTREAM_BASE_URL to an upstream that has it`);
+  }
   checkModel(decodeURIComponent(model));
   answerJson(res, 200, demoModel);
 }

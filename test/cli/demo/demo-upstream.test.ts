@@ -91,7 +91,7 @@ describe('the demo upstream', () => {
   it('answers 404 to whatever else OpenAI has', async () => {
     const error = await client.responses.create({ model, input: 'Hello' }).catch((thrown) => thrown);
     expect(error).to.be.instanceOf(OpenAI.NotFoundError);
-    expect(error.message).to.include('There is no POST /v1/responses here');
+    expect(error.message).to.include('The demo has no POST /v1/responses').and.to.include('UPSTREAM_BASE_URL');
   });
 
   it('answers 400 to an invalid request', async () => {
