@@ -1,21 +1,19 @@
 import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import type { RelayedBody } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
 import { AnsweredIds, type AnswerPart, type CreatedObject, CreatedObjectSearch } from './answer-ids.ts';
 import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
-/** The parts of an answer's body that are used here. */
-type Body = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
-
 /** An answer of an upstream. */
 interface Answer {
   readonly headers: HeaderValues;
-  readonly data: Body;
+  readonly data: RelayedBody;
 }
 
-type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: Body };
+type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: RelayedBody };
 
 /** A background response that was asked for. */
 interface AskedInBackground {
@@ -98,7 +96,7 @@ interface Recording {
 }
 
 /** The body of an answer: the client gets no id in it before that is stored. */
-function recordedBody(body: Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>, recording: Recording): ResponseBody {
+function recordedBody(body: RelayedBody, recording: Recording): ResponseBody {
   const recorded = new RecordedBody(body, recording);
   body.flowTo(recorded);
   return recorded.out;
