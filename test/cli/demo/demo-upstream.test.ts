@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import { type DemoUpstream, startDemoUpstream } from '../../../src/cli/demo/demo-upstream.ts';
+import { startDemoUpstream } from '../../../src/cli/demo/demo-upstream.ts';
+import type { DemoUpstream } from '../../../src/cli/demo/server.ts';
 
 describe('the demo upstream', () => {
   let upstream: DemoUpstream;

@@ -1,10 +1,16 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { buffer, text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { answerChat, checkModel, DemoError, demoModel } from '../../../src/cli/demo/chat.ts';
 import { embeddings } from '../../../src/cli/demo/embeddings.ts';
+import {
+  answerJson,
+  answerStream,
+  type DemoUpstream,
+  doneEvent,
+  readJson,
+  serveUpstream,
+  toEvent,
+} from '../../../src/cli/demo/server.ts';
 import { completion, completionChunks, images, moderations, speech, transcription } from './media.ts';
 import {
   addItems,
@@ -25,34 +31,13 @@ import {
 } from './stored.ts';
 
 /**
- * The demo upstream with all that OpenAI's API has beside chats, embeddings and models: it keeps responses, conversations and chats, and
- * answers images, speech and texts.
- */
-export interface EchoUpstream {
-  /** `http://127.0.0.1:<port>/v1` */
-  readonly baseUrl: string;
-  close(): Promise<void>;
-}
-
-/**
- * Starts the echo upstream on a free loopback port.
+ * Starts the demo upstream with all that OpenAI's API has beside chats, embeddings and models: it keeps responses, conversations and
+ * chats, and answers images, speech and texts.
  * @param options.wordDelay milliseconds between the words of a stream. @default 20
  */
-export async function startEchoUpstream({ wordDelay = 20 } = {}): Promise<EchoUpstream> {
+export function startEchoUpstream({ wordDelay = 20 } = {}): Promise<DemoUpstream> {
   const store = createDemoStore();
-  const server = createServer((req, res) => {
-    answer(req, res, store, wordDelay).catch((error) => answerError(res, error));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
-  };
+  return serveUpstream((req, res) => answer(req, res, store, wordDelay));
 }
 
 async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStore, wordDelay: number): Promise<void> {
@@ -71,20 +56,9 @@ async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStor
 async function send(res: ServerResponse, answer: DemoAnswer, wordDelay: number): Promise<void> {
   if ('json' in answer) return answerJson(res, 200, answer.json);
   if ('audio' in answer) return void res.writeHead(200, { 'content-type': 'audio/wav' }).end(answer.audio);
-  const line = (data: object) => `data: ${JSON.stringify(data)}\n\n`;
-  if ('chunks' in answer) return answerStream(res, [...answer.chunks.map(line), 'data: [DONE]\n\n'], wordDelay);
-  const named = answer.events.map((event) => `event: ${(event as { type?: string }).type}\n${line(event)}`);
+  if ('chunks' in answer) return answerStream(res, [...answer.chunks.map(toEvent), doneEvent], wordDelay);
+  const named = answer.events.map((event) => `event: ${(event as { type?: string }).type}\n${toEvent(event)}`);
   return answerStream(res, named, wordDelay);
-}
-
-async function readJson(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
-  try {
-    const body = JSON.parse(await text(req));
-    if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
-  } catch {
-    // said below, as for JSON that is no object
-  }
-  throw new DemoError('invalid_json', 'The body must be a JSON object');
 }
 
 async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
@@ -94,28 +68,6 @@ async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, u
   } catch {
     throw new DemoError('invalid_form', 'The body must be a form, multipart/form-data');
   }
-}
-
-/** Words are sent one at a time, so that a newcomer sees the stream. */
-async function answerStream(res: ServerResponse, events: readonly string[], wordDelay: number): Promise<void> {
-  res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-  for (const event of events) {
-    if (res.destroyed) return;
-    res.write(event);
-    // the pace is what a reader of the stream sees
-    await sleep(wordDelay);
-  }
-  res.end();
-}
-
-function answerJson(res: ServerResponse, status: number, body: object): void {
-  res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-}
-
-function answerError(res: ServerResponse, error: unknown): void {
-  if (res.headersSent) return void res.destroy();
-  const demoError = error instanceof DemoError ? error : new DemoError('invalid_value', 'The request cannot be read');
-  answerJson(res, demoError.status, demoError.toBody());
 }
 
 /** JSON from outside; each answer checks what it reads. */
