@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { report } from '../report.ts';
 import { compareWith } from './compare.ts';
+import { everydayRows } from './everyday.ts';
 import { largeRows } from './large-rows.ts';
 import { createRun } from './run.ts';
 import { senderRows } from './sender-rows.ts';
@@ -35,7 +36,7 @@ const setup = await openSetup();
 const run = createRun(setup, quick);
 
 async function measureRows(): Promise<void> {
-  const groups = Object.entries({ ...senderRows(run), ...workerRows(run), ...largeRows(run) });
+  const groups = Object.entries({ ...senderRows(run), ...everydayRows(run), ...workerRows(run), ...largeRows(run) });
   for (let i = 0; i < rounds; i += 1) {
     for (const [name, measure] of groups) {
       if (only && !only.includes(name)) continue;
