@@ -42,7 +42,7 @@ const arrows = {
     webhooks/subscribers.ts webhooks/url.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/recorder.ts webhooks/service.ts`,
 
-  events: `${domain} operator/tracing.ts openapi`,
+  events: `${domain} operator/tracing.ts openapi webhooks/webhook.ts`,
 
   keys: `${domain} events`,
   // It books entries, and knows nothing of calls and payments.

@@ -26,8 +26,8 @@ export interface FirstAttempt {
   readonly claim: Claim;
   /** The event's bytes. */
   readonly body: Buffer;
-  /** The webhook, if it is being read already. @default it is read */
-  readonly target?: Promise<DeliveryTarget | null> | undefined;
+  /** The webhook, if it was read before the event was stored. @default it is read */
+  readonly target?: DeliveryTarget | undefined;
 }
 
 /** A claimed attempt that is ready to be sent. */
@@ -118,8 +118,7 @@ export class Attempts {
   }
 
   /** The webhook. One that was read before the event was stored is read again before it ends a delivery. */
-  async #target({ delivery }: Claim, earlier?: FirstAttempt['target']): Promise<DeliveryTarget | null> {
-    const read = earlier && (await earlier);
+  async #target({ delivery }: Claim, read?: DeliveryTarget): Promise<DeliveryTarget | null> {
     if (read && reasonToCancel(delivery, read) === null) return read;
     return this.#deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
   }

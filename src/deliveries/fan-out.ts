@@ -5,18 +5,15 @@ import { LeaseKeeper } from '../mongo/lease.ts';
 import type { PendingWork } from '../mongo/periodic.ts';
 import { inFanOutSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
-import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
+import type { ReadSubscribers } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
 import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
-import { reasonToCancel } from './send.ts';
 
 /** How old a webhook may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
 const recent = 250;
-/** Webhooks that are read before an event is stored. */
-const maxPrepared = 50;
 /** Deliveries of one event made at once, so that a fan-out of any size stays small in memory. */
 const batchSize = 500;
 /** How often the leases of events are looked at, and after which time a renewal without an answer is repeated. Milliseconds. */
@@ -40,9 +37,7 @@ export interface FanOutObserver {
 export interface FanOutDeps {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
   readonly claims: Pick<Claims, 'first' | 'store'>;
-  readonly scheduler: Pick<Scheduler, 'isWorking' | 'hasRoom' | 'first' | 'look'>;
-  /** Reads a webhook with its opened secrets. */
-  readonly target: TargetLookUp;
+  readonly scheduler: Pick<Scheduler, 'isWorking' | 'first' | 'look'>;
   readonly renewEvents: RenewEvents;
   readonly retryDelays: readonly number[];
   /** How long an event is held. */
@@ -57,8 +52,8 @@ export interface FanOutDeps {
 interface Start {
   /** Begins first attempts, or says that their deliveries are to be stored. */
   readonly starter: { first(ref: AttemptRef, begin: BeginFirst): FirstStart };
-  /** Webhooks that are being read, by id. @default none */
-  readonly targets?: ReadonlyMap<string, Promise<DeliveryTarget | null>>;
+  /** The webhooks that have been read. @default none */
+  readonly target?: ReadSubscribers['target'];
 }
 
 const storeOnly: Start = { starter: { first: () => 'no room' } };
@@ -88,25 +83,16 @@ export class FanOut {
     return this.#held.room;
   }
 
-  /** Reads the webhooks of first attempts that will begin at once, before the event is stored; see {@link FanOuts}. */
-  prepare({ userId, targets: webhookIds, test, type }: Parameters<FanOuts['prepare']>[0]): PreparedFanOut | null {
-    const { scheduler, target, lease, logger } = this.#deps;
+  /** See {@link FanOuts}. */
+  prepare(target: ReadSubscribers['target']): PreparedFanOut | null {
+    const { scheduler, lease, logger } = this.#deps;
     if (!scheduler.isWorking || this.#held.room <= 0) return null;
-    const near = webhookIds.slice(0, maxPrepared).filter((webhookId) => scheduler.hasRoom({ webhookId, userId }));
-    const targets = new Map(
-      near.map((webhookId) => [
-        webhookId,
-        target(webhookId, (found) => reasonToCancel({ test, type }, found) === null),
-      ]),
-    );
-    // awaited by the attempt if there is one
-    for (const reading of targets.values()) reading.catch(() => {});
     const readAt = performance.now();
     return {
       lease,
-      begin: (held) => {
-        const isRecent = performance.now() - readAt < recent;
-        this.#start(held, { starter: scheduler, ...(isRecent && { targets }) }).catch((error) => {
+      begin: (held, isCertain) => {
+        const isOfUse = isCertain && performance.now() - readAt < recent;
+        this.#start(held, { starter: scheduler, ...(isOfUse && { target }) }).catch((error) => {
           const eventId = held.event._id;
           logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
         });
@@ -200,7 +186,7 @@ export class FanOut {
       // awaited by the fan-out, unless something else fails first
       whenStored.catch(() => {});
       // a webhook may have changed since the event was published
-      return { claim: first.claim, body, target: isImmediate ? start.targets?.get(delivery.webhookId) : undefined };
+      return { claim: first.claim, body, target: isImmediate ? start.target?.(delivery.webhookId) : undefined };
     });
     isImmediate = false;
     if (started === 'no room') return null;

@@ -40,8 +40,10 @@ const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
 const maxSize = 500;
-/** How long marks wait for others: sweeps ignore the events until their leases have ended. Milliseconds. */
-const markMaxDelay = 100;
+/**
+ * How long marks wait for others: sweeps ignore the events until their leases have ended, and a lease is renewed only later. Milliseconds.
+ */
+const markDelay = 250;
 /** The fields of an event that no process holds, by the server's clock. */
 const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
 
@@ -68,7 +70,7 @@ function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
 function createMarks(collection: Events): Batcher<FannedOut, void> {
   return createBatcher({
     maxSize,
-    maxDelay: markMaxDelay,
+    minDelay: markDelay,
     async write(fannedOut) {
       const byTargets = new Map<number, EventKey[]>();
       for (const event of fannedOut) byTargets.set(event.targets, [...(byTargets.get(event.targets) ?? []), event]);

@@ -9,11 +9,11 @@ import { TimeoutError } from '../mongo/periodic.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
 import { inPublishSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
+import type { ReadSubscribers, Subscribers } from '../webhooks/webhook.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
 import type {
   AddressedEvent,
-  EventSubscribers,
   HeldEvent,
   LeasedEvent,
   NewEvent,
@@ -26,10 +26,10 @@ import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnCl
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
   /**
-   * Call it before an event is stored, so that the receivers of its first attempts are read meanwhile. `null` if this process
-   * leaves the event to others.
+   * Call it before an event is stored. `null` if this process leaves the event to others.
+   * @param target the event's webhooks as the look-up of subscribers has read them, for first attempts that begin at once
    */
-  prepare(event: Pick<NewEvent, 'type' | 'test' | 'userId' | 'targets'>): PreparedFanOut | null;
+  prepare(target: ReadSubscribers['target']): PreparedFanOut | null;
   /** A stored event waits for its fan-out. */
   wake(): void;
 }
@@ -38,8 +38,11 @@ export interface FanOuts {
 export interface PreparedFanOut {
   /** How long this process holds the event. Milliseconds. */
   readonly lease: number;
-  /** Call it when the event is stored with that lease. */
-  begin(held: HeldEvent): void;
+  /**
+   * Call it when the event is stored with that lease.
+   * @param isCertain whether no replaced primary can have answered the look-up: otherwise webhooks are read again
+   */
+  begin(held: HeldEvent, isCertain: boolean): void;
 }
 
 export interface EventServiceDeps {
@@ -48,7 +51,10 @@ export interface EventServiceDeps {
   /** The processes with open transactions. */
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
-  readonly subscribers: (event: AddressedEvent, session?: ClientSession) => Promise<EventSubscribers>;
+  readonly webhooks: {
+    subscribers(event: AddressedEvent): Promise<ReadSubscribers>;
+    subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
+  };
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
   /** Limits how long a publication waits. @default as long as the driver waits */
@@ -96,28 +102,29 @@ function requireSame(event: EventDraft, stored: StoredEvent): void {
 
 /** Publishes events, alone or together with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
-  const { connection, catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
+  const { connection, catalogue, outbox, webhooks, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(connection);
   const open = new OpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(connection, open, () => fanOut.wake());
 
   /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
-  function store(draft: EventDraft, session: ClientSession | undefined): Promise<StoredEvent> {
+  function store(draft: EventDraft): Promise<StoredEvent> {
     return boundPublication(
       database,
       async () => {
         const lookupElection = latestElection(connection);
-        return { ...draft, ...(await subscribers(draft, session)), lookupElection };
+        const { targets, skipped, target } = await webhooks.subscribers(draft);
+        return { event: { ...draft, targets, skipped, lookupElection }, target };
       },
-      async (event, until) => {
-        const prepared = fanOut.prepare(event);
+      async ({ event, target }, until) => {
+        const prepared = fanOut.prepare(target);
         const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
         requireSame(event, stored);
         if (stored.fanOut === 'done') return stored;
         // an event is acknowledged only when its subscribers are certain
         const settled = await settleSubscribers(stored, event.body);
-        if (prepared && lease) prepared.begin({ event: settled, lease });
+        if (prepared && lease) prepared.begin({ event: settled, lease }, stored.lookupElection === undefined);
         else fanOut.wake();
         return settled;
       },
@@ -126,7 +133,10 @@ export function createEventService(deps: EventServiceDeps): EventService {
 
   /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
   async function storeIn(session: ClientSession, draft: EventDraft): Promise<StoredEvent> {
-    const stored = await outbox.storeIn(session, { ...draft, ...(await subscribers(draft, session)) });
+    const stored = await outbox.storeIn(session, {
+      ...draft,
+      ...(await webhooks.subscribersIn(session, draft)),
+    });
     requireSame(draft, stored);
     if (stored.fanOut === 'pending') transactions.publishedUnder(session, stored);
     return stored;
@@ -151,7 +161,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
           requireOwnClient(connection, session);
           await requireMajority(session);
         }
-        const stored = session?.inTransaction() ? storeIn(session, draft) : store(draft, session);
+        const stored = session?.inTransaction() ? storeIn(session, draft) : store(draft);
         const { _id: id, created } = await stored;
         return { id, type, created: created.toISOString(), data, idempotencyKey };
       });
@@ -161,7 +171,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const content = createContent(type, data, Date.now());
       const targets = [webhookId];
       const event = { ...content, userId, idempotencyKey: randomUUID(), test: true, targets, skipped: [] };
-      const address = async () => event;
+      const address = async () => ({ event });
       return boundPublication(database, address, (_, until) => outbox.store(event, lease, until));
     },
     transaction: transactions.run,
@@ -268,20 +278,20 @@ function publishUnconfirmed({ _id: eventId, idempotencyKey }: NewEvent, cause: u
  * @throws GatewayError `publish_unconfirmed` if the database fails after the write has started; `database_unavailable` if it
  *   fails before, when nothing can have been stored
  */
-async function boundPublication<T>(
+async function boundPublication<Addressed extends { readonly event: NewEvent }, T>(
   database: Pick<DatabaseAccess, 'whenAvailable' | 'bound'> | undefined,
-  address: () => Promise<NewEvent>,
-  store: (event: NewEvent, until: number) => Promise<T>,
+  address: () => Promise<Addressed>,
+  store: (addressed: Addressed, until: number) => Promise<T>,
 ): Promise<T> {
   await database?.whenAvailable();
   const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
   let storing: NewEvent | undefined;
   let isGivenUp = false;
-  const published = address().then((event) => {
+  const published = address().then((addressed) => {
     // the publisher would not hear of this event, and publish it again
     if (isGivenUp) throw new TimeoutError('the database answered after the publisher had stopped waiting');
-    storing = event;
-    return store(event, until);
+    storing = addressed.event;
+    return store(addressed, until);
   });
   try {
     return await (database?.bound(published, longestPublication) ?? published);

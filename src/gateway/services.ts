@@ -131,7 +131,7 @@ function createEvents(
     outbox,
     owners: models.owners,
     catalogue,
-    subscribers: webhooks.subscribers,
+    webhooks,
     settleSubscribers,
     fanOut: deliveries.fanOut,
     database: access,

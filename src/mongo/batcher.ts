@@ -5,7 +5,8 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 /**
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
- * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is not delayed. An item
+ * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is not delayed, but with
+ * `minDelay`. An item
  * that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of
  * concurrent batches.
  */
@@ -26,6 +27,8 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
   readonly maxDelay?: number;
+  /** The same, whatever the batch before had: for what no caller waits for. Milliseconds. @default 0 */
+  readonly minDelay?: number;
   /**
    * Until when an item is of use: if its batch has not started by then, it is not written and rejects with a TimeoutError. Otherwise a
    * slow database would stay busy with writes that no caller waits for any more. By `performance.now()`, milliseconds. @default forever
@@ -42,16 +45,16 @@ interface Waiting<Item, Result> {
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { write, maxSize, concurrency = 1, maxDelay = 0, until, timeout } = options;
+  const { write, maxSize, concurrency = 1, maxDelay = 0, minDelay = 0, until, timeout } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
   /** How long the next batch waits for more items. */
-  let delay = 0;
+  let delay = minDelay;
 
   async function writeBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
-    delay = batch.length > 1 ? maxDelay : 0;
+    delay = batch.length > 1 ? Math.max(minDelay, maxDelay) : minDelay;
     const items = batch.map(({ item }) => item);
     const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
     batch.forEach(({ resolve, reject }, i) => {

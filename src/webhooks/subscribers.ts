@@ -6,7 +6,13 @@ import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import { passes } from './optional-fields.ts';
 import type { Secrets } from './secrets.ts';
-import { type DeliveryTarget, type Subscribers, type TargetLookUp, toWebhook } from './webhook.ts';
+import {
+  type DeliveryTarget,
+  type ReadSubscribers,
+  type Subscribers,
+  type TargetLookUp,
+  toWebhook,
+} from './webhook.ts';
 
 /** The account and the event type. */
 interface SubscriberQuery {
@@ -24,8 +30,10 @@ type Subscriber = Pick<WebhookDocument, '_id' | 'active'> & { readonly filters?:
 
 /** The reads of webhooks for publications and deliveries. Calls at the same moment share a query. */
 export interface SubscriberLookup {
-  /** The webhooks subscribed to an event whose filters it passes; in a transaction if a session is given. */
-  subscribers(event: AddressedEvent, session?: ClientSession): Promise<Subscribers>;
+  /** The webhooks subscribed to an event whose filters it passes, with those that were read whole by their ids. */
+  subscribers(event: AddressedEvent): Promise<Subscribers & { readonly whole: ReadonlyMap<string, WebhookDocument> }>;
+  /** The same in a transaction, by a read of the index alone. */
+  subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
   /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
   confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
   /** `null` if it is confirmed to be gone. */
@@ -34,8 +42,15 @@ export interface SubscriberLookup {
   confirmedById(id: string): Promise<WebhookDocument | null>;
 }
 
+interface Found {
+  readonly subscribers: readonly Subscriber[];
+  readonly whole: ReadonlyMap<string, WebhookDocument>;
+}
+
 /** Look-ups in one query. */
 const maxSize = 500;
+/** Subscribers that a look-up reads whole, for the first attempts that begin at once: a large fan-out stays small in memory. */
+const maxWhole = 50;
 const concurrency = 2;
 
 const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
@@ -63,14 +78,30 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
       .toArray();
   }
 
-  const lookUps = createBatcher<SubscriberQuery, readonly Subscriber[]>({
+  /** Reads few subscribers whole: that saves their first attempts a read each. Many are read by the index alone. */
+  async function findWhole(query: SubscriberQuery): Promise<Found> {
+    const { userId, type } = query;
+    const found = await collection
+      .find({ userId, events: type })
+      .sort({ _id: 1 })
+      .limit(maxWhole + 1)
+      .toArray();
+    if (found.length > maxWhole) return { subscribers: await find(query), whole: new Map() };
+    return { subscribers: found, whole: new Map(found.map((webhook) => [webhook._id, webhook])) };
+  }
+
+  const lookUps = createBatcher<SubscriberQuery, Found>({
     maxSize,
     concurrency,
     async write(queries) {
-      const distinct = new Map(queries.map((query) => [keyOf(query), query]));
-      const entries = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
-      const byKey = new Map(entries);
-      return queries.map((query) => byKey.get(keyOf(query)) ?? []);
+      const byKey = new Map<string, Promise<Found>>();
+      const found = queries.map((query) => {
+        const key = keyOf(query);
+        const reading = byKey.get(key) ?? findWhole(query);
+        byKey.set(key, reading);
+        return reading;
+      });
+      return Promise.all(found);
     },
   });
 
@@ -107,9 +138,11 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   });
 
   return {
-    async subscribers(event, session) {
-      return toSubscribers(await (session ? find(event, session) : lookUps.add(event)), event);
+    async subscribers(event) {
+      const { subscribers, whole } = await lookUps.add(event);
+      return { ...toSubscribers(subscribers, event), whole };
     },
+    subscribersIn: async (session, event) => toSubscribers(await find(event, session), event),
     confirmedSubscribers: async (event) => toSubscribers(await confirmedLookUps.add(event), event),
     byId: documents.add,
     confirmedById: confirmed.add,
@@ -118,8 +151,10 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
 
 /** The reads of webhooks that publications and deliveries need. */
 export interface WebhooksForDeliveries {
-  /** The webhooks that the event goes to, in one look-up; in a transaction if a session is given. */
-  subscribers(event: AddressedEvent, session?: ClientSession): Promise<Subscribers>;
+  /** The webhooks that the event goes to, in one look-up. */
+  subscribers(event: AddressedEvent): Promise<ReadSubscribers>;
+  /** The same in a transaction. */
+  subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
   /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
   confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
   readonly forDelivery: TargetLookUp;
@@ -143,11 +178,29 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
     return { ...webhook, ...secrets.open(document) };
   }
 
+  /** @throws GatewayError `invalid_value` if it is no account */
+  function isAddressed({ userId, type }: AddressedEvent): boolean {
+    checkUserId(userId);
+    return catalogueTypes.has(type);
+  }
+
   return {
-    async subscribers(event, session) {
-      checkUserId(event.userId);
-      if (!catalogueTypes.has(event.type)) return { targets: [], skipped: [] };
-      return lookup.subscribers(event, session);
+    async subscribers(event) {
+      if (!isAddressed(event)) return { targets: [], skipped: [], target: () => undefined };
+      const { targets, skipped, whole } = await lookup.subscribers(event);
+      const target = (id: string) => {
+        const document = whole.get(id);
+        try {
+          return document && opened(document);
+        } catch {
+          // its attempt reads it again, and reports what is wrong with it
+          return undefined;
+        }
+      };
+      return { targets, skipped, target };
+    },
+    async subscribersIn(session, event) {
+      return isAddressed(event) ? lookup.subscribersIn(session, event) : { targets: [], skipped: [] };
     },
     confirmedSubscribers: lookup.confirmedSubscribers,
     async forDelivery(id, suffices = () => true) {

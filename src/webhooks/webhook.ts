@@ -116,6 +116,12 @@ export interface Subscribers {
   readonly skipped: string[];
 }
 
+/** The subscribers of an event, with the webhooks that the look-up has read whole. */
+export interface ReadSubscribers extends Subscribers {
+  /** The webhook as it was then; `undefined` if it was not read whole, or its secret cannot be opened. */
+  readonly target: (webhookId: string) => DeliveryTarget | undefined;
+}
+
 export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {
   const { _id, userId, url, events, active, createdAt } = document;
   const { description, metadata, filters, rateLimit, headerNames } = document;

@@ -29,6 +29,11 @@ export const payment = {
 /** Webhooks as the two services ask for them, kept in memory. */
 export function fakeWebhooks() {
   const webhooks = new Map<string, { userId: string } & { -readonly [K in keyof DeliveryTarget]: DeliveryTarget[K] }>();
+  function subscribersOf({ userId, type }: { userId: string; type: string }) {
+    const mine = [...webhooks].filter(([, webhook]) => webhook.userId === userId && webhook.events.includes(type));
+    const ids = (active: boolean) => mine.filter(([, webhook]) => webhook.active === active).map(([id]) => id);
+    return { targets: ids(true), skipped: ids(false) };
+  }
   return {
     webhooks,
     add(url: string, more: Partial<DeliveryTarget> & { userId?: string } = {}): string {
@@ -36,10 +41,11 @@ export function fakeWebhooks() {
       webhooks.set(id, { userId: 'usr_1', url, secret, active: true, events: ['payment.completed'], ...more });
       return id;
     },
-    async subscribers({ userId, type }: { userId: string; type: string }, _session?: ClientSession) {
-      const mine = [...webhooks].filter(([, webhook]) => webhook.userId === userId && webhook.events.includes(type));
-      const ids = (active: boolean) => mine.filter(([, webhook]) => webhook.active === active).map(([id]) => id);
-      return { targets: ids(true), skipped: ids(false) };
+    async subscribers(event: { userId: string; type: string }) {
+      return { ...subscribersOf(event), target: (id: string) => webhooks.get(id) };
+    },
+    async subscribersIn(_session: ClientSession, event: { userId: string; type: string }) {
+      return subscribersOf(event);
     },
     async forDelivery(id: string) {
       return webhooks.get(id) ?? null;
@@ -117,7 +123,7 @@ export async function startDeliveryServices(
     outbox,
     owners,
     catalogue: createCatalogue(loadSpec()),
-    subscribers: webhooks.subscribers,
+    webhooks,
     settleSubscribers,
     fanOut: deliveryService.fanOut,
     logger: options.logger,
@@ -154,6 +160,7 @@ export async function startDeliveryServices(
     publishStored,
     publishTest,
     eventStatuses: deliveryService.eventStatuses,
+    fanOut: deliveryService.fanOut,
     history: deliveryService.history,
     redeliver: deliveryService.redeliver,
     deliveries,

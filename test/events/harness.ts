@@ -33,7 +33,10 @@ export async function startEvents(connection: Connection, transactionLease = 500
     outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
     catalogue: createCatalogue(loadSpec()),
-    subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
+    webhooks: {
+      subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'], target: () => undefined }),
+      subscribersIn: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
+    },
     settleSubscribers: settled,
     fanOut: {
       prepare: () => ({ lease: 4_500, begin: ({ event }) => void fannedOut.push(event._id) }),

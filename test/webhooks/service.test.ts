@@ -286,6 +286,11 @@ describe('webhooks', () => {
   });
 
   describe('when an event is published', () => {
+    async function found(published: Parameters<typeof service.subscribers>[0]) {
+      const { targets, skipped } = await service.subscribers(published);
+      return { targets, skipped };
+    }
+
     it('receive it if they are subscribed and active, and are listed as skipped if they are inactive', async () => {
       const both = await service.create(userId, valid);
       // ids are in the order of their milliseconds
@@ -297,30 +302,68 @@ describe('webhooks', () => {
       const low = await service.create(userId, { ...valid, events: ['credits.low'] });
       await service.create(`${userId}_other`, valid);
 
-      expect(await service.subscribers(event(userId, 'credits.low'))).to.deep.equal({
+      expect(await found(event(userId, 'credits.low'))).to.deep.equal({
         targets: [both.id, low.id],
         skipped: [paused.id],
       });
-      expect(await service.subscribers(event(userId, 'payment.completed'))).to.deep.equal({
+      expect(await found(event(userId, 'payment.completed'))).to.deep.equal({
         targets: [both.id],
         skipped: [],
       });
       for (const type of ['usage.threshold', 'nothing', '__proto__', 'credits.low\0', { $ne: null }] as string[]) {
-        expect(await service.subscribers(event(userId, type))).to.deep.equal({ targets: [], skipped: [] });
+        expect(await found(event(userId, type))).to.deep.equal({ targets: [], skipped: [] });
       }
     });
 
-    it('are found by one query that reads nothing but its index', async () => {
-      await service.create(userId, valid);
+    /** How the server answers a look-up that was sent to it. */
+    async function planOf({ command }: { command: Record<string, unknown> }): Promise<string> {
+      const { find, filter, projection, sort, limit } = command;
+      const explain = {
+        find,
+        filter,
+        ...(projection !== undefined && { projection }),
+        sort,
+        ...(limit !== undefined && { limit }),
+      };
+      const plan = await database.connection.db?.command({ explain });
+      return JSON.stringify(plan?.queryPlanner.winningPlan);
+    }
+
+    it('are found by one query by an index, which reads them whole for their first attempts', async () => {
+      const { id } = await service.create(userId, valid);
       database.forget();
-      await service.subscribers(event(userId, 'credits.low'));
-      const commands = database.commandsTo('gateway_webhooks');
-      expect(commands).to.have.length(1);
-      const { find, filter, projection, sort } = commands[0]?.command ?? {};
-      const plan = await database.connection.db?.command({ explain: { find, filter, projection, sort } });
-      const text = JSON.stringify(plan?.queryPlanner.winningPlan);
-      expect(text).to.include('"indexName":"filteredSubscribers"');
-      expect(text).to.not.match(/FETCH|COLLSCAN|"SORT"/);
+      const { target } = await service.subscribers(event(userId, 'credits.low'));
+      expect(target(id)).to.deep.equal(await service.forDelivery(id));
+      const [lookUp, ...others] = database.commandsTo('gateway_webhooks');
+      expect(others).to.have.length(1);
+      const text = await planOf(lookUp as { command: Record<string, unknown> });
+      expect(text).to.include('"stage":"IXSCAN"');
+      expect(text).to.not.match(/COLLSCAN|"SORT"/);
+    });
+
+    it('are found by a query that reads nothing but the index if they are more than 50, or in a transaction', async () => {
+      const { id } = await service.create(userId, valid);
+      const stored = await webhooks.collection.findOne({ _id: id as never });
+      const many = Array.from({ length: 50 }, (_, i) => ({ ...stored, _id: `${id}${i}`, slot: 100 + i }));
+      await webhooks.collection.insertMany(many as never[]);
+      database.forget();
+      const { targets, target } = await service.subscribers(event(userId, 'credits.low'));
+      expect(targets).to.have.length(51);
+      expect(target(id)).to.equal(undefined);
+      const session = await database.connection.startSession();
+      const inTransaction = await session.withTransaction(() =>
+        service.subscribersIn(session, event(userId, 'credits.low')),
+      );
+      await session.endSession();
+      expect(inTransaction.targets).to.deep.equal(targets);
+      const [whole, ...byIndex] = database.commandsTo('gateway_webhooks');
+      expect(whole?.command).to.include({ limit: 51 });
+      expect(byIndex).to.have.length(2);
+      for (const lookUp of byIndex) {
+        const text = await planOf(lookUp as { command: Record<string, unknown> });
+        expect(text).to.include('"indexName":"filteredSubscribers"');
+        expect(text).to.not.match(/FETCH|COLLSCAN|"SORT"/);
+      }
     });
 
     it('are looked up in the transaction of the caller', async () => {
@@ -328,11 +371,11 @@ describe('webhooks', () => {
       const session = await database.connection.startSession();
       session.startTransaction();
       await webhooks.collection.updateOne({ _id: id as never }, { $set: { active: false } }, { session });
-      expect(await service.subscribers(event(userId, 'credits.low'), session)).to.deep.equal({
+      expect(await service.subscribersIn(session, event(userId, 'credits.low'))).to.deep.equal({
         targets: [],
         skipped: [id],
       });
-      expect(await service.subscribers(event(userId, 'credits.low'))).to.deep.equal({ targets: [id], skipped: [] });
+      expect(await found(event(userId, 'credits.low'))).to.deep.equal({ targets: [id], skipped: [] });
       await session.abortTransaction();
       await session.endSession();
     });

@@ -41,7 +41,10 @@ export async function openLedger(connection: Connection) {
     outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
     catalogue: createCatalogue(loadSpec()),
-    subscribers: async () => ({ targets: [], skipped: [] }),
+    webhooks: {
+      subscribers: async () => ({ targets: [], skipped: [], target: () => undefined }),
+      subscribersIn: async () => ({ targets: [], skipped: [] }),
+    },
     settleSubscribers: settled,
     fanOut: noFanOut,
     logger,

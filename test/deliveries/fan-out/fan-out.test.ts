@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { freshUri, uriOf } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 import {
@@ -130,8 +131,9 @@ describe('A fan-out', () => {
       this.retries(3);
       const webhookId = webhooks.add(receiver.url);
       if (answer === undefined) {
-        const { forDelivery } = webhooks;
+        const { forDelivery, subscribers } = webhooks;
         webhooks.forDelivery = async (id) => ({ ...(await forDelivery(id)), active: false }) as never;
+        webhooks.subscribers = async (event) => ({ ...(await subscribers(event)), target: () => undefined });
       } else receiver.answers(answer);
       await gateway.close();
       gateway = await startDeliveryServices(connection, webhooks, { retryDelays: [60_000] });
@@ -265,12 +267,15 @@ describe('A fan-out', () => {
 
   it('cancels nothing by a read of a webhook from before the event was stored', async () => {
     const id = webhooks.add(receiver.url);
-    const { forDelivery } = webhooks;
+    const { forDelivery, subscribers } = webhooks;
     let reads = 0;
     webhooks.forDelivery = async (webhookId) => {
       reads += 1;
-      const found = await forDelivery(webhookId);
-      return found && { ...found, active: reads > 1 };
+      return forDelivery(webhookId);
+    };
+    webhooks.subscribers = async (published) => {
+      const found = await subscribers(published);
+      return { ...found, target: (webhookId) => ({ ...(found.target(webhookId) ?? expect.fail()), active: false }) };
     };
     await gateway.close();
     gateway = await startDeliveryServices(connection, webhooks);
@@ -279,6 +284,28 @@ describe('A fan-out', () => {
     const delivery = await gateway.delivery(event.id, ended);
 
     expect(delivery).to.include({ state: 'delivered', webhookId: id });
-    expect(reads).to.equal(2);
+    expect(reads).to.equal(1);
+  });
+
+  it('reads no webhook again that the look-up of subscribers has read, unless a replaced primary may have answered it', async () => {
+    webhooks.add(receiver.url);
+    let reads = 0;
+    const { forDelivery } = webhooks;
+    webhooks.forDelivery = async (webhookId) => {
+      reads += 1;
+      return forDelivery(webhookId);
+    };
+    await gateway.close();
+    gateway = await startDeliveryServices(connection, webhooks);
+    await gateway.start();
+    await gateway.delivery((await gateway.publish(payment)).id, ended);
+    expect(reads).to.equal(0);
+
+    const event = (await durableCollection(gateway.events).findOne({})) ?? expect.fail();
+    const held = { heldUntil: performance.now() + 4_500, since: { time: new Date(), monotonic: 0 }, isFirst: true };
+    const again = { ...event, _id: `${event._id}2`, deliveryKey: Buffer.alloc(16, 1) };
+    gateway.fanOut.prepare(() => expect.fail('used'))?.begin({ event: again as never, lease: held }, false);
+    await gateway.delivery(again._id, ended);
+    expect(reads).to.equal(1);
   });
 });

@@ -235,7 +235,6 @@ export function createProcesses(
         get isWorking() {
           return present.isWorking;
         },
-        hasRoom: () => present.hasRoom,
         first(_, begin) {
           const first = present.hasRoom && begin();
           if (!first) return 'no room';
@@ -244,7 +243,6 @@ export function createProcesses(
         },
         look: ({ webhookId }) => void looks.push(webhookId),
       },
-      target: webhooks.forDelivery,
       async renewEvents(held) {
         await eventRenewals.renew(held as StoredEvent[]);
         // a renewal that succeeds is followed by none for a long time
@@ -262,11 +260,11 @@ export function createProcesses(
       outbox,
       owners: createOwnerModel(connection, prefix),
       catalogue,
-      subscribers: webhooks.subscribers,
+      webhooks,
       settleSubscribers: settled,
       fanOut: {
-        prepare(event) {
-          const prepared = fanOut.prepare(event);
+        prepare(target) {
+          const prepared = fanOut.prepare(target);
           return prepared && { ...prepared, lease: long };
         },
         wake() {},

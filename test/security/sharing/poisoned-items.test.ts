@@ -148,8 +148,7 @@ describe('An item that the database cannot take does not block the others:', fun
       const fanOut = new FanOut({
         outbox: { markFannedOut: async () => {} },
         claims: claimsOf(deliveries),
-        scheduler: { isWorking: true, hasRoom: () => false, first: () => 'no room', look() {} },
-        target: async () => null,
+        scheduler: { isWorking: true, first: () => 'no room', look() {} },
         renewEvents: async () => {},
         retryDelays: [],
         lease: 9_000,
