@@ -3,9 +3,9 @@ import { withTimeout } from './periodic.ts';
 
 /**
  * The database's clock, which decides what is due, for inserted documents: an insert cannot use `$$NOW`. It is read now and
- * then; in between, this process's monotonic clock advances the last reading, so a wrong clock here changes nothing. If the
- * result is inexact, it is a little in the database's past, so that nothing becomes due later. After an election, no reading
- * of the former primary is used.
+ * then; in between, this process's monotonic clock advances a reading, so a wrong clock here changes nothing. If the
+ * result is inexact, it is in the database's past, so that nothing becomes due later: by as long as the quickest answer of the last
+ * {@link validFor} was on its way. After an election, no reading of the former primary is used.
  */
 export interface DatabaseClock {
   now(): Promise<Date>;
@@ -40,6 +40,8 @@ const driftLimit = 500;
 interface Reading {
   /** The server's clock at its answer. */
   readonly time: number;
+  /** This process's monotonic clock when it asked. */
+  readonly askedAt: number;
   /** This process's clocks when the answer arrived. */
   readonly monotonic: number;
   readonly wall: number;
@@ -47,9 +49,21 @@ interface Reading {
   readonly election: Election;
 }
 
+/**
+ * Whether a reading of before is nearer to the server's clock than this one, whose answer was longer on its way. If that clock was set
+ * meanwhile, the earlier reading contradicts the later one: by it, the server answered before it was asked. The server's clock tells whole
+ * milliseconds.
+ */
+function isNearer(earlier: Reading, later: Reading): boolean {
+  const offset = earlier.time - earlier.monotonic;
+  return offset > later.time - later.monotonic && offset < later.time + 1 - later.askedAt;
+}
+
 export function createDatabaseClock(connection: Connection): DatabaseClock {
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
   let reading: Reading | null = null;
+  /** When the last answer arrived, by the monotonic clock. */
+  let answeredAt = 0;
   let reads: Promise<Reading> | null = null;
 
   /** Callers at the same moment share a read. */
@@ -71,9 +85,11 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
       const monotonic = performance.now();
       if (monotonic - askedAt >= took) continue;
       took = monotonic - askedAt;
-      quickest = { time: localTime.getTime(), monotonic, wall: Date.now(), election };
+      quickest = { time: localTime.getTime(), askedAt, monotonic, wall: Date.now(), election };
     }
-    reading = quickest as Reading;
+    const latest = quickest as Reading;
+    answeredAt = latest.monotonic;
+    if (!reading || !usable(reading) || !isNearer(reading, latest)) reading = latest;
     return reading;
   }
 
@@ -91,10 +107,10 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
         // the primary was replaced meanwhile
         if (!usable(used)) used = await read();
       }
-      const age = performance.now() - used.monotonic;
+      const now = performance.now();
       // after a failure here, the next caller that needs it reads again
-      if (age > freshFor) read().catch(() => {});
-      return new Date(Math.floor(used.time + age));
+      if (now - answeredAt > freshFor) read().catch(() => {});
+      return new Date(Math.floor(used.time + now - used.monotonic));
     },
   };
 }
