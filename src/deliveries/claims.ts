@@ -193,7 +193,7 @@ export class Claims {
     const isLate = !isWritten && (await recordLate(this.#collection, delivery._id, record, this.#deps.retention));
     if (!isWritten && !isLate) return 'lost';
     const late = startedAt.getTime() - delivery.dueAt.getTime();
-    this.#deps.onAttempt({ ...toEndedAttempt(claim, result), number: delivery.attempt, late });
+    this.#deps.onAttempt({ number: delivery.attempt, late, ...toEndedAttempt(claim, result) });
     if (!('retryIn' in next) && !delivery.test) {
       this.#deps.onEnded(next.state, result.code);
       if (next.state === 'failed') this.#deps.onFailed(toFailedDelivery(claim, result));
@@ -251,7 +251,7 @@ export class Claims {
   #insertEnded(delivery: DeliveryDocument, endedAt: Date, more: Partial<DeliveryDocument>): Promise<boolean> {
     const { claimableAt: _, ...rest } = delivery;
     const expiresAt = new Date(endedAt.getTime() + this.#deps.retention);
-    return this.#writes.insert({ ...rest, ...more, endedAt, expiresAt });
+    return this.#writes.insert({ endedAt, expiresAt, ...rest, ...more });
   }
 
   #toEnded(name: string, end: object): Pick<ClaimChange, 'name' | 'set'> {

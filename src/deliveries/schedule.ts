@@ -138,9 +138,10 @@ export class Schedule<Item> {
     const present = this.#webhooks.get(webhookId);
     if (present?.account.userId === userId) return present;
     if (present) return this.#learnAccount(present, userId, now);
-    const idle = { held: 0, sending: 0, lastEnd: now };
     const account = this.#accounts.get(userId) ?? {
-      ...idle,
+      held: 0,
+      sending: 0,
+      lastEnd: now,
       userId,
       mean: expectedOfAccount,
       allowance: this.#firstAllowance,
@@ -149,7 +150,17 @@ export class Schedule<Item> {
       due: new Set(),
     };
     const ref = { webhookId, userId };
-    return { ...idle, ref, account, mean: prefetchHorizon, waiting: new Set(), dueSerial: 0, isBehind: false };
+    return {
+      held: 0,
+      sending: 0,
+      lastEnd: now,
+      ref,
+      account,
+      mean: prefetchHorizon,
+      waiting: new Set(),
+      dueSerial: 0,
+      isBehind: false,
+    };
   }
 
   // What may be held and sent.

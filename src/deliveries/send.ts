@@ -150,7 +150,7 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     }
     const durationMs = Math.round(performance.now() - startedAt);
     if (span) endAttemptSpan(span, { ...result, error: result.code });
-    return { ...result, durationMs };
+    return { durationMs, ...result };
   };
 }
 

@@ -173,7 +173,7 @@ function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
   event: Event,
 ): Event & Pick<StoredEvent, 'fanOut'> {
   const isDone = event.targets.length === 0 && event.lookupElection === undefined;
-  return { ...event, fanOut: isDone ? 'done' : 'pending' };
+  return { fanOut: isDone ? 'done' : 'pending', ...event };
 }
 
 /**
@@ -205,7 +205,7 @@ function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insert
       const since = { time: acceptedAt, monotonic: performance.now() };
       const documents = group.map(({ event, lease }): StoredEvent => {
         const fanOutAt = new Date(acceptedAt.getTime() + lease);
-        return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
+        return withFanOut({ acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0, ...event });
       });
       // the driver does not retry bare commands; if the first try has stored an event, the second meets it under its own id
       const { failures, electionId = 'standalone' } = await insertEach(documents).catch((error) => {

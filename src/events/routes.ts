@@ -23,7 +23,7 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
         const key = headers['idempotency-key'];
         const event = { type, userId: user_id, data };
         const { idempotencyKey, ...published } = await publish(event, key === undefined ? {} : { idempotencyKey: key });
-        const answer: Schemas['PublishedEvent'] = { ...published, data, user_id, idempotency_key: idempotencyKey };
+        const answer: Schemas['PublishedEvent'] = { user_id, idempotency_key: idempotencyKey, ...published, data };
         return { status: 201, body: answer };
       },
     },

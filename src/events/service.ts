@@ -115,7 +115,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       async () => {
         const lookupElection = latestElection(connection);
         const { targets, skipped, target } = await webhooks.subscribers(draft);
-        return { event: { ...draft, targets, skipped, lookupElection }, target };
+        return { event: { targets, skipped, lookupElection, ...draft }, target };
       },
       async ({ event, target }, until) => {
         const prepared = fanOut.prepare(target);
@@ -156,7 +156,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
         // serialised before the first await, so that later changes of `data` have no effect
         const content = createContent(type, data, Date.now());
         const traced = traceparent === undefined ? {} : { traceparent };
-        const draft = { ...content, userId, idempotencyKey, test: false, ...traced };
+        const draft = { userId, idempotencyKey, test: false, ...content, ...traced };
         if (session) {
           requireOwnClient(connection, session);
           await requireMajority(session);

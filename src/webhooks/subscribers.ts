@@ -140,7 +140,7 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   return {
     async subscribers(event) {
       const { subscribers, whole } = await lookUps.add(event);
-      return { ...toSubscribers(subscribers, event), whole };
+      return { whole, ...toSubscribers(subscribers, event) };
     },
     subscribersIn: async (session, event) => toSubscribers(await find(event, session), event),
     confirmedSubscribers: async (event) => toSubscribers(await confirmedLookUps.add(event), event),
