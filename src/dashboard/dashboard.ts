@@ -83,12 +83,12 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     return async (req, res, next) => {
       if (req.method === 'OPTIONS') return next();
       if (isAnswered(res, logger)) return;
-      const id = requestId(req, res);
+      const id = requestId(req.headers, res);
       try {
         res.setHeader('x-request-id', id);
         setHeaders(req, res);
-        openRequests.add(res);
-        requireOneHost(req);
+        openRequests.track(res);
+        requireOneHost(req.headers, req.rawHeaders);
         requireReading(req);
         await send(req, res);
       } catch (error) {

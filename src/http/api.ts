@@ -7,6 +7,7 @@ import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import { requireScope } from './authentication.ts';
+import { BodyMemory, type BodyReservation } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
@@ -93,17 +94,24 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): AnswerRequest {
   const { logger, observer } = deps;
   const runOperation = createRunOperation(deps);
+  const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
 
   async function respond(req: IncomingMessage, res: ServerResponse, match: RouteMatch): Promise<EndedRequest> {
     const startedAt = performance.now();
-    const id = requestId(req, res);
-    const client = new ClientDisconnect(res);
+    // read once: where Express has changed its prototype, each access costs as much as hundreds of others
+    const { headers, method = '' } = req;
+    const id = requestId(headers, res);
+    let reservation: BodyReservation | undefined;
+    const client = new ClientDisconnect(res, () => {
+      openRequests.delete(res);
+      reservation?.release();
+    });
     const relayed: RelayNote = {};
     let principal: Principal | undefined;
     let code: ErrorCode | undefined;
     const ended = (): EndedRequest => ({
       requestId: id,
-      method: req.method ?? '',
+      method,
       operation: 'refusal' in match ? 'none' : match.route.description.operationId,
       principal,
       status: res.headersSent ? res.statusCode : undefined,
@@ -116,8 +124,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       res.setHeader('x-request-id', id);
       // everything below /v1 belongs to one account
       res.setHeader('cache-control', 'no-store');
-      openRequests.add(res);
-      requireOneHost(req);
+      if (!client.disconnected) openRequests.add(res);
+      requireOneHost(headers, req.rawHeaders);
       if ('refusal' in match) throw match.refusal;
       const { route, params, authenticate } = match;
       const authenticatingSince = performance.now();
@@ -127,8 +135,9 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
       if (client.disconnected) return ended();
-      const head = { requestId: id, principal, params, client, relayed };
-      const request = await readRequest(req, res, { route, head });
+      reservation = memory.open(principal.userId);
+      const head = { requestId: id, principal, params, client, relayed, headers };
+      const request = await readRequest(req, route, head, reservation);
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
         const reply = await runOperation(route.operation, route, request, waited);
@@ -163,7 +172,6 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },
     otherLimits: { bytes: deps.webhookBodyLimit, time },
-    bodyMemory: deps.bodyMemory ?? Number.POSITIVE_INFINITY,
     openRequests,
     logger,
   });

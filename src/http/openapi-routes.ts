@@ -40,11 +40,11 @@ export function addOpenApiRoutes(router: express.Router, { openRequests, logger 
     return (req, res, next) => {
       if (req.method === 'OPTIONS') return next();
       if (isAnswered(res, logger)) return;
-      const id = requestId(req, res);
+      const id = requestId(req.headers, res);
       try {
         res.setHeader('x-request-id', id);
-        openRequests.add(res);
-        requireOneHost(req);
+        openRequests.track(res);
+        requireOneHost(req.headers, req.rawHeaders);
         if (req.method !== 'GET' && req.method !== 'HEAD')
           throw new GatewayError('method_not_allowed', 'This path takes GET, HEAD', {
             headers: { allow: 'GET, HEAD' },

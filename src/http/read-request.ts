@@ -1,9 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { refuse } from '../errors.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { type Form, readForm } from './body/form.ts';
-import { type BodyLimits, BodyMemory, type BodyReservation } from './body/read-body.ts';
+import { readForm } from './body/form.ts';
+import type { BodyLimits, BodyReservation } from './body/read-body.ts';
 import { type RequestBody, takeBody } from './body/request-body.ts';
 import type { ApiRequest } from './operation.ts';
 import { type OpenRequests, searchOf } from './request.ts';
@@ -12,13 +12,14 @@ import { checkStorableBody, requestChecks } from './validation/check-request.ts'
 import { notAParameter } from './validation/invalid-request.ts';
 
 /** What is known of a request before its body is read. */
-type RequestHead = Pick<ApiRequest, 'requestId' | 'principal' | 'params' | 'client' | 'relayed'>;
+type RequestHead = Pick<ApiRequest, 'requestId' | 'principal' | 'params' | 'client' | 'relayed' | 'headers'>;
 
-/** Reads, parses and validates the rest of a request. */
+/** Reads, parses and validates the rest of a request. @param reservation of the memory for its body, which whoever made it releases */
 export type ReadRequest = (
   req: IncomingMessage,
-  res: ServerResponse,
-  request: { readonly route: Route; readonly head: RequestHead },
+  route: Route,
+  head: RequestHead,
+  reservation: BodyReservation,
 ) => Promise<ApiRequest>;
 
 /** What {@link createRequestReader} needs. */
@@ -27,8 +28,6 @@ interface RequestReaderDependencies {
   readonly routes: readonly Route[];
   readonly relayedLimits: BodyLimits;
   readonly otherLimits: BodyLimits;
-  /** Bytes of all bodies held at once. */
-  readonly bodyMemory: number;
   readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
@@ -40,7 +39,6 @@ interface RequestReaderDependencies {
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
   const { openRequests, logger } = deps;
   const { shapeOf, checkForm, check } = await requestChecks(deps.spec, deps.routes);
-  const memory = new BodyMemory(deps.bodyMemory);
 
   let warned = false;
   const onReserialised = (): void => {
@@ -51,10 +49,16 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     );
   };
 
-  async function take(req: IncomingMessage, route: Route, reservation: BodyReservation): Promise<RequestBody> {
+  async function take(
+    req: IncomingMessage,
+    route: Route,
+    { headers }: RequestHead,
+    reservation: BodyReservation,
+  ): Promise<RequestBody> {
     const limits = isRelayed(route) ? deps.relayedLimits : deps.otherLimits;
     try {
-      return await takeBody(req, { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised });
+      const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
+      return await takeBody(req, headers, plan);
     } catch (error) {
       // keep nothing of a refused body, however long its answer takes
       reservation.release();
@@ -62,56 +66,54 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     }
   }
 
-  return async function readRequest(req, res, { route, head }) {
+  return async function readRequest(req, route, head, reservation) {
     const relayed = isRelayed(route);
-    const reservation = memory.open(head.principal.userId);
-    res.once('close', () => reservation.release());
-    const body = await take(req, route, reservation);
-    const { raw, value } = body;
-    const search = searchOf(req);
-    const parameters = queryParameters(req);
+    const { requestId, principal, params, client, headers } = head;
+    const { url = '' } = req;
+    const { raw, value, fields = noFields } = await take(req, route, head, reservation);
+    const search = searchOf(url);
+    const parameters = queryParameters(url);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
     const query = relayed ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
     // an operation takes JSON or a form
     const isForm = relayed && value === undefined && raw.length > 0;
-    const form = isForm ? await readForm(raw, req.headers['content-type'] ?? '') : undefined;
+    const form = isForm ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!relayed) {
       checkStorableBody(value);
       checkKnown(query, route.query);
     }
     if (form) checkForm(route, form);
-    else await check(req, route, { params: head.params, query, body: value });
-    return toApiRequest({ ...head, query, search, headers: req.headers }, { ...body, form }, reservation);
+    else await check(req, route, { params, query, body: value });
+    const request = {
+      requestId,
+      principal,
+      params,
+      client,
+      relayed: head.relayed,
+      query,
+      search,
+      headers,
+      body: value,
+      rawBody: raw,
+      fields,
+      form,
+      // the bytes are free at once, because nothing else here refers to them when it has returned
+      releaseBody(): void {
+        request.rawBody = noBytes;
+        request.form = undefined;
+        reservation.release();
+      },
+    };
+    return request;
   };
 }
 
 const noBytes = Buffer.alloc(0);
 const noFields: ApiRequest['fields'] = new Map();
 
-function toApiRequest(
-  head: RequestHead & Pick<ApiRequest, 'query' | 'search' | 'headers'>,
-  { value, raw, fields = noFields, form }: RequestBody & { readonly form: Form | undefined },
-  reservation: BodyReservation,
-): ApiRequest {
-  const request = {
-    ...head,
-    body: value,
-    rawBody: raw,
-    fields,
-    form,
-    // the bytes are free at once, because it refers to none of the arguments that have them
-    releaseBody(): void {
-      request.rawBody = noBytes;
-      request.form = undefined;
-      reservation.release();
-    },
-  };
-  return request;
-}
-
 /** The parameters in the query. The host's own `query parser` setting does not matter. */
-function queryParameters({ url = '' }: IncomingMessage): URLSearchParams {
+function queryParameters(url: string): URLSearchParams {
   const start = url.indexOf('?');
   return new URLSearchParams(start === -1 ? '' : url.slice(start));
 }

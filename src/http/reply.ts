@@ -1,4 +1,10 @@
-import { type IncomingMessage, type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  validateHeaderName,
+  validateHeaderValue,
+} from 'node:http';
 import {
   describeThrown,
   type ErrorBody,
@@ -34,14 +40,14 @@ const lingeringBytes = 64 * 1024 * 1024;
 const lingeringTime = 5_000;
 
 /** Whether the request says that a body follows (RFC 9112, section 6). */
-export function announcesBody(req: IncomingMessage): boolean {
-  return announcedLength(req) > 0;
+export function announcesBody(headers: IncomingHttpHeaders): boolean {
+  return announcedLength(headers) > 0;
 }
 
 /** In bytes; a chunked body does not announce a length. */
-function announcedLength(req: IncomingMessage): number {
-  if (req.headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
-  return Number(req.headers['content-length'] ?? 0);
+function announcedLength(headers: IncomingHttpHeaders): number {
+  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
+  return Number(headers['content-length'] ?? 0);
 }
 
 /**
@@ -71,7 +77,7 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
  * for the next request or closed.
  */
 function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string): void {
-  if (req.complete || announcedLength(req) <= drainedBytes) {
+  if (req.complete || announcedLength(req.headers) <= drainedBytes) {
     req.resume();
     res.end(text);
     return;

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 
@@ -13,10 +13,10 @@ function isSafe(id: unknown): id is string {
  * The id of a request: the one that the host has already set on the answer, else the client's own `x-request-id`, else a
  * new one. The first two count only if they are short plain tokens.
  */
-export function requestId(req: IncomingMessage, res: ServerResponse): string {
+export function requestId(headers: IncomingHttpHeaders, res: ServerResponse): string {
   const fromHost = res.getHeader('x-request-id');
   if (isSafe(fromHost)) return fromHost;
-  const fromClient = req.headers['x-request-id'];
+  const fromClient = headers['x-request-id'];
   return isSafe(fromClient) ? fromClient : newId('req', Date.now());
 }
 
@@ -35,8 +35,8 @@ export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   return originForm(url).split('?', 1)[0] as string;
 }
 
-/** The query of a request as it came, with its `?`; empty where there is none. */
-export function searchOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+/** The query of a request's target as it came, with its `?`; empty where there is none. */
+export function searchOf(url: string): string {
   const start = url.indexOf('?');
   return start === -1 ? '' : (url.slice(start).split('#', 1)[0] as string);
 }
@@ -54,7 +54,7 @@ const validHost = /^(\[[\w:.%~-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
  * two Host headers; only the raw list shows both.
  * @throws GatewayError `duplicate_parameter` or `invalid_value`
  */
-export function requireOneHost({ headers, rawHeaders }: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): void {
+export function requireOneHost(headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
@@ -70,12 +70,14 @@ export function requireOneHost({ headers, rawHeaders }: Pick<IncomingMessage, 'h
 
 /** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
 export class ClientDisconnect {
-  disconnected = false;
+  disconnected: boolean;
   #listener: (() => void) | undefined;
 
-  constructor(res: ServerResponse) {
+  /** @param onClose called when the answer is sent or the client has disconnected: the one listener of `close` that a request has */
+  constructor(res: ServerResponse, onClose: () => void) {
     this.disconnected = res.destroyed;
     res.on('close', () => {
+      onClose();
       if (res.writableFinished) return;
       this.disconnected = true;
       this.#listener?.();
@@ -104,17 +106,24 @@ export class OpenRequests {
   #onLast: (() => void) | undefined;
 
   /**
-   * Counts a request until its answer is sent or its client disconnects.
+   * Counts a request until {@link delete}.
    * @throws GatewayError `shutting_down` once {@link drain} was called
    */
   add(res: ServerResponse): void {
     if (this.#closing) throw shuttingDown();
-    if (res.destroyed) return;
     this.#open.add(res);
-    res.on('close', () => {
-      this.#open.delete(res);
-      if (this.#open.size === 0) this.#onLast?.();
-    });
+  }
+
+  /** The same, and no longer when the answer is sent or the client has disconnected. */
+  track(res: ServerResponse): void {
+    this.add(res);
+    if (res.destroyed) this.delete(res);
+    else res.on('close', () => this.delete(res));
+  }
+
+  /** Its answer is sent, or its client has disconnected. */
+  delete(res: ServerResponse): void {
+    if (this.#open.delete(res) && this.#open.size === 0) this.#onLast?.();
   }
 
   /** Calls `refuse` when {@link refuseBodies} is called, or at once if it was called before; not after {@link bodyEnded}. */

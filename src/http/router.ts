@@ -23,7 +23,7 @@ function notFound({ method }: IncomingMessage, path: string, modelPaths: readonl
 
 function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
   const error = notFound(req, pathOf(req), modelPaths);
-  res.setHeader('x-request-id', requestId(req, res));
+  res.setHeader('x-request-id', requestId(req.headers, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
 }
@@ -146,7 +146,7 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
     for (const route of methods) {
       const handler = answer(route);
       path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
-        if (asksForWebSocket(req)) refuse(req, res, webSocketNotServed());
+        if (route.method === 'GET' && asksForWebSocket(req)) refuse(req, res, webSocketNotServed());
         else handler(req, res);
       });
     }

@@ -91,7 +91,7 @@ export async function inspectResponse(response: DecodedResponse, expected: Expec
   }
 
   const errorInside = await peekAt(data, decide, expected);
-  return { ...response, data, ...(errorInside && { errorInside }), isUndecided: errorInside === undefined };
+  return { isUndecided: errorInside === undefined, ...response, data, ...(errorInside && { errorInside }) };
 }
 
 /** The largest refusal that is looked at. Bytes. */

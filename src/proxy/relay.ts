@@ -267,7 +267,7 @@ class RelayedCall implements OpenedCall {
       const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
       const answer = await inspectResponse(response, expected);
       this.#reportBeginning(upstream, answer);
-      return { ...answer, headAt, asksForUsage };
+      return { headAt, asksForUsage, ...answer };
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../errors.ts';
 import { createDecoder, type Decoder, encodings } from '../../outbound/content-decoder.ts';
@@ -27,11 +27,11 @@ export interface BodyBounds {
  * `unsupported_media_type` for an unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it;
  * `shutting_down`
  */
-export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
+export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bounds: BodyBounds): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (!req.readable) return reject(new Error('the body cannot be read any more'));
     if (req.readableEncoding !== null) return reject(new Error('the host has set an encoding for the body'));
-    new BodyReader(req, bounds, { resolve, reject });
+    new BodyReader(req, headers, bounds, { resolve, reject });
   });
 }
 
@@ -54,16 +54,15 @@ export function checkSize(size: number, limits: BodyLimits): void {
 
 const decoderOptions = { chunkSize: 64 * 1024 };
 
-function encodingOf(req: IncomingMessage): string {
-  return req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+function encodingOf(headers: IncomingHttpHeaders): string {
+  return headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
 }
 
 /**
  * Makes the stream that decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where none is needed.
  * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate, br and, where Node has it, zstd
  */
-function decoderFor(req: IncomingMessage): Decoder | undefined {
-  const encoding = encodingOf(req);
+function decoderFor(encoding: string): Decoder | undefined {
   if (encoding === 'identity' || encoding === '') return undefined;
   const decoder = createDecoder(encoding, decoderOptions);
   if (!decoder) {
@@ -93,6 +92,7 @@ class BodyReader {
   readonly #resolve: (bytes: Promise<Buffer>) => void;
   readonly #reject: (error: unknown) => void;
   readonly #announced: number;
+  readonly #encoding: string;
   readonly #timer: NodeJS.Timeout;
   readonly #chunks = new Chunks();
   #received = 0;
@@ -101,6 +101,7 @@ class BodyReader {
 
   constructor(
     req: IncomingMessage,
+    headers: IncomingHttpHeaders,
     { limits, reservation, openRequests }: BodyBounds,
     { resolve, reject }: { resolve: (bytes: Promise<Buffer>) => void; reject: (error: unknown) => void },
   ) {
@@ -110,14 +111,16 @@ class BodyReader {
     this.#openRequests = openRequests;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#announced = Number(req.headers['content-length'] ?? -1);
-    this.#decoder = decoderFor(req);
+    this.#announced = Number(headers['content-length'] ?? -1);
+    this.#encoding = encodingOf(headers);
+    this.#decoder = decoderFor(this.#encoding);
     checkSize(this.#announced, limits);
     this.#timer = setTimeout(this.#onTime, limits.time);
     req.on('data', this.#onReceived);
     req.on('close', this.#onClose);
     if (this.#decoder) this.#decode(this.#decoder);
-    else req.on('end', this.#onEnd);
+    // a body of known length ends with its last byte
+    else if (this.#announced < 0) req.on('end', this.#onEnd);
     openRequests.bodyBegun(this.#onRefused);
   }
 
@@ -167,7 +170,7 @@ class BodyReader {
 
   /** zstd leaves unread what follows its data. Zeros may follow gzip, which fails itself at anything else. */
   #isUsedUp({ bytesWritten }: Decoder): boolean {
-    return encodingOf(this.#req) !== 'zstd' || bytesWritten === this.#received;
+    return this.#encoding !== 'zstd' || bytesWritten === this.#received;
   }
 
   #onBadCompression = (error: Error): void => this.#fail(badCompression(error));
@@ -190,6 +193,8 @@ class BodyReader {
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#openRequests.bodyEnded(this.#onRefused);
+    // a request that is complete tells its listeners nothing more
+    if (this.#received === this.#announced && !this.#decoder) return true;
     this.#req.off('data', this.#onReceived);
     this.#req.off('end', this.#onEnd);
     this.#req.off('close', this.#onClose);

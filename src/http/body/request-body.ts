@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import { checkTree } from '../json/budget.ts';
 import { outline, parseJson } from '../json/parse.ts';
@@ -37,7 +37,11 @@ interface BodyPlan extends BodyBounds {
  * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`, `request_timeout`,
  * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `number_not_exact`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
  */
-export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<RequestBody> {
+export async function takeBody(
+  req: IncomingMessage,
+  headers: IncomingHttpHeaders,
+  plan: BodyPlan,
+): Promise<RequestBody> {
   const { route, shape } = plan;
   const takesBody = route.mediaTypes.size > 0;
   const missing = (): RequestBody => {
@@ -45,10 +49,10 @@ export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<Re
     return noBody;
   };
 
-  if (!announcesBody(req)) return missing();
+  if (!announcesBody(headers)) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
-  const mediaType = takesBody ? bodyMediaType(req, route.mediaTypes) : '';
-  const bytes = await takeBytes(req, plan);
+  const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
+  const bytes = await takeBytes(req, headers, plan);
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
   const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
@@ -85,9 +89,9 @@ function takeFromHost(
 }
 
 /** Takes the body from where it is: kept by the host, parsed by the host, or still unread. */
-async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> {
+async function takeBytes(req: IncomingMessage, headers: IncomingHttpHeaders, plan: BodyPlan): Promise<Buffer> {
   const rawBody = keptBody(req);
-  return rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, plan);
+  return rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, headers, plan);
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -133,8 +137,8 @@ function charsetOf(parameters: readonly string[]): string | undefined {
  * @throws GatewayError `unsupported_media_type` when there is none, when it is none of those the operation takes,
  * and for JSON that is not UTF-8
  */
-function bodyMediaType(req: IncomingMessage, accepted: ReadonlySet<string>): string {
-  const [type = '', ...parameters] = (req.headers['content-type'] ?? '').split(';');
+function bodyMediaType(headers: IncomingHttpHeaders, accepted: ReadonlySet<string>): string {
+  const [type = '', ...parameters] = (headers['content-type'] ?? '').split(';');
   const mediaType = type.trim().toLowerCase();
   if (!accepted.has(mediaType)) {
     const expected = [...accepted].join(' or ');
