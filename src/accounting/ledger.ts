@@ -3,7 +3,6 @@ import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
-import { bareWrites } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { AccountDocument, AccountModel, LedgerDocument, LedgerModel } from './model.ts';
 import { toCredits } from './price.ts';
@@ -35,7 +34,11 @@ interface MovedBalance {
   readonly cause: string;
 }
 
-const inSession = (session: ClientSession | undefined) => (session ? { session } : {});
+function inSession(session: ClientSession | undefined) {
+  // outside the transaction the driver would write all the same, and part of an aborted transaction would be stored
+  if (session && !session.inTransaction()) throw new Error('the transaction of a write has ended');
+  return session ? { session } : {};
+}
 
 function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): LedgerDocument {
   return { _id, userId, kind, amount, at };
@@ -55,7 +58,6 @@ export class Ledger {
   readonly #initial: number;
   readonly #lowThreshold: number;
   readonly #entries;
-  readonly #bareEntries;
   readonly #accounts;
   readonly #readConfirmed;
   readonly #publishOrLog;
@@ -64,7 +66,6 @@ export class Ledger {
     this.#initial = initial;
     this.#lowThreshold = lowThreshold;
     this.#entries = durableCollection(ledger);
-    this.#bareEntries = bareWrites(ledger);
     this.#accounts = durableCollection(accounts);
     this.#readConfirmed = createReadConfirmed<AccountDocument>(this.#accounts);
     this.#publishOrLog = createPublishOrLog(publish, logger);
@@ -147,7 +148,7 @@ export class Ledger {
       entries: [...this.#opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
     }));
     const documents = fresh.flatMap(({ entries }) => entries.map((entry) => toDocument(entry, at)));
-    if (documents.length > 0) await this.#bareEntries.insert(documents, session);
+    if (documents.length > 0) await this.#entries.insertMany(documents, { ordered: false, ...inSession(session) });
     for (const { userId, entries } of fresh) if (entries.length > 0) await this.#move(userId, entries, session);
   }
 

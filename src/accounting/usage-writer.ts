@@ -1,6 +1,5 @@
 import { createSetAsideLog, isItemFailure, writeIsolated } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { bareWrites, type UpdateStatement } from '../mongo/writes.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 
@@ -281,8 +280,8 @@ function toClosedDocument(record: UsageRecord) {
 }
 
 /** Closes an open record, and leaves a closed one as it is. */
-function toClosing(record: UsageRecord): UpdateStatement {
-  return { q: { _id: record.id, ending: null }, u: { $set: endOf(record) } };
+function toClosing(record: UsageRecord): BulkOperation {
+  return { updateOne: { filter: { _id: record.id, ending: null }, update: { $set: endOf(record) } } };
 }
 
 /** The same as an upsert, for a record that may not exist: a closed one stays as it is. */
@@ -316,9 +315,11 @@ export function createWriteOnce(usage: UsageModel): (record: UsageRecord) => Pro
   };
 }
 
+/** Of writes that do not depend on each other. */
+const unordered = { ordered: false } as const;
+
 function createWriteUsage(usage: UsageModel): WriteUsage {
   const collection = durableCollection(usage);
-  const bare = bareWrites(usage);
 
   return async function writeUsage(batch, unsure) {
     const opened: UsageDocument[] = [];
@@ -331,13 +332,14 @@ function createWriteUsage(usage: UsageModel): WriteUsage {
       else if (entry.unopened) ended.push(toClosedDocument(entry.record));
       else ending.push(entry.record);
     }
-    if (opened.length + ended.length > 0) await bare.insert([...opened, ...ended]);
-    const matched = await bare.update(ending.map(toClosing));
+    if (opened.length + ended.length > 0) await collection.insertMany([...opened, ...ended], unordered);
+    const closings = ending.map(toClosing);
+    const matched = closings.length > 0 ? (await collection.bulkWrite(closings, unordered)).matchedCount : 0;
     // some were closed as orphans, or never opened, and it is unknown which
     const isUncertain = matched < ending.length;
     if (isUncertain)
       others.push(...ending.map((record) => toRepeatable(record.id, { kind: 'closed', record, unopened: false })));
-    if (others.length > 0) await collection.bulkWrite(others, { ordered: false });
+    if (others.length > 0) await collection.bulkWrite(others, unordered);
     return isUncertain ? ended : [...ended, ...ending.map(toClosedDocument)];
   };
 }

@@ -4,7 +4,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
-import { bareWrites, isDuplicateKey, type UpdateStatement } from '../mongo/writes.ts';
+import { failuresIn, isDuplicateKey } from '../mongo/writes.ts';
 import type { AttemptKey, AttemptRecord, Claim, Deliveries, DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** Attempts in one claim, and deliveries in one insert. */
@@ -42,20 +42,26 @@ export interface Change {
   readonly isMade: (delivery: DeliveryDocument) => boolean;
 }
 
+type BulkWrite = Parameters<Deliveries['bulkWrite']>[0][number];
+
+/** Of writes that do not depend on each other: one that fails keeps no other from being done. */
+const unordered = { ordered: false } as const;
+const noFailures: ReadonlyMap<number, unknown> = new Map();
+
 type InsertResult = { readonly isNew: boolean } | { readonly error: unknown };
 
 /** Inserts it, unless it exists, as due in `retryIn` ms by the database's own clock, so that no attempt is early. */
-function toUpsert({ document, retryIn }: Retry): UpdateStatement {
+function toUpsert({ document, retryIn }: Retry): BulkWrite {
   const due = fromNow(retryIn);
-  const u = insertOnly(document, { dueAt: due, claimableAt: due }, 'eventId');
-  return { q: { _id: document._id }, u, upsert: true };
+  const update = insertOnly(document, { dueAt: due, claimableAt: due }, 'eventId');
+  return { updateOne: { filter: { _id: document._id }, update, upsert: true } };
 }
 
 /** Claims made in one write share their token: only token and delivery id together identify a claim. */
 const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
 
 /** One statement for all changes of a name: the server plans and parses each statement anew. */
-function toStatements(group: readonly Change[]): UpdateStatement[] {
+function toStatements(group: readonly Change[]): BulkWrite[] {
   const byName = new Map<string, Change[]>();
   for (const change of group) {
     const alike = byName.get(change.name);
@@ -67,11 +73,9 @@ function toStatements(group: readonly Change[]): UpdateStatement[] {
     const pairs = { $literal: changes.map(({ deliveryId, token }) => `${deliveryId} ${token}`) };
     const records = { $literal: changes.map((change) => change.record) };
     const ownRecord = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
-    return {
-      q: { _id: { $in: changes.map(({ deliveryId }) => deliveryId) }, $expr: { $in: [storedPair, pairs] } },
-      u: [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [ownRecord]] } }), ...set } }],
-      multi: true,
-    };
+    const filter = { _id: { $in: changes.map(({ deliveryId }) => deliveryId) }, $expr: { $in: [storedPair, pairs] } };
+    const update = [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [ownRecord]] } }), ...set } }];
+    return { updateMany: { filter, update } };
   });
 }
 
@@ -90,14 +94,14 @@ export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
 /** Claims and writes deliveries, those of the same moment in one command. One that cannot be written fails alone. */
 export function createDeliveryWrites({ deliveries, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
   const collection = durableCollection(deliveries);
-  const { insertEach, update, updateEach } = bareWrites(deliveries);
 
   const inserts = createBatcher<DeliveryDocument, InsertResult>({
     maxSize: insertMaxSize,
     concurrency,
     maxDelay,
     async write(documents) {
-      const { failures } = await insertEach(documents);
+      const inserts = documents.map((document) => ({ insertOne: { document } }));
+      const failures = await collection.bulkWrite(inserts, unordered).then(() => noFailures, failuresIn);
       onInserted(documents.length);
       return documents.map((_, i) => {
         const error = failures.get(i);
@@ -111,9 +115,9 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
     concurrency,
     maxDelay,
     async write(group) {
-      const { inserted } = await updateEach(group.map(toUpsert));
+      const { upsertedIds } = await collection.bulkWrite(group.map(toUpsert), unordered);
       onInserted(group.length);
-      return group.map((_, i) => inserted.has(i));
+      return group.map((_, i) => i in upsertedIds);
     },
   });
 
@@ -124,8 +128,9 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
     async write(group) {
       const statements = toStatements(group);
       // deliveries that the first try has changed have no token any more; they are looked for below
-      const matched = await update(statements).catch(() => update(statements));
-      if (matched === group.length) return group.map(() => true);
+      const update = () => collection.bulkWrite(statements, unordered);
+      const { matchedCount } = await update().catch(update);
+      if (matchedCount === group.length) return group.map(() => true);
       const documents = await findConfirmed(collection, { _id: { $in: group.map(({ deliveryId }) => deliveryId) } });
       const byId = new Map(documents.map((delivery) => [delivery._id, delivery]));
       return group.map(({ deliveryId, token, isMade }) => {

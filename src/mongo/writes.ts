@@ -1,26 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ClientSession, type Model, mongo } from 'mongoose';
+import { type Model, mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
 import { durable } from './collection.ts';
 import { hasWriteConcernError, isUnavailable } from './unavailable.ts';
-
-/** Statements in one command: with the largest documents that are written this way, it still fits into a protocol message. */
-const maxStatements = 1_000;
-
-interface WriteAnswer {
-  readonly n: number;
-  readonly writeErrors?: readonly mongo.ErrorDescription[];
-  /** Of the statements that inserted their document. */
-  readonly upserted?: readonly { readonly index: number }[];
-  /** Absent from a standalone mongod and a mongos. */
-  readonly electionId?: mongo.ObjectId;
-}
 
 /** The result of an `insert`: every document that is not among the failures is stored. */
 interface Inserted {
   /** By index. */
   readonly failures: ReadonlyMap<number, mongo.MongoServerError>;
-  /** The election in which its primary was chosen, in hexadecimal; absent if the server does not report it. */
+  /** The election in which its primary was chosen, in hexadecimal; absent from a standalone mongod and a mongos. */
   readonly electionId?: string;
 }
 
@@ -28,18 +16,14 @@ interface Inserted {
 interface Updated {
   /** Documents that matched. */
   readonly matched: number;
-  /** Indexes of the statements that inserted their document. */
-  readonly inserted: ReadonlySet<number>;
   /** As in {@link Inserted}. */
   readonly electionId?: string;
 }
 
 /** A statement of the command `update` (MongoDB's manual, "update", "updates"). */
-export interface UpdateStatement {
+interface UpdateStatement {
   readonly q: object;
   readonly u: object;
-  /** Inserts a document if none matches. @default false */
-  readonly upsert?: boolean;
   /** Changes every document that matches. @default false */
   readonly multi?: boolean;
   /** The index that finds the documents. @default the server's choice */
@@ -47,18 +31,14 @@ export interface UpdateStatement {
 }
 
 /**
- * Many small writes by the bare commands, as durable as `durableSchema`. Their answers name the election in which the primary was chosen,
- * which proves that a look-up missed nothing; the driver's bulk writes do not. Nothing is retried, so a write that fails outside a
- * transaction may have been done.
+ * Writes by the bare commands, as durable as `durableSchema`, where the election in which the primary was chosen is needed: it proves that
+ * a look-up missed nothing. The driver's own writes do not tell it; they serve for everything else. Nothing is retried, so a write that
+ * fails may have been done.
  */
-export interface BareWrites {
-  /** @throws MongoServerError of the first document that was refused */
-  insert(documents: readonly object[], session?: ClientSession): Promise<void>;
+interface BareWrites {
   /** In one command, so of no more documents than fit into it. */
   insertEach(documents: readonly object[]): Promise<Inserted>;
-  /** Resolves to the number of documents that matched. @throws MongoServerError of the first statement that was refused */
-  update(statements: readonly UpdateStatement[]): Promise<number>;
-  /** The same in one command, with the result of each statement. @throws MongoServerError of the first statement that was refused */
+  /** The same. @throws MongoServerError of the first statement that was refused */
   updateEach(statements: readonly UpdateStatement[]): Promise<Updated>;
 }
 
@@ -66,46 +46,26 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
   const db = model.db.getClient().db(model.db.name);
   const name = model.collection.collectionName;
 
-  async function run(command: mongo.Document, session?: ClientSession): Promise<WriteAnswer> {
-    // outside the transaction the driver would write all the same, and part of an aborted transaction would be stored
-    if (session && !session.inTransaction()) throw new Error('the transaction of a write has ended');
-    const concern = session ? {} : { writeConcern: durable };
-    const options = { ignoreUndefined: true, ...(session && { session }) };
-    return (await db.command({ ...command, ordered: false, ...concern }, options)) as unknown as WriteAnswer;
-  }
-
-  async function inCommands<Statement>(
-    statements: readonly Statement[],
-    toCommand: (part: readonly Statement[]) => mongo.Document,
-    session?: ClientSession,
-  ): Promise<WriteAnswer[]> {
-    const answers: WriteAnswer[] = [];
-    for (let i = 0; i < statements.length; i += maxStatements) {
-      const answer = await run(toCommand(statements.slice(i, i + maxStatements)), session);
-      if (answer.writeErrors?.[0]) throw new mongo.MongoServerError(answer.writeErrors[0]);
-      answers.push(answer);
-    }
-    return answers;
+  async function run(command: mongo.Document) {
+    const options = { ordered: false, writeConcern: durable } as const;
+    const { electionId, ...answer } = await db.command({ ...command, ...options }, { ignoreUndefined: true });
+    return { ...answer, ...(electionId && { electionId: (electionId as mongo.ObjectId).toHexString() }) } as {
+      readonly n: number;
+      readonly writeErrors?: readonly mongo.ErrorDescription[];
+      readonly electionId?: string;
+    };
   }
 
   return {
-    async insert(documents, session) {
-      await inCommands(documents, (part) => ({ insert: name, documents: part }), session);
-    },
     async insertEach(documents) {
       const { writeErrors = [], electionId } = await run({ insert: name, documents });
       const failures = new Map(writeErrors.map((error) => [Number(error.index), new mongo.MongoServerError(error)]));
-      return { failures, ...(electionId && { electionId: electionId.toHexString() }) };
-    },
-    async update(statements) {
-      const answers = await inCommands(statements, (updates) => ({ update: name, updates }));
-      return answers.reduce((matched, { n }) => matched + n, 0);
+      return { failures, ...(electionId !== undefined && { electionId }) };
     },
     async updateEach(updates) {
-      const { n, upserted = [], writeErrors, electionId } = await run({ update: name, updates });
+      const { n: matched, writeErrors, electionId } = await run({ update: name, updates });
       if (writeErrors?.[0]) throw new mongo.MongoServerError(writeErrors[0]);
-      const inserted = new Set(upserted.map(({ index }) => index));
-      return { matched: n - inserted.size, inserted, ...(electionId && { electionId: electionId.toHexString() }) };
+      return { matched, ...(electionId !== undefined && { electionId }) };
     },
   };
 }
@@ -119,7 +79,8 @@ interface ServerError {
 }
 
 interface WriteError {
-  readonly code: unknown;
+  readonly code: number;
+  readonly errmsg: string;
   readonly index: number;
 }
 
@@ -140,10 +101,12 @@ export function isDuplicateKey(error: unknown, key?: string): boolean {
  * The failures of an unordered bulk write, by index; everything else in it is written.
  * @throws the error itself if the whole write failed, or is not confirmed
  */
-export function failuresIn(error: unknown): Map<number, unknown> {
+export function failuresIn(error: unknown): Map<number, mongo.MongoServerError> {
   const failures = [(error as BulkError).writeErrors ?? []].flat();
   if (failures.length === 0 || hasWriteConcernError(error)) throw error;
-  return new Map(failures.map((failure) => [failure.index, failure]));
+  return new Map(
+    failures.map(({ index, code, errmsg }) => [index, new mongo.MongoServerError({ index, code, errmsg })]),
+  );
 }
 
 /**

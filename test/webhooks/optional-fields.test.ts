@@ -94,12 +94,11 @@ describe('the optional fields of a webhook', () => {
     const all = await service.create('usr_2', valid);
     const paused = await service.create('usr_2', { ...valid, filters: { 'data.currency': ['usd'] } });
     await service.update('usr_2', paused.id, { active: false });
-    const subscribers = (data: unknown) =>
-      service.subscribers({
-        userId: 'usr_2',
-        type: 'payment.completed',
-        body: Buffer.from(JSON.stringify({ id: 'evt_1', data })),
-      });
+    const subscribers = async (data: unknown) => {
+      const body = Buffer.from(JSON.stringify({ id: 'evt_1', data }));
+      const { targets, skipped } = await service.subscribers({ userId: 'usr_2', type: 'payment.completed', body });
+      return { targets, skipped };
+    };
     expect(await subscribers({ amount: 20, currency: 'usd' })).to.deep.equal({
       targets: [large.id, all.id].sort(),
       skipped: [paused.id],
