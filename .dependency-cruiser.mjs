@@ -32,8 +32,8 @@ const arrows = {
 
   stored: `${domain} http/json outbound
     proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-    proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts proxy/upstream-request.ts
-    proxy/upstream-state.ts proxy/usage-meter.ts proxy/usage-record.ts`,
+    proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts
+    proxy/upstream-state.ts proxy/usage-meter.ts`,
   proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
   // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
@@ -51,7 +51,7 @@ const arrows = {
 
   deliveries: `${domain} operator/tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
-  operator: `${domain} http/operation.ts proxy/proxy.ts proxy/observer.ts keys accounting
+  operator: `${domain} http/operation.ts proxy/proxy.ts proxy/hooks.ts keys accounting
     webhooks webhooks/recorder.ts events deliveries stored/model.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
@@ -193,7 +193,7 @@ export default {
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
       {
         path: '^src/',
-        pathNot: ['/model\\.ts$', '^src/mongo/(writes|connection/connection|in-account-after|agenda)\\.ts$'],
+        pathNot: ['/model\\.ts$', '^src/mongo/(writes|connection/connection|list-page|agenda)\\.ts$'],
       },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),

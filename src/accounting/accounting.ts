@@ -1,16 +1,20 @@
 import type { EventService } from '../events/service.ts';
-import { AccountTurns } from '../fairness/account-turns.ts';
+import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
-import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
+import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
-import { type BudgetService, createBudgetService, createReadUsed } from './budgets.ts';
+import {
+  type BudgetService,
+  createBudgetService,
+  createEnforceBudgets,
+  createReadAccountBudgets,
+  createReadUsed,
+} from './budgets.ts';
 import { createCount, createCounting, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
 import { type CreditService, createCreditService } from './credits.ts';
-import { createEnforceBudgets, createReadAccountBudgets } from './enforce-budgets.ts';
 import { createLimitService, type LimitService } from './limits.ts';
 import type {
   AccountBudgetsModel,
@@ -28,7 +32,7 @@ import { createPaymentService, type PaymentService } from './payments.ts';
 import { costOf } from './price.ts';
 import { createReport, type ReportUsage } from './report.ts';
 import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
-import { createUsageService, type UsageService } from './usage.ts';
+import { createUsageService, type UsageService } from './usage-writer.ts';
 import { createWriteAccount } from './write-account.ts';
 
 export interface AccountingDeps {

@@ -20,7 +20,11 @@ export interface AllowanceDeps {
   readonly logger: Logger;
 }
 
-/** The allowances of the accounts that make calls in this process. */
+/**
+ * The allowances of the accounts that make calls in this process. Without them, each call would reserve its cost by a conditional `$inc`
+ * of the balance, and settle it by another: one takes 64 µs of CPU here (56 to 87), more than a quarter of a relayed call with
+ * accounting, and as much again of mongod.
+ */
 export class Allowances {
   readonly #deps: AllowanceDeps;
   readonly #accounts = new Map<string, LeasedAllowance>();

@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongoose';
-import type { AccountTurns } from '../fairness/account-turns.ts';
-import { longestDatabaseWait } from '../mongo/connection/availability.ts';
+import type { AccountTurns } from '../fairness/account-shares.ts';
+import { longestDatabaseWait, type RunInTransaction } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
-import type { RunInTransaction } from '../mongo/transaction.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 
 /** With less time left, a transaction would only hinder the caller's next try. Milliseconds. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
 import type { ClaimEvents, LeasedEvent, SettleSubscribers } from '../events/outbox.ts';
-import type { InFlightLimit } from '../fairness/in-flight-limit.ts';
+import type { InFlightLimit } from '../fairness/account-shares.ts';
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';

@@ -1,4 +1,4 @@
-import { dynamicThreshold } from '../fairness/dynamic-threshold.ts';
+import { dynamicThreshold } from '../fairness/account-shares.ts';
 import { MetLimits } from '../fairness/send-rates.ts';
 import type { WebhookRef } from './model.ts';
 

@@ -4,7 +4,7 @@ import type { Connection } from 'mongoose';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
-import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
+import { createInFlightLimit } from '../fairness/account-shares.ts';
 import type { SendRateModel } from '../fairness/model.ts';
 import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';

@@ -1,4 +1,4 @@
-import { poolUsage } from '../mongo/connection/pools.ts';
+import { poolUsage } from '../mongo/connection/connection.ts';
 import { withTimeout } from '../mongo/periodic.ts';
 import type { GaugeReadings } from '../operator/gauges.ts';
 import type { CheckHealth } from './health/gateway-health.ts';

@@ -1,8 +1,13 @@
 import type { Connection } from 'mongoose';
 import { findIndexes, indexName, isLacking } from '../mongo/schema/indexes.ts';
-import { buildSchema, primaryOf } from '../mongo/schema/prepare-schema.ts';
-import { retryUntilAvailable } from '../mongo/schema/retry-until-available.ts';
-import { readSchemaRecord, requireCompatible, schemaVersion } from '../mongo/schema/schema-record.ts';
+import {
+  buildSchema,
+  primaryOf,
+  readSchemaRecord,
+  requireCompatible,
+  retryUntilAvailable,
+  schemaVersion,
+} from '../mongo/schema/prepare-schema.ts';
 import type { Logger } from '../options/options.ts';
 import { readVersion } from '../version.ts';
 import { createModels, everyIndex } from './collections.ts';

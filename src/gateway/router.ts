@@ -1,7 +1,7 @@
 import { addDashboard } from '../dashboard/dashboard.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
-import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
+import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
 import { type Authenticator, bearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';

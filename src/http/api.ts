@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { type ErrorCode, GatewayError } from '../errors.ts';
-import { AccountTurns } from '../fairness/account-turns.ts';
+import { AccountTurns } from '../fairness/account-shares.ts';
 import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';

@@ -4,10 +4,9 @@ import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
-import { inAccountAfter } from '../mongo/in-account-after.ts';
-import { checkPage, type Page, pageLimit } from '../mongo/list-page.ts';
-import type { RunInTransaction } from '../mongo/transaction.ts';
+import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
 import { type KeyBudgets, toBudgets } from '../options/budgets.ts';
 import {
   type ApiKey,

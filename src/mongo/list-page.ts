@@ -1,3 +1,4 @@
+import mongoose from 'mongoose';
 import { refuse } from '../errors.ts';
 import { firstOfSameTime, isId, timeOf } from '../ids.ts';
 import { inOneBatch } from './collection.ts';
@@ -88,4 +89,9 @@ export async function readPageBelow<T extends { readonly _id: string }>(
   const oldest = whole.at(-1);
   if (oldest) return { found: whole, time: timeOf(oldest._id) };
   return { found: await read({ ...range, $gte: firstOfSameTime(last._id) }, newestFirst), time };
+}
+
+/** Matches an account's documents that follow `after`. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
+export function inAccountAfter(userId: string, after: string | undefined) {
+  return after === undefined ? { userId } : { userId, _id: mongoose.trusted({ $gt: after }) };
 }

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { PoolUsage } from '../mongo/connection/pools.ts';
+import type { PoolUsage } from '../mongo/connection/connection.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 import { readVersion } from '../version.ts';
 import type { BacklogSize } from './backlog.ts';

@@ -5,7 +5,7 @@ import type { FanOutObserver } from '../deliveries/fan-out.ts';
 import type { EndedRequest, RequestObserver } from '../http/operation.ts';
 import type { OnRun } from '../mongo/periodic.ts';
 import type { UsageRecord } from '../options/options.ts';
-import type { ModelObserver } from '../proxy/observer.ts';
+import type { ModelObserver } from '../proxy/hooks.ts';
 import type { RecordedAttempt } from '../webhooks/recorder.ts';
 
 /** What a gateway counts and measures. No label names an account, key, webhook or model, so that the number of series is bounded. */

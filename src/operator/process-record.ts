@@ -6,7 +6,7 @@ import { newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic, withTimeout } from '../mongo/periodic.ts';
-import { createReadSkew } from '../mongo/probes/clock-skew.ts';
+import { createReadSkew } from '../mongo/probes/probes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
 import { readVersion } from '../version.ts';

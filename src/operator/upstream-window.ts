@@ -1,6 +1,6 @@
 import { bucketOf, type Durations, merged } from '../mongo/durations.ts';
 import type { UsageRecord } from '../options/options.ts';
-import type { ModelObserver } from '../proxy/observer.ts';
+import type { ModelObserver } from '../proxy/hooks.ts';
 import type { UpstreamCounts } from './model.ts';
 
 /** Buckets of durations.ts, up to six hours. */

@@ -1,7 +1,13 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { StoredKind } from '../stored/kinds.ts';
-import { charactersIn, estimateSeconds } from './estimate.ts';
-import { type ModelBody, readModelBody, readMultipartBody, shortValue } from './model-body.ts';
+import {
+  charactersIn,
+  estimateSeconds,
+  type ModelBody,
+  readModelBody,
+  readMultipartBody,
+  shortValue,
+} from './model-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {

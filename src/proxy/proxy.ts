@@ -8,16 +8,15 @@ import { createPollResponse, type PollResponse } from '../stored/ended-response.
 import { createStoredList } from '../stored/list.ts';
 import type { StoredObjects } from '../stored/service.ts';
 import { type AdmissionCheck, mayCall } from './admission.ts';
-import type { BreakerState } from './breaker.ts';
 import { endpoints } from './endpoint.ts';
 import { createFailureLog } from './failure.ts';
-import { relayHooks, usageHook } from './hooks.ts';
+import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
-import type { ModelObserver } from './observer.ts';
 import { createRelay, type Relay } from './relay.ts';
 import { RetryBudget, type RetryOptions } from './retry.ts';
 import { createUpstream } from './upstream.ts';
-import type { UsageRecorder } from './usage-record.ts';
+import type { BreakerState } from './upstream-state.ts';
+import type { UsageRecorder } from './usage-meter.ts';
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];

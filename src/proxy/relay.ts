@@ -18,9 +18,8 @@ import {
 import type { DecodedResponse } from './answer-body.ts';
 import { CallDeadline } from './call-deadline.ts';
 import type { Endpoint } from './endpoint.ts';
-import { estimateInput } from './estimate.ts';
 import { type FailureLog, failureFrom, isMasked, requireRelayable, sendMasked } from './failure.ts';
-import type { RelayHooks } from './hooks.ts';
+import type { ModelObserver, RelayHooks } from './hooks.ts';
 import {
   type ErrorInside,
   type InspectedResponse,
@@ -28,15 +27,18 @@ import {
   isSuccess,
   usageRefusal,
 } from './inspect-answer.ts';
-import { bodyFor, checkModelName, type ModelBody, shortValue } from './model-body.ts';
-import type { ModelObserver } from './observer.ts';
+import { bodyFor, checkModelName, estimateInput, type ModelBody, shortValue } from './model-body.ts';
 import { type RetryPolicy, tryUpstreams } from './retry.ts';
 import { sendResponse } from './send-answer.ts';
-import { selectUpstreams, type Upstream, upstreamModelName } from './upstream.ts';
-import { type RequestOptions, UpstreamRequests } from './upstream-request.ts';
+import {
+  type RequestOptions,
+  selectUpstreams,
+  type Upstream,
+  UpstreamRequests,
+  upstreamModelName,
+} from './upstream.ts';
 import { CallPlace } from './upstream-state.ts';
-import { UsageMeter } from './usage-meter.ts';
-import { closedRecord, finalUsage, openRecord, tokensSeen, type UsageRecorder } from './usage-record.ts';
+import { closedRecord, finalUsage, openRecord, tokensSeen, UsageMeter, type UsageRecorder } from './usage-meter.ts';
 
 export interface RelayDependencies extends RequestOptions {
   readonly upstreams: readonly Upstream[];

@@ -1,13 +1,12 @@
 import type { GatewayError } from '../errors.ts';
 import { type OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { retryAfterWait } from '../outbound/retry-after.ts';
-import { connectionFailures, isConnectionFailure } from './breaker.ts';
 import { type Deadline, pause } from './call-deadline.ts';
 import { failure, failureFrom } from './failure.ts';
 import type { HeaderValues } from './headers.ts';
 import type { ResponseStatus } from './inspect-answer.ts';
 import type { Upstream } from './upstream.ts';
-import type { CallPlace } from './upstream-state.ts';
+import { type CallPlace, connectionFailures, isConnectionFailure } from './upstream-state.ts';
 
 /** How often and for how long a failed call is retried. */
 export interface RetryOptions {

@@ -10,8 +10,7 @@ import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/fa
 import { isEventStream } from '../proxy/headers.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
-import { selectUpstreams, type Upstream } from '../proxy/upstream.ts';
-import { type RequestOptions, UpstreamRequests } from '../proxy/upstream-request.ts';
+import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { UsageMeter } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';

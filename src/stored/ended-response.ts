@@ -7,8 +7,7 @@ import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { textBytes, usageFrom } from '../proxy/usage-meter.ts';
-import { closedRecord, finalUsage } from '../proxy/usage-record.ts';
+import { closedRecord, finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import { type BackgroundResponse, type BackgroundUsage, runsOn } from './kinds.ts';
 import { readStored } from './upstream-reads.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
-import { AccountTurns } from '../fairness/account-turns.ts';
+import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { mayCall } from '../proxy/admission.ts';

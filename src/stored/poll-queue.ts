@@ -1,4 +1,4 @@
-import { dynamicThreshold } from '../fairness/dynamic-threshold.ts';
+import { dynamicThreshold } from '../fairness/account-shares.ts';
 
 /** Polls of one process under way at once. */
 const concurrency = 32;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createKeyCache, type KeyRecord } from '../../src/keys/key-cache.ts';
+import { createKeyCache, type KeyRecord } from '../../src/keys/verify-key.ts';
 import { eventually } from '../support/until.ts';
 
 const record: KeyRecord = { digest: Buffer.alloc(32), principal: { userId: 'usr_1' }, good: true };

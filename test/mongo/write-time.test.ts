@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createWriteTime, slowWrite } from '../../src/mongo/probes/write-time.ts';
+import { createWriteTime, slowWrite } from '../../src/mongo/probes/probes.ts';
 
 const never = () => new Promise<void>(() => {});
 

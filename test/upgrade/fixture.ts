@@ -1,6 +1,6 @@
 import mongoose, { type Connection } from 'mongoose';
 import type { ModelGatewayOptions } from '../../src/index.ts';
-import { schemaVersion } from '../../src/mongo/schema/schema-record.ts';
+import { schemaVersion } from '../../src/mongo/schema/prepare-schema.ts';
 import { readVersion } from '../../src/version.ts';
 
 const { EJSON } = mongoose.mongo.BSON;

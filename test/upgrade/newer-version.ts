@@ -27,8 +27,8 @@ export const newField = 'addedLater';
 /** What differs in the build: the file, a text in it, and what stands in its place. */
 const changes = ({ schemaVersion, compatibleFrom }: Release) =>
   [
-    ['mongo/schema/schema-record.js', 'schemaVersion = 1;', `schemaVersion = ${schemaVersion};`],
-    ['mongo/schema/schema-record.js', 'compatibleFrom = 1;', `compatibleFrom = ${compatibleFrom};`],
+    ['mongo/schema/prepare-schema.js', 'schemaVersion = 1;', `schemaVersion = ${schemaVersion};`],
+    ['mongo/schema/prepare-schema.js', 'compatibleFrom = 1;', `compatibleFrom = ${compatibleFrom};`],
     [
       'events/model.js',
       '{ userId: 1, _id: -1 }, ',

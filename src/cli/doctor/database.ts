@@ -1,8 +1,13 @@
 import { withTimeout } from '../../mongo/periodic.ts';
-import { clockSkew, longestSkew } from '../../mongo/probes/clock-skew.ts';
-import { leastFree, readFreeDisk } from '../../mongo/probes/disk-space.ts';
-import { confirmWrites, slowWrite } from '../../mongo/probes/write-time.ts';
-import { schemaCollection } from '../../mongo/schema/schema-record.ts';
+import {
+  clockSkew,
+  confirmWrites,
+  leastFree,
+  longestSkew,
+  readFreeDisk,
+  slowWrite,
+} from '../../mongo/probes/probes.ts';
+import { schemaCollection } from '../../mongo/schema/prepare-schema.ts';
 import type { WebhookDocument } from '../../webhooks/model.ts';
 import { createSealer, createSecrets } from '../../webhooks/secrets.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';

@@ -1,12 +1,12 @@
 import { everyIndex } from '../../gateway/collections.ts';
 import { dropIndexCommand, type FoundIndex, findIndexes, indexName } from '../../mongo/schema/indexes.ts';
-import { migrateCommand } from '../../mongo/schema/prepare-schema.ts';
 import {
+  migrateCommand,
   needsMigration,
   readSchemaRecord,
   requireCompatible,
   schemaVersion,
-} from '../../mongo/schema/schema-record.ts';
+} from '../../mongo/schema/prepare-schema.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
 
 const migrate = `run \`${migrateCommand}\``;

@@ -1,6 +1,4 @@
-import { longestSkew } from '../../mongo/probes/clock-skew.ts';
-import { leastFree } from '../../mongo/probes/disk-space.ts';
-import { slowWrite } from '../../mongo/probes/write-time.ts';
+import { leastFree, longestSkew, slowWrite } from '../../mongo/probes/probes.ts';
 import { type FoundIndex, indexName } from '../../mongo/schema/indexes.ts';
 import type { UpstreamState } from '../../proxy/proxy.ts';
 import type { Services } from '../services.ts';

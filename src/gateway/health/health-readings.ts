@@ -1,11 +1,21 @@
 import { withTimeout } from '../../mongo/periodic.ts';
-import { createCachedReading } from '../../mongo/probes/cached-reading.ts';
-import { createReadSkew } from '../../mongo/probes/clock-skew.ts';
-import { leastFree, readFreeDisk } from '../../mongo/probes/disk-space.ts';
-import { confirmWrites, createWriteTime } from '../../mongo/probes/write-time.ts';
+import {
+  confirmWrites,
+  createCachedReading,
+  createReadSkew,
+  createWriteTime,
+  leastFree,
+  readFreeDisk,
+} from '../../mongo/probes/probes.ts';
 import type { FoundIndex } from '../../mongo/schema/indexes.ts';
-import { createIndexCheck, primaryOf, type SchemaDeps } from '../../mongo/schema/prepare-schema.ts';
-import { isCompatible, readSchemaRecord, schemaCollection } from '../../mongo/schema/schema-record.ts';
+import {
+  createIndexCheck,
+  isCompatible,
+  primaryOf,
+  readSchemaRecord,
+  type SchemaDeps,
+  schemaCollection,
+} from '../../mongo/schema/prepare-schema.ts';
 import type { OpenDatabase, Services } from '../services.ts';
 
 /** What is due, and whether anybody sees to it. */

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Connection } from 'mongoose';
+import type { ClientSession, Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic, type Periodic, TimeoutError } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
-import { poolsOf } from './pools.ts';
+import { poolsOf } from './connection.ts';
 
 /** How long one request waits for the database. Milliseconds. */
 export const longestDatabaseWait = 4_500;
@@ -254,4 +254,21 @@ function createForgottenCommands(client: Client, logger: Pick<Logger, 'warn'>): 
     }
   }
   return createPeriodic({ name: 'settling forgotten commands', task: settle, interval, logger });
+}
+
+/**
+ * Runs writes as one transaction; without a session if the database has no transactions. Rolls back if it takes longer than
+ * `within` ms.
+ */
+export type RunInTransaction = <T>(
+  fn: (session: ClientSession | undefined) => Promise<T>,
+  within?: number,
+) => Promise<T>;
+
+/**
+ * For transactions that a caller waits for: they end when the caller gets the error, so that they do not hinder its next
+ * try.
+ */
+export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
+  return (fn, within = longestDatabaseWait) => transaction(fn, within);
 }

@@ -1,6 +1,6 @@
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
 import { GatewayError, refuse } from '../../errors.ts';
-import type { Logger } from '../../options/options.ts';
+import type { Logger, ResolvedOptions } from '../../options/options.ts';
 import { openFailure, requireEscapedCredentials } from './open-failure.ts';
 
 /** The opened database. */
@@ -123,4 +123,82 @@ export async function openDatabase(mongo: Connection | Mongoose | string, logger
     throw openFailure(error, mongo);
   });
   return { connection, close: () => connection.close() };
+}
+
+type Client = ReturnType<Connection['getClient']>;
+
+/** What is read of a pool of the driver (mongodb 7.8): one for each server. */
+interface Pool {
+  readonly checkedOutConnections?: Iterable<unknown>;
+  readonly currentCheckedOutCount?: number;
+  readonly availableConnectionCount?: number;
+  readonly pendingConnectionCount?: number;
+  readonly waitQueueSize?: number;
+}
+
+/** The driver's internals that lead to the pools. No public API does. */
+interface Internals {
+  readonly topology?: {
+    readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> };
+  };
+}
+
+/** The driver's pools of connections. If its objects have another form, there are none. */
+export function* poolsOf(client: Client): Iterable<Pool> {
+  for (const { pool } of (client as unknown as Internals).topology?.s?.servers?.values() ?? []) {
+    if (pool) yield pool;
+  }
+}
+
+/** The connections of a client to all its servers. Its monitoring has one more to each server, which is not counted. */
+export interface PoolUsage {
+  readonly inUse: number;
+  readonly idle: number;
+  readonly opening: number;
+  /** Commands that wait for a connection. */
+  readonly waiting: number;
+}
+
+export function poolUsage(client: Client): PoolUsage {
+  const pools = [...poolsOf(client)];
+  const sum = (count: (pool: Pool) => number | undefined) =>
+    pools.reduce((total, pool) => total + (count(pool) ?? 0), 0);
+  return {
+    inUse: sum((pool) => pool.currentCheckedOutCount),
+    idle: sum((pool) => pool.availableConnectionCount),
+    opening: sum((pool) => pool.pendingConnectionCount),
+    waiting: sum((pool) => pool.waitQueueSize),
+  };
+}
+
+interface Hello {
+  readonly setName?: string;
+  /** `isdbgrid` from a mongos, which means a sharded cluster of replica sets. */
+  readonly msg?: string;
+}
+
+/** What a host may do about a standalone mongod; the command has no such option. */
+export const orAllowStandalone = ', or set allowStandalone to accept that';
+
+/**
+ * Refuses a standalone mongod, which has no majority to keep a write, and no transactions.
+ * @returns whether transactions are possible
+ * @throws GatewayError `invalid_options` unless `allowStandalone` is set; then it logs a warning
+ */
+export async function requireReplicaSet(
+  connection: Connection,
+  { allowStandalone, logger }: Pick<ResolvedOptions, 'allowStandalone' | 'logger'>,
+): Promise<boolean> {
+  const { setName, msg } = (await connection.getClient().db('admin').command({ hello: 1 })) as Hello;
+  if (setName !== undefined || msg === 'isdbgrid') return true;
+  if (!allowStandalone) {
+    throw new GatewayError(
+      'invalid_options',
+      'mongo: this is a standalone mongod: an event acknowledged by it can be lost with its disk, and there are no ' +
+        `transactions; start it with --replSet and run rs.initiate() once${orAllowStandalone}`,
+      { param: 'mongo' },
+    );
+  }
+  logger.warn('mongo is a standalone mongod: acknowledged writes can be lost with its disk; no transactions');
+  return false;
 }

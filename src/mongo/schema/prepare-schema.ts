@@ -1,7 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection, mongo } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
-import type { ResolvedOptions } from '../../options/options.ts';
-import { createCachedReading } from '../probes/cached-reading.ts';
+import type { Logger, ResolvedOptions } from '../../options/options.ts';
+import { readVersion } from '../../version.ts';
+import { durable } from '../collection.ts';
+import { createCachedReading } from '../probes/probes.ts';
+import { isUnavailable } from '../unavailable.ts';
+import { isDuplicateKey } from '../writes.ts';
 import {
   buildIndexesOf,
   type CollectionIndexes,
@@ -11,15 +16,6 @@ import {
   isAltered,
   isLacking,
 } from './indexes.ts';
-import { retryUntilAvailable } from './retry-until-available.ts';
-import {
-  needsMigration,
-  readSchemaRecord,
-  requireCompatible,
-  type SchemaRecord,
-  schemaVersion,
-  writeSchemaRecord,
-} from './schema-record.ts';
 
 /** What an operator runs to prepare the database. */
 export const migrateCommand = 'npx express-model-gateway migrate';
@@ -111,4 +107,130 @@ export function createIndexCheck({ connection, needed }: SchemaDeps) {
   }
 
   return createCachedReading(read, (lacking) => lacking.length === 0);
+}
+
+/** What this version of the package writes. It grows with every change of collections, fields or indexes. */
+export const schemaVersion = 1;
+/** The oldest schema version whose package may still run beside this one, as in a rolling upgrade. */
+const compatibleFrom = 1;
+
+/** What the newest version that has prepared this database left for others. */
+export interface SchemaRecord {
+  readonly version: number;
+  /** Packages with a lower schema version must not use the database any more. */
+  readonly compatibleFrom: number;
+  /** The version of the package that wrote the record. */
+  readonly packageVersion: string;
+  /** By the clock of the process that wrote it. */
+  readonly writtenAt: Date;
+}
+
+type StoredRecord = SchemaRecord & { readonly _id: 'schema' };
+
+/** The name of the record's collection. */
+export function schemaCollection(prefix: string): string {
+  return `${prefix}schema`;
+}
+
+function collectionOf(db: mongo.Db, prefix: string): mongo.Collection<StoredRecord> {
+  const writeConcern = { w: durable.w, journal: durable.j };
+  return db.collection<StoredRecord>(schemaCollection(prefix), { writeConcern, readPreference: 'primary' });
+}
+
+/** Resolves to `null` where no version with such a record has prepared the database. */
+export async function readSchemaRecord(db: mongo.Db, prefix: string): Promise<SchemaRecord | null> {
+  return collectionOf(db, prefix).findOne({ _id: 'schema' }, { projection: { _id: 0 } });
+}
+
+/** Whether the database was last prepared for an older schema version, or never. */
+export function needsMigration(record: SchemaRecord | null): boolean {
+  return (record?.version ?? 0) < schemaVersion;
+}
+
+/** Whether this version may use a database that was prepared so. */
+export function isCompatible(record: SchemaRecord | null): boolean {
+  return record === null || record.compatibleFrom <= schemaVersion;
+}
+
+/** @throws GatewayError `invalid_options` if this version must not use the database any more */
+export function requireCompatible(record: SchemaRecord | null): void {
+  if (record === null || isCompatible(record)) return;
+  throw new GatewayError(
+    'invalid_options',
+    `mongo: express-model-gateway ${record.packageVersion} has prepared this database (schema version ${record.version}), and ` +
+      `versions with a schema version below ${record.compatibleFrom} must not use it; this is ${readVersion()} with schema ` +
+      `version ${schemaVersion}: run ${record.packageVersion} or a newer one`,
+    { param: 'mongo' },
+  );
+}
+
+/** Records that this version has prepared the database, unless a newer one has. */
+async function writeSchemaRecord(db: mongo.Db, prefix: string): Promise<void> {
+  const record = { version: schemaVersion, compatibleFrom, packageVersion: readVersion(), writtenAt: new Date() };
+  const older = { _id: 'schema' as const, version: { $lt: schemaVersion } };
+  await collectionOf(db, prefix)
+    .updateOne(older, { $set: record }, { upsert: true })
+    .catch((error: unknown) => {
+      // another process has written it meanwhile, or a newer version before
+      if (!isDuplicateKey(error)) throw error;
+    });
+}
+
+/** How long to wait for a primary: several elections. Milliseconds. */
+const longestRetry = 20_000;
+/** The wait between tries. Milliseconds. */
+const retryDelay = 200;
+
+interface RetryDeps {
+  readonly connection: Connection;
+  readonly logger: Pick<Logger, 'info'>;
+  /** How long to wait for a primary. Milliseconds. @default 20_000 */
+  readonly availableWithin?: number;
+}
+
+/** Whether only this connection was silent for too long: the database answers on another one. */
+async function isStillBuilding(error: unknown, connection: Connection): Promise<boolean> {
+  if ((error as Error).name !== 'MongoNetworkTimeoutError') return false;
+  try {
+    await connection.getClient().db('admin').command({ ping: 1 });
+    return true;
+  } catch (pingError) {
+    if (isUnavailable(pingError)) return false;
+    throw pingError;
+  }
+}
+
+/**
+ * Prepares the database and, where that fails because the database is silent or has no primary, tries again. The index of a
+ * large collection takes longer than a connection may be silent: the database continues a build whose connection has closed,
+ * and the repeated command waits for it.
+ * @param prepare may be called again
+ * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection
+ * of `prepare` as it is
+ */
+export async function retryUntilAvailable<T>(
+  prepare: () => Promise<T>,
+  { connection, logger, availableWithin = longestRetry }: RetryDeps,
+): Promise<T> {
+  let isSlow = false;
+  let unavailableSince: number | undefined;
+  for (;;) {
+    try {
+      return await prepare();
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      if (await isStillBuilding(error, connection)) {
+        if (!isSlow) logger.info('indexes are being built; waiting until they are there');
+        isSlow = true;
+        unavailableSince = undefined;
+        continue;
+      }
+      unavailableSince ??= performance.now();
+      if (performance.now() - unavailableSince > availableWithin) {
+        const message = 'mongo: the database has no primary that takes writes; check the replica set, and try again';
+        throw new GatewayError('invalid_options', message, { param: 'mongo', cause: error });
+      }
+      await sleep(retryDelay);
+    }
+  }
 }

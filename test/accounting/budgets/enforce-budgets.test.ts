@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createReadUsed } from '../../../src/accounting/budgets.ts';
 import {
   createEnforceBudgets,
   createReadAccountBudgets,
+  createReadUsed,
   type EnforceBudgets,
   type ReadAccountBudgets,
-} from '../../../src/accounting/enforce-budgets.ts';
+} from '../../../src/accounting/budgets.ts';
 import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
 import { periodsOf } from '../../../src/accounting/sums.ts';
 import type { GatewayError } from '../../../src/errors.ts';

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createReadUsed } from '../../../src/accounting/budgets.ts';
-import { createEnforceBudgets } from '../../../src/accounting/enforce-budgets.ts';
+import { createEnforceBudgets, createReadUsed } from '../../../src/accounting/budgets.ts';
 import type { Budget } from '../../../src/options/budgets.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';

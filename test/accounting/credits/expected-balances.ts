@@ -9,7 +9,7 @@ import {
   type UsageDocument,
   type UsageSums,
 } from '../../../src/accounting/model.ts';
-import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createUsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createUsageModel } from '../../../src/accounting/model.ts';
-import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createUsageService } from '../../../src/accounting/usage-writer.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createUsageModel, type UsageModel } from '../../../src/accounting/model.ts';
-import { createUsageService, type UsageService, type UsageServiceDeps } from '../../../src/accounting/usage.ts';
+import { createUsageService, type UsageService, type UsageServiceDeps } from '../../../src/accounting/usage-writer.ts';
 import { newId } from '../../../src/ids.ts';
 import type { OpenUsage, UsageRecord } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { createAttemptWait } from '../../../src/deliveries/attempt.ts';
 import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from '../../../src/deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
-import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
+import { createInFlightLimit } from '../../../src/fairness/account-shares.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
 import { newId } from '../../../src/ids.ts';
 import { silentLogger } from '../../support/logger.ts';

@@ -8,7 +8,7 @@ import {
   createUsageModel,
   type UsageDocument,
 } from '../../../src/accounting/model.ts';
-import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createUsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import type { AccountLedger } from './ledger.ts';

@@ -8,7 +8,7 @@ import mongoose from 'mongoose';
 import { checkReplicaSet } from '../../../src/cli/doctor/database.ts';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 import { freePort } from '../../../src/cli/mongo/mongod.ts';
-import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
+import { requireReplicaSet } from '../../../src/mongo/connection/connection.ts';
 import { command } from '../../cli/recorded-terminal.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { AccountTurns } from '../../../src/fairness/account-turns.ts';
+import { AccountTurns } from '../../../src/fairness/account-shares.ts';
 import { startModelServer } from '../../support/model-server.ts';
 import {
   chunks,

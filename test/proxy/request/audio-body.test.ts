@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { charactersIn, estimateSeconds } from '../../../src/proxy/estimate.ts';
+import { charactersIn, estimateSeconds } from '../../../src/proxy/model-body.ts';
 
 function count(json: string): number {
   const bytes = Buffer.from(json);

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import { outboundError } from '../../../src/outbound/outbound-error.ts';
-import { Breaker, Circuit } from '../../../src/proxy/breaker.ts';
+import { Breaker, Circuit } from '../../../src/proxy/upstream-state.ts';
 
 describe('The breaker of an upstream', () => {
   const answer = (status: number) => async () => ({ status }) as OutboundResponse;

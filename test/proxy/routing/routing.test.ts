@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
-import type { ModelObserver } from '../../../src/proxy/observer.ts';
+import type { ModelObserver } from '../../../src/proxy/hooks.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/retry.ts';
 import { type Candidate, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';

@@ -14,7 +14,7 @@ import {
   createUsageModel,
 } from '../../../src/accounting/model.ts';
 import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
-import { createUsageService } from '../../../src/accounting/usage.ts';
+import { createUsageService } from '../../../src/accounting/usage-writer.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs } from '../../../src/deliveries/jobs.ts';
