@@ -18,7 +18,7 @@ import { statusCommand } from './commands/status.ts';
 import { testCommand } from './commands/test-webhook.ts';
 import { usageCommand } from './commands/usage.ts';
 import { webhooksCommand } from './commands/webhooks.ts';
-import { CommandFailure, type FailureCode } from './terminal/command-failure.ts';
+import { CommandFailure, type ExitCode } from './terminal/command-failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { printableLines } from './terminal/text.ts';
 
@@ -27,7 +27,7 @@ import { printableLines } from './terminal/text.ts';
  * @param args what was typed after the program's name
  * @returns the exit code: 0, 1 where something failed, 2 where the command was typed wrongly; 3 where `doctor` could not check
  */
-export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | FailureCode> {
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | ExitCode> {
   const { typo, crash } = codesOf(args[0]);
   try {
     await createProgram(terminal).parseAsync(args, { from: 'user' });

@@ -170,7 +170,7 @@ export function endRequestSpan(span: Span, { requestId, operation, principal, st
 }
 
 /** A request to an upstream. */
-export interface UpstreamRequest {
+export interface TracedUpstreamRequest {
   readonly upstream: { readonly name: string; readonly baseUrl: string };
   readonly method: string;
   /** Below the upstream's base URL, as a template: without ids. */
@@ -206,7 +206,7 @@ export class UpstreamSpan {
   }
 
   /** `undefined` where there is no SDK. */
-  static start({ upstream, method, path, model, apiRequest }: UpstreamRequest): UpstreamSpan | undefined {
+  static start({ upstream, method, path, model, apiRequest }: TracedUpstreamRequest): UpstreamSpan | undefined {
     const tracer = activeTracer();
     if (!tracer) return undefined;
     const span = validSpan(tracer.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { ObjectId } from 'mongodb';
 import { judgeMembers } from '../../src/cli/doctor/database.ts';
-import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
+import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -25,7 +25,11 @@ describe('express-model-gateway doctor', () => {
   after(() => database.drop());
 
   const collection = (name: string) => database.connection.collection<{ _id: never }>(`gateway_${name}`);
-  const find = async (check: string, more: Record<string, string> = {}, now?: () => number): Promise<Finding[]> => {
+  const find = async (
+    check: string,
+    more: Record<string, string> = {},
+    now?: () => number,
+  ): Promise<DoctorFinding[]> => {
     const { findings } = await diagnose({ ...env, ...more }, now);
     return findings.filter((finding) => finding.check === check);
   };

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
+import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { createProcessModel } from '../../src/operator/model.ts';
 import { createProcessService } from '../../src/operator/processes.ts';
@@ -42,7 +42,7 @@ describe('The processes that an operator sees', () => {
     expect(status, JSON.stringify(body)).to.equal(200);
     return body;
   };
-  const find = async (check: string): Promise<Finding | undefined> =>
+  const find = async (check: string): Promise<DoctorFinding | undefined> =>
     (await diagnose({ MONGODB_URI: database.uri })).findings.find((finding) => finding.check === check);
 
   it('report their role, version and state, and keep the report up to date', async () => {

@@ -157,11 +157,11 @@ describe('A process that needs repair, and that none beside it would do better',
     const api = await createModelGateway(settings);
     const worker = await createModelGateway(settings);
     await worker.start();
-    // no worker can take what belongs to nobody, and it stays due
-    await database.connection.collection<{ _id: string }>('gateway_events').insertOne({
-      _id: 'evt_late',
-      fanOut: 'pending',
-      fanOutAt: new Date(Date.now() - 600_000),
+    // no worker can claim what is not pending, and it stays due
+    await database.connection.collection<{ _id: string }>('gateway_deliveries').insertOne({
+      _id: 'dlv_late',
+      state: 'canceled',
+      claimableAt: new Date(Date.now() - 600_000),
     } as { _id: string });
     const { checks, ready } = await eventually(api.health, (health) => health.checks.backlog === 'degraded');
     expect([checks.workers, ready]).to.deep.equal(['ok', true]);

@@ -42,7 +42,7 @@ function isJson(response: Response): boolean {
 }
 
 /** What a call answers with: the client's other branch, an error, has been thrown already. */
-export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
+export async function dataFrom<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
   try {
     return (await call).data as Data;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, examples } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
@@ -45,7 +45,7 @@ function listCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show, terminal }, { prefix, after, limit }: ListOptions) => {
         const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
-        const page = await dataOf(api.GET('/v1/admin/accounts', { params: { query } }));
+        const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
         show(page, ({ data }, paint) => (data.length > 0 ? tableLines(columns, data, paint) : ['No accounts.']));
         const last = page.data.at(-1);
         if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
@@ -100,7 +100,7 @@ function showCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show }, account: string) => {
         const params = { path: { user_id: account } };
-        show(await dataOf<Details>(api.GET('/v1/admin/accounts/{user_id}', { params })), detailLines);
+        show(await dataFrom<Details>(api.GET('/v1/admin/accounts/{user_id}', { params })), detailLines);
       }),
     );
 }

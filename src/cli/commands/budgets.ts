@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
 import { decimal } from '../client/flags.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
@@ -31,7 +31,7 @@ function showCommand(terminal: Terminal): Command {
           user === undefined
             ? api.GET('/v1/budgets')
             : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } });
-        show(await dataOf<Budgets>(budgets), budgetLines);
+        show(await dataFrom<Budgets>(budgets), budgetLines);
       }),
     );
 }
@@ -92,7 +92,7 @@ async function replace({ api, show }: CommandContext, user: string, budgets: rea
     params: { path: { user_id: user } },
     body: { budgets: [...budgets] },
   });
-  show(await dataOf<Budgets>(replaced), ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
+  show(await dataFrom<Budgets>(replaced), ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
 }
 
 export const budgetMeaning =

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf } from '../client/api.ts';
+import { dataFrom } from '../client/api.ts';
 import { apiAction, examples, throughApi } from '../client/api-command.ts';
 import { amount } from '../client/flags.ts';
 import { fieldLines } from '../terminal/table.ts';
@@ -12,7 +12,7 @@ function showCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('credits', 'credits --json | jq .credits_remaining'))
     .action(
       apiAction(terminal, async ({ api, show }) => {
-        show(await dataOf(api.GET('/v1/credits')), ({ credits_remaining: left, low_threshold: threshold }, paint) =>
+        show(await dataFrom(api.GET('/v1/credits')), ({ credits_remaining: left, low_threshold: threshold }, paint) =>
           fieldLines(
             [
               ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
@@ -42,7 +42,7 @@ function topUpCommand(terminal: Terminal): Command {
       apiAction(terminal, async ({ api, show }, { user, credits, idempotencyKey }: TopUpOptions) => {
         const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
         const body = { user_id: user, credits };
-        const toppedUp = await dataOf(api.POST('/v1/credits/top_ups', { params: { header }, body }));
+        const toppedUp = await dataFrom(api.POST('/v1/credits/top_ups', { params: { header }, body }));
         show(toppedUp, ({ user_id: id, credits: added, credits_remaining: left }) => [
           `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
         ]);

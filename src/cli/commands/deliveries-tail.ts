@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../../options/kinds.ts';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
 import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, relative, toJson } from '../terminal/text.ts';
-import { attemptsOf, type FilterOptions, lastOf, stateCell, toQuery, withFilter } from './delivery-view.ts';
+import { attemptsOf, deliveryStateCell, type FilterOptions, lastOf, toQuery, withFilter } from './delivery-view.ts';
 
 type Summary = Schemas['DeliverySummary'];
 
@@ -40,8 +40,8 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
   const interrupted = terminal.interruption();
   const filter = toQuery(options);
   const deliveries = follow({
-    list: (query) => dataOf(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
-    get: (id) => dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })),
+    list: (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
+    get: (id) => dataFrom(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })),
     now: terminal.now,
     past: options.lines,
     since: filter.since,
@@ -66,7 +66,7 @@ function columns(now: number): readonly Column<Summary>[] {
   return [
     { header: '', cell: ({ ended_at: at }) => ({ text: timeOf(at, now), style: 'dim' }) },
     { header: '', cell: ({ id }) => id },
-    { header: '', cell: stateCell, width: 9 },
+    { header: '', cell: deliveryStateCell, width: 9 },
     { header: '', cell: attemptsOf },
     { header: '', cell: lastOf, width: 15 },
     { header: '', cell: ({ next_attempt_at: at }) => (at ? `next ${relative(at, now)}` : ''), width: 11 },

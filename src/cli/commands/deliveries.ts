@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
 import { count, moment } from '../client/flags.ts';
 import { gather, printMore } from '../client/pages.ts';
@@ -50,7 +50,7 @@ function listCommand(terminal: Terminal): Command {
         const filter = toQuery(options);
         const page = await gather(
           options.limit,
-          (query) => dataOf(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
+          (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
           options.after,
         );
         show(page, ({ data }, paint, now) =>
@@ -68,7 +68,7 @@ function showCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
     .action(
       apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })), deliveryLines);
+        show(await dataFrom(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })), deliveryLines);
       }),
     );
 }
@@ -82,7 +82,7 @@ function resendCommand(terminal: Terminal): Command {
       apiAction(terminal, async (context, id: string) => {
         await showOutcome(
           context,
-          await dataOf(context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
+          await dataFrom(context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
         );
       }),
     );
@@ -122,7 +122,7 @@ function recoverCommand(terminal: Terminal): Command {
 
 async function recover(context: CommandContext, id: string, { since, until, state }: RecoverOptions): Promise<void> {
   const body = { since, ...(until && { until }), ...(state && { states: [...state] }) };
-  const started = await dataOf(context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
+  const started = await dataFrom(context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
   const recovery = await untilDone(context, started);
   context.show(recovery, recoveryLines);
   if (recovery.failed > 0) {
@@ -147,7 +147,7 @@ async function untilDone({ api, terminal }: CommandContext, started: Recovery): 
       terminal.redraw?.('');
       throw new CommandFailure('Stopped watching. The recovery continues.');
     }
-    recovery = await dataOf(api.GET('/v1/webhooks/{id}/recoveries/{recovery_id}', { params: { path } }));
+    recovery = await dataFrom(api.GET('/v1/webhooks/{id}/recoveries/{recovery_id}', { params: { path } }));
   }
   terminal.redraw?.('');
   return recovery;

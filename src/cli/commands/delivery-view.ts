@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/api-command.ts';
 import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
@@ -59,7 +59,7 @@ export function deliveryColumns(now: number): readonly Column<Summary>[] {
   return [
     { header: 'ID', cell: ({ id }) => id },
     { header: 'AGE', cell: ({ created_at: at }) => spanOf(now - Date.parse(at)), align: 'right' },
-    { header: 'STATE', cell: stateCell },
+    { header: 'STATE', cell: deliveryStateCell },
     { header: 'ATTEMPTS', cell: attemptsOf },
     { header: 'LAST', cell: lastOf },
     { header: 'NEXT', cell: ({ next_attempt_at: at }) => (at ? relative(at, now) : '') },
@@ -74,7 +74,7 @@ function succeeded({ code }: Attempt): boolean {
 }
 
 /** A delivery's state, with whether it is being sent, or why it was canceled. */
-export function stateCell({ state, in_flight: inFlight, reason }: Summary): Cell {
+export function deliveryStateCell({ state, in_flight: inFlight, reason }: Summary): Cell {
   if (state === 'delivered') return { text: state, style: 'green' };
   if (state === 'failed') return { text: state, style: 'red' };
   if (state === 'canceled') return { text: reason ? `${state} (${reason})` : state, style: 'dim' };
@@ -98,7 +98,7 @@ export function deliveryLines(delivery: Details, paint: Paint, now: number): str
     ...fieldLines(
       [
         ['Delivery', id],
-        ['State', stateCell(delivery)],
+        ['State', deliveryStateCell(delivery)],
         ['Event', `${event_id}  ${type}${test ? ' (test)' : ''}`],
         ['Webhook', `${webhook_id}  ${url ?? '(deleted)'}`],
         ['Created', momentOf(created_at, now)],
@@ -192,7 +192,7 @@ async function settled({ api }: CommandContext, delivery: Details): Promise<Deta
   let latest = delivery;
   for (let waited = 0; underWay(latest) && waited < maxWait; waited += interval) {
     await sleep(interval);
-    latest = await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id: delivery.id } } }));
+    latest = await dataFrom(api.GET('/v1/deliveries/{id}', { params: { path: { id: delivery.id } } }));
   }
   return latest;
 }

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import type { Diagnosis, Finding } from '../doctor/diagnose.ts';
+import type { Diagnosis, DoctorFinding } from '../doctor/diagnose.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
 import type { Style, Terminal } from '../terminal/terminal.ts';
 import { printable, toJson } from '../terminal/text.ts';
@@ -17,21 +17,21 @@ Examples:
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway doctor --json
 `;
 
-const styles: Readonly<Record<Finding['status'], Style>> = {
+const styles: Readonly<Record<DoctorFinding['status'], Style>> = {
   ok: 'green',
   warning: 'yellow',
   failed: 'red',
   skipped: 'dim',
 };
 
-function linesOf({ status, check, message, remedy }: Finding, { paint }: Terminal): string[] {
+function linesOf({ status, check, message, remedy }: DoctorFinding, { paint }: Terminal): string[] {
   const first = `${paint(styles[status], status.padEnd(8))} ${check}: ${printable(message)}`;
   return remedy === undefined ? [first] : [first, `${' '.repeat(9)}${printable(remedy)}`];
 }
 
 function requireOk({ status, findings }: Diagnosis): void {
   if (status === 'ok') return;
-  const count = (wanted: Finding['status']) => findings.filter((finding) => finding.status === wanted).length;
+  const count = (wanted: DoctorFinding['status']) => findings.filter((finding) => finding.status === wanted).length;
   const warnings = count('warning');
   const message = `${count('failed')} failed, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`;
   throw new CommandFailure(message, status === 'failed' ? 2 : 1);

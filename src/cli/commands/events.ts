@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import {
   apiAction,
   apiCommands,
@@ -63,7 +63,7 @@ function listCommand(terminal: Terminal): Command {
         const page = await gather(
           limit,
           (query) =>
-            dataOf(
+            dataFrom(
               api.GET('/v1/events', {
                 params: { query: { ...query, ...(type && { type }), ...(state && { state }) } },
               }),
@@ -95,7 +95,7 @@ function showCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8'))
     .action(
       apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataOf(api.GET('/v1/events/{id}', { params: { path: { id } } })), eventLines);
+        show(await dataFrom(api.GET('/v1/events/{id}', { params: { path: { id } } })), eventLines);
       }),
     );
 }
@@ -138,7 +138,7 @@ function publishCommand(terminal: Terminal): Command {
       if (database) return createShow(terminal, json)(await publishStored(terminal.env, event, idempotencyKey), idLine);
       const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
       await apiAction(terminal, async ({ api, show }) => {
-        show(await dataOf(api.POST('/v1/events', { params: { header }, body: event })), idLine);
+        show(await dataFrom(api.POST('/v1/events', { params: { header }, body: event })), idLine);
       })(command);
     });
 }
@@ -185,7 +185,7 @@ function typesCommand(terminal: Terminal): Command {
     )
     .action(
       apiAction(terminal, async ({ api, show }, type?: string) => {
-        const types = await dataOf(api.GET('/v1/event_types'));
+        const types = await dataFrom(api.GET('/v1/event_types'));
         if (type === undefined) return show(types, ({ data }, paint) => tableLines(typeColumns, data, paint));
         show(findType(types.data, type), typeLines);
       }),

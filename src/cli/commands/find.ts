@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -26,7 +26,7 @@ export function findCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show }, given: string) => {
         const id = given.startsWith('emg_') ? given.slice(0, shownOfKey) : given;
-        const results = await dataOf(api.GET('/v1/admin/search', { params: { query: { id } } }));
+        const results = await dataFrom(api.GET('/v1/admin/search', { params: { query: { id } } }));
         show(results, ({ data }, paint, now) =>
           data.length > 0 ? tableLines(columns(now), data, paint) : ['Nothing has that id.'],
         );

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import {
   apiAction,
   apiCommands,
@@ -133,7 +133,7 @@ async function createKey({ api, show }: CommandContext, body: Schemas['ApiKeyCre
     user === undefined
       ? api.POST('/v1/api_keys', { body })
       : api.POST('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user } }, body });
-  show(await dataOf<Schemas['NewApiKey']>(created), newKeyLines);
+  show(await dataFrom<Schemas['NewApiKey']>(created), newKeyLines);
 }
 
 /** A new key; `API key:` has its own line, as the start prints it. */
@@ -154,7 +154,7 @@ function listCommand(terminal: Terminal): Command {
 /** @param user whose keys; those of the caller's account by default */
 async function listKeys({ api, show }: CommandContext, user?: string): Promise<void> {
   const all = await gather<Key>(Number.POSITIVE_INFINITY, (query) =>
-    dataOf<Schemas['ApiKeyList']>(
+    dataFrom<Schemas['ApiKeyList']>(
       user === undefined
         ? api.GET('/v1/api_keys', { params: { query } })
         : api.GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user }, query } }),
@@ -228,7 +228,7 @@ async function updateKey(
     user === undefined
       ? api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body })
       : api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } }, body });
-  show(await dataOf<Schemas['ApiKey']>(updated), updatedLines);
+  show(await dataFrom<Schemas['ApiKey']>(updated), updatedLines);
 }
 
 /** A changed key. */
@@ -253,5 +253,5 @@ async function revokeKey({ api, show }: CommandContext, id: string, user?: strin
     user === undefined
       ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })
       : api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } } });
-  show(await dataOf<Schemas['ApiKeyDeleted']>(revoked), (body) => [`Revoked ${body.id}`]);
+  show(await dataFrom<Schemas['ApiKeyDeleted']>(revoked), (body) => [`Revoked ${body.id}`]);
 }

@@ -5,7 +5,7 @@ import { shownHeaders, signatureHeaders } from '../../deliveries/send.ts';
 import { duration, type Reader, wholeNumber } from '../../options/kinds.ts';
 import { readVersion } from '../../version.ts';
 import { copyProblem } from '../../webhooks/pasted-secret.ts';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { type CommandContext, createContext, type GatewayOptions, throughApi } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
@@ -126,7 +126,7 @@ async function forward(context: CommandContext, options: ForwardOptions): Promis
   const target = readTarget(options.forwardTo);
   const secret = options.secret ?? `whsec_${randomBytes(32).toString('base64')}`;
   const interrupted = terminal.interruption();
-  const events = followEvents((query) => dataOf(api.GET('/v1/events', { params: { query } })));
+  const events = followEvents((query) => dataFrom(api.GET('/v1/events', { params: { query } })));
   const nextEvents = retryWhileUnavailable(() => events.next(), terminal);
   const inFlight = new Set<Promise<void>>();
 

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
@@ -93,9 +93,9 @@ export function statusCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show }) => {
         const [backlog, { data: processes }, { data: upstreams }] = await Promise.all([
-          dataOf(api.GET('/v1/admin/backlog')),
-          dataOf(api.GET('/v1/admin/processes')),
-          dataOf(api.GET('/v1/admin/upstreams')),
+          dataFrom(api.GET('/v1/admin/backlog')),
+          dataFrom(api.GET('/v1/admin/processes')),
+          dataFrom(api.GET('/v1/admin/upstreams')),
         ]);
         show({ backlog, processes, upstreams }, statusLines);
       }),

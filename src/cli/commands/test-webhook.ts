@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
 import { readJsonObject } from '../client/flags.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
@@ -17,7 +17,7 @@ interface Options {
  * @throws CommandFailure for data of one's own, which may be meant for another type
  */
 async function typeOf({ api, terminal }: CommandContext, id: string, { data }: Options): Promise<Schemas['EventType']> {
-  const { events } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
+  const { events } = await dataFrom(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
   const [first] = events as [Schemas['EventType']];
   if (events.length === 1) return first;
   const types = events.map(printable).join(', ');
@@ -47,7 +47,7 @@ export function testCommand(terminal: Terminal): Command {
         const type = options.type ?? (await typeOf(context, id, options));
         const data = options.data === undefined ? undefined : await readJsonObject('--data', options.data, terminal);
         const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type, ...(data && { data }) } });
-        await showOutcome(context, await dataOf(test));
+        await showOutcome(context, await dataFrom(test));
       }),
     );
 }

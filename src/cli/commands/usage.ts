@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
@@ -61,7 +61,7 @@ export function usageCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
         const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
-        const report = await dataOf(api.GET('/v1/usage', { params: { query } }));
+        const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
         const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
         const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
         const hasCost = report.data.some((line) => line.credits !== undefined);

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
@@ -16,7 +16,7 @@ export function webhookLines(webhook: WebhookView, paint: Paint, now: number): s
     [
       ['Webhook', id],
       ['URL', url],
-      ['State', stateCell(webhook)],
+      ['State', webhookStateCell(webhook)],
       ['Description', webhook.description],
       ['Events', events.join('\n')],
       ['Filters', listed(webhook.filters)],
@@ -35,7 +35,7 @@ export function webhookLines(webhook: WebhookView, paint: Paint, now: number): s
 }
 
 /** Shows whether a webhook is active, and otherwise who paused or disabled it. */
-export function stateCell({ active, disabled }: { active: boolean; disabled?: WebhookView['disabled'] }): Cell {
+export function webhookStateCell({ active, disabled }: { active: boolean; disabled?: WebhookView['disabled'] }): Cell {
   if (active) return { text: 'active', style: 'green' };
   if (!disabled) return { text: 'paused', style: 'yellow' };
   const why = disabled.reason === 'gone' ? 'it answered 410 Gone' : 'it failed everything for too long';
@@ -83,7 +83,7 @@ export function webhookStatsCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
     .action(
       apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataOf(api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } })), statsLines);
+        show(await dataFrom(api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } })), statsLines);
       }),
     );
 }

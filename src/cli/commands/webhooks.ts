@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../../options/kinds.ts';
-import { dataOf, type Schemas } from '../client/api.ts';
+import { dataFrom, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
@@ -9,7 +9,7 @@ import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { printable } from '../terminal/text.ts';
 import { clearable, type FieldOptions, fieldsOf, fieldsToClear, withFieldOptions } from './webhook-fields.ts';
-import { stateCell, type WebhookView, webhookLines, webhookStatsCommand } from './webhook-view.ts';
+import { type WebhookView, webhookLines, webhookStateCell, webhookStatsCommand } from './webhook-view.ts';
 
 /** `webhooks`: where an account's events go. */
 export function webhooksCommand(terminal: Terminal): Command {
@@ -33,7 +33,7 @@ function listCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async ({ api, show }) => {
         const all = await gather(Number.POSITIVE_INFINITY, (query) =>
-          dataOf(api.GET('/v1/webhooks', { params: { query } })),
+          dataFrom(api.GET('/v1/webhooks', { params: { query } })),
         );
         show(all, ({ data }, paint) => {
           if (data.length > 0) return tableLines(columns, data, paint);
@@ -45,7 +45,7 @@ function listCommand(terminal: Terminal): Command {
 
 const columns: readonly Column<Schemas['WebhookSummary']>[] = [
   { header: 'ID', cell: ({ id }) => id },
-  { header: 'STATE', cell: stateCell },
+  { header: 'STATE', cell: webhookStateCell },
   { header: 'URL', cell: ({ url }) => url },
   { header: 'EVENTS', cell: ({ events }) => events.join(', ') },
 ];
@@ -57,7 +57,7 @@ function showCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('webhooks show wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
     .action(
       apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } })), webhookLines);
+        show(await dataFrom(api.GET('/v1/webhooks/{id}', { params: { path: { id } } })), webhookLines);
       }),
     );
 }
@@ -89,7 +89,7 @@ function createCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async (context, url: string, { event: events, secret, ...options }: CreateOptions) => {
         const body = { url, events, ...fieldsOf(options), ...(await secretField(context, secret)) };
-        showWithSecret(context, await dataOf(context.api.POST('/v1/webhooks', { body })));
+        showWithSecret(context, await dataFrom(context.api.POST('/v1/webhooks', { body })));
       }),
     );
 }
@@ -139,7 +139,7 @@ function resumeCommand(terminal: Terminal): Command {
 }
 
 async function change({ api, show }: CommandContext, id: string, body: Schemas['WebhookUpdate']): Promise<void> {
-  show(await dataOf(api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body })), webhookLines);
+  show(await dataFrom(api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body })), webhookLines);
 }
 
 interface RotateOptions {
@@ -176,7 +176,7 @@ function rotateSecretCommand(terminal: Terminal): Command {
           ...(serviceSignature && { service_signature: serviceSignature }),
         };
         const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
-        showWithSecret(context, await dataOf(rotate));
+        showWithSecret(context, await dataFrom(rotate));
       }),
     );
 }
@@ -211,7 +211,7 @@ function deleteCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async (context, id: string, { yes }: { yes?: true }) => {
         if (!yes) await confirm(context, id);
-        const deleted = await dataOf(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
+        const deleted = await dataFrom(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
         context.show(deleted, (body) => [`Deleted ${body.id}`]);
       }),
     );
@@ -219,7 +219,7 @@ function deleteCommand(terminal: Terminal): Command {
 
 async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {
   if (!terminal.ask) throw wrongUse('Deleting cannot be undone: outside a terminal, add --yes.');
-  const { url } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
+  const { url } = await dataFrom(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
   const answer = await terminal.ask(`Delete ${id}, which calls ${printable(url)}? [y/N] `);
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailure('Nothing was deleted.');
 }

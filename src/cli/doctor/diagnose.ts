@@ -9,22 +9,22 @@ import { withConnection } from '../database/database.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
 import { checkClock, checkDisk, checkReplicaSet, checkSealingKeys, checkWrites } from './database.ts';
 import { checkIndexes, checkSchemaVersion } from './indexes.ts';
-import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, checkUpstreams } from './machine.ts';
+import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, diagnoseUpstreams } from './machine.ts';
 import { backgroundWork, processChecks } from './work.ts';
 
 /** One line of the report. */
-export type Finding = Result & { readonly check: string };
+export type DoctorFinding = Result & { readonly check: string };
 
 /** What the checks have found, and the worst of it. */
 export interface Diagnosis {
   readonly status: Exclude<Status, 'skipped'>;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly DoctorFinding[];
 }
 
 const checksOfMachine: Checks<CheckContext> = {
   configuration: checkConfiguration,
   versions: async (context) => checkNode(context),
-  upstreams: checkUpstreams,
+  upstreams: diagnoseUpstreams,
   'address guard': checkAddressGuard,
 };
 
@@ -53,7 +53,7 @@ function ofError(error: unknown): Result {
   return { status: 'warning', message: 'the user of the URI must not read it', remedy };
 }
 
-async function runAll<Context>(checks: Checks<Context>, context: Context): Promise<Finding[]> {
+async function runAll<Context>(checks: Checks<Context>, context: Context): Promise<DoctorFinding[]> {
   const running = Object.entries(checks).map(async ([check, run]) => {
     const results = await withTimeout(run(context), longestCheck).catch((error: unknown) => [ofError(error)]);
     return results.map((result) => ({ check, ...result }));
@@ -68,7 +68,7 @@ async function requireRights(read: () => Promise<unknown>): Promise<void> {
   });
 }
 
-async function diagnoseDatabase(context: CheckContext): Promise<Finding[]> {
+async function diagnoseDatabase(context: CheckContext): Promise<DoctorFinding[]> {
   return withConnection(context.settings, async (connection, prefix) => {
     const admin = connection.getClient().db('admin', { readPreference: 'primary' });
     const models = createModels(connection, prefix);
@@ -83,14 +83,14 @@ function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: DoctorS
   return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams])];
 }
 
-function summary(findings: readonly Finding[], secrets: readonly string[]): Diagnosis {
+function summary(findings: readonly DoctorFinding[], secrets: readonly string[]): Diagnosis {
   const has = (wanted: Status) => findings.some(({ status }) => status === wanted);
   const status = has('failed') ? 'failed' : has('warning') ? 'warning' : 'ok';
   return { status, findings: findings.map((one) => ({ ...one, message: redact(one.message, secrets) })) };
 }
 
 /** Why the database could not be opened or used, and what to do where the error says so apart from its message. */
-function unusable(error: Error): Finding {
+function unusable(error: Error): DoctorFinding {
   const { problem, remedy } = error instanceof GatewayError ? error.details : {};
   const isApart = typeof problem === 'string' && typeof remedy === 'string';
   const result = isApart

@@ -1,7 +1,7 @@
 import { everyIndex } from '../../gateway/collections.ts';
 import { dropIndexCommand, type FoundIndex, findIndexes, indexName } from '../../mongo/schema/indexes.ts';
 import {
-  migrateCommand,
+  howToMigrate,
   needsMigration,
   readSchemaRecord,
   requireCompatible,
@@ -9,7 +9,7 @@ import {
 } from '../../mongo/schema/prepare-schema.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
 
-const migrate = `run \`${migrateCommand}\``;
+const migrate = `run \`${howToMigrate}\``;
 
 /** How often an index was used since when; nothing where this user must not know. */
 async function usageOf({ db }: Pick<DatabaseContext, 'db'>, { collection, name }: FoundIndex): Promise<string> {

@@ -94,7 +94,7 @@ async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream):
 }
 
 /** Whether this machine resolves and reaches each upstream, which is asked for its models. */
-export async function checkUpstreams({ settings }: CheckContext): Promise<readonly Result[]> {
+export async function diagnoseUpstreams({ settings }: CheckContext): Promise<readonly Result[]> {
   const { upstreams } = settings;
   if (!upstreams) return [skipped('neither UPSTREAM_BASE_URL nor UPSTREAMS_FILE is set')];
   return Promise.all(upstreams.map(checkUpstream));

@@ -2,15 +2,15 @@
  * The exit code: 1 where it was refused or failed, 2 where the command was typed wrongly. `doctor`: 1 for warnings, 2 for a failed
  * check, 3 where it was typed wrongly or could not check.
  */
-export type FailureCode = 1 | 2 | 3;
+export type ExitCode = 1 | 2 | 3;
 
 /** Ends a command with a message for its user, and an exit code. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
-  readonly exitCode: FailureCode;
+  readonly exitCode: ExitCode;
 
   /** @param message what is wrong, and on lines of their own what to do */
-  constructor(message: string, exitCode: FailureCode = 1, options?: ErrorOptions) {
+  constructor(message: string, exitCode: ExitCode = 1, options?: ErrorOptions) {
     super(message, options);
     this.exitCode = exitCode;
   }

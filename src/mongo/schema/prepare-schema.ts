@@ -18,7 +18,7 @@ import {
 } from './indexes.ts';
 
 /** What an operator runs to prepare the database. */
-export const migrateCommand = 'npx express-model-gateway migrate';
+export const howToMigrate = 'npx express-model-gateway migrate';
 /** Error messages name no more than so many indexes. */
 const longestList = 20;
 
@@ -63,7 +63,7 @@ async function requireSchema(
     lacking.length > 0
       ? `these indexes are not as this version needs them: ${names.slice(0, longestList).join(', ')}${more}`
       : `the database was prepared for schema version ${record?.version ?? 0}, and this one needs ${schemaVersion}`;
-  const message = `indexes: ${reason}; run \`${migrateCommand}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
+  const message = `indexes: ${reason}; run \`${howToMigrate}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
   throw new GatewayError('invalid_options', message, { param: 'indexes' });
 }
 

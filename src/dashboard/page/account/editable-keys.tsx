@@ -31,7 +31,7 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (apiKey) =>
-      statusOf(apiKey).words === 'Good' &&
+      keyStatus(apiKey).words === 'Good' &&
       mayControl(apiKey) && (
         <span class="row-actions">
           {!has_budgets && (
@@ -69,7 +69,7 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
 const nameOf = ({ id, name }: ApiKey) => name || id;
 
 const columns: readonly Column<ApiKey>[] = [
-  { head: 'State', cell: (key) => <StatusBadge status={statusOf(key)} /> },
+  { head: 'State', cell: (key) => <StatusBadge status={keyStatus(key)} /> },
   {
     head: 'Name',
     class: 'cell-main',
@@ -87,7 +87,7 @@ const columns: readonly Column<ApiKey>[] = [
   { head: 'Created', name: true, class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
-function statusOf({ revoked_at, expires_at }: ApiKey): Status {
+function keyStatus({ revoked_at, expires_at }: ApiKey): Status {
   if (revoked_at) return { shape: 'stopped', words: 'Revoked' };
   if (expires_at && Date.parse(expires_at) <= Date.now()) return { shape: 'stopped', words: 'Expired' };
   return { shape: 'good', words: 'Good' };

@@ -20,7 +20,7 @@ type Listing = { limit?: number; after?: string | undefined };
  * What the page asks of the API, by the names that openapi.yaml has for it. Everything rejects with an ApiError.
  * @param key without one, the host's own session says who the caller is
  */
-export function createApi(key: string | null) {
+export function createApiClient(key: string | null) {
   const headers = key === null ? {} : { authorization: `Bearer ${key}` };
   const client = createClient<paths>({ baseUrl: pageFolder(), fetch: reach, headers });
   const at = (id: string) => ({ path: { id } });
@@ -81,7 +81,7 @@ export function createApi(key: string | null) {
   };
 }
 
-export type Api = ReturnType<typeof createApi>;
+export type Api = ReturnType<typeof createApiClient>;
 
 /** What the operator's views ask. It needs the scope `admin`. */
 function adminOperations(client: Client<paths>) {

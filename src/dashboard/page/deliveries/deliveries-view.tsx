@@ -16,7 +16,7 @@ import { Ago, Countdown } from '../elements/time.tsx';
 import { Heading } from '../elements/view.tsx';
 import { EventTypeChoice } from '../events/event-types.tsx';
 import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
-import { outcomeWords, statusOf } from './delivery.tsx';
+import { deliveryStatus, outcomeWords } from './delivery.tsx';
 
 export const deliveryStates = [
   { value: 'failed', name: 'Failed' },
@@ -133,7 +133,7 @@ function columnsOf({
       cell: (delivery) => (
         <span class="state-cell">
           {selection && <PickRow delivery={delivery} selection={selection} />}
-          <StatusBadge status={statusOf(delivery)} />
+          <StatusBadge status={deliveryStatus(delivery)} />
         </span>
       ),
     },

@@ -15,8 +15,8 @@ import {
   AttemptExchange,
   type AttemptProps,
   AttemptSummary,
+  deliveryStatus,
   outcomeWords,
-  statusOf,
   succeeded,
   useDelivery,
 } from './delivery.tsx';
@@ -41,7 +41,7 @@ function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<D
   return (
     <>
       <Heading title={delivery.type} up={up} actions={resend.button}>
-        {delivery.type} <StatusBadge status={statusOf(delivery)} />
+        {delivery.type} <StatusBadge status={deliveryStatus(delivery)} />
         {delivery.test && <Tag>test</Tag>}
       </Heading>
       {resend.failure}

@@ -16,7 +16,7 @@ export function useDelivery(id: string): Query<DeliveryDetails> {
 }
 
 /** How a delivery stands, in a word or two. */
-export function statusOf({ state, in_flight, attempts_made }: Delivery): Status {
+export function deliveryStatus({ state, in_flight, attempts_made }: Delivery): Status {
   switch (state) {
     case 'delivered':
       return { shape: 'good', words: 'Delivered' };

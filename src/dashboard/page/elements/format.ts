@@ -77,7 +77,7 @@ function join(large: number, largeUnit: string, small: number, smallUnit: string
 }
 
 /** The largest unit alone, from when to now: `just now`, `4 min ago`, `in 2 h`. */
-export function fromNow(iso: string, now: number): string {
+export function timeFromNow(iso: string, now: number): string {
   const ms = Date.parse(iso) - now;
   const size = Math.abs(ms);
   if (size < 5 * second) return 'just now';

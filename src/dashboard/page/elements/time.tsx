@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { fromNow, localTime, span, utcTime } from './format.ts';
+import { localTime, span, timeFromNow, utcTime } from './format.ts';
 
 /** A moment in the reader's zone; in UTC on hover. */
 export function Time({ at }: { at: string }) {
@@ -16,7 +16,7 @@ export function Ago({ at }: { at: string }) {
   const now = useNow();
   return (
     <time dateTime={at} title={`${localTime(at)} (${utcTime(at)})`}>
-      {fromNow(at, now)}
+      {timeFromNow(at, now)}
     </time>
   );
 }

@@ -9,7 +9,7 @@ import { Empty } from '../elements/states.tsx';
 import { type Column, Listed, Pager, Scroll, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
-import { statusOf, Url } from '../webhooks/webhook.tsx';
+import { Url, webhookStatus } from '../webhooks/webhook.tsx';
 
 /** The webhooks of every account that fail, or that were disabled because they did. */
 export function FailingWebhooksView({ route }: { route: Route }) {
@@ -75,7 +75,7 @@ export function WebhookHealthTable({ webhooks, byAccount }: Props) {
 }
 
 const columns: readonly Column<AccountWebhook>[] = [
-  { head: 'State', cell: (webhook) => <StatusBadge status={statusOf(webhook)} /> },
+  { head: 'State', cell: (webhook) => <StatusBadge status={webhookStatus(webhook)} /> },
   {
     head: 'URL',
     class: 'cell-main',

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { createApi } from '../data/api.ts';
+import { createApiClient } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import type { SessionValue } from '../data/session.ts';
@@ -31,7 +31,7 @@ export function useSignIn(hostSessions: boolean): SignIn {
   const [state, setState] = useState<SignInState>({ kind: 'asking' });
 
   const enter = useCallback(async (key: string | null) => {
-    const api = createApi(key);
+    const api = createApiClient(key);
     const session = await api.session();
     requireView(session);
     const leave = (message?: string) => {

@@ -19,7 +19,7 @@ import { toTexts } from './option-texts.ts';
 import { Recover } from './recover.tsx';
 import { StatsCard } from './stats.tsx';
 import { TestEvent } from './test-event.tsx';
-import { lastFailed, splitUrl, statusOf, Url } from './webhook.tsx';
+import { lastFailed, Url, urlParts, webhookStatus } from './webhook.tsx';
 import { EditWebhook, RotateSecret } from './webhook-form.tsx';
 
 /** Milliseconds. */
@@ -47,11 +47,11 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
   const period = usePeriod(route);
   return (
     <>
-      <Heading title={splitUrl(url).host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
+      <Heading title={urlParts(url).host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
         <span class="url">
           <Url url={url} />
         </span>{' '}
-        <StatusBadge status={statusOf(webhook)} />
+        <StatusBadge status={webhookStatus(webhook)} />
       </Heading>
       <HealthNotice webhook={webhook} />
       <WebhookFacts webhook={webhook} />

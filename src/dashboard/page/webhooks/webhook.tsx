@@ -10,7 +10,7 @@ export function useWebhooks(after?: string): Query<WebhookList> {
 }
 
 /** How a webhook stands, in a word. */
-export function statusOf({ active, disabled, health }: Webhook): Status {
+export function webhookStatus({ active, disabled, health }: Webhook): Status {
   if (disabled) return { shape: 'bad', words: 'Disabled' };
   if (!active) return { shape: 'paused', words: 'Paused' };
   if (health.state === 'healthy' && lastFailed(health)) return { shape: 'uneasy', words: 'Last one failed' };
@@ -29,14 +29,14 @@ export function lastFailed({ last_success_at, last_failure }: Webhook['health'])
 }
 
 /** A URL in parts, so that the one that tells webhooks apart can stand out. */
-export function splitUrl(url: string): { scheme: string; host: string; rest: string } {
+export function urlParts(url: string): { scheme: string; host: string; rest: string } {
   const { protocol, host, pathname, search } = new URL(url);
   return { scheme: `${protocol}//`, host, rest: `${pathname}${search}`.replace(/^\/$/, '') };
 }
 
 /** The URL, with what matters most of it set off. */
 export function Url({ url, bold = false }: { url: string; bold?: boolean }) {
-  const { scheme, host, rest } = splitUrl(url);
+  const { scheme, host, rest } = urlParts(url);
   return (
     <>
       <span class="muted">{scheme}</span>
@@ -50,7 +50,7 @@ export function Url({ url, bold = false }: { url: string; bold?: boolean }) {
 export function hostsOf(webhooks: readonly WebhookSummary[]): ReadonlyMap<string, string> {
   return new Map(
     webhooks.map(({ id, url }) => {
-      const { scheme, host, rest } = splitUrl(url);
+      const { scheme, host, rest } = urlParts(url);
       return [id, `${scheme}${host}${rest}`];
     }),
   );

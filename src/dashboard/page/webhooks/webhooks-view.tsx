@@ -13,7 +13,7 @@ import { Listed, Pager } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Sparkline } from './stats.tsx';
-import { statusOf, Url, useWebhooks } from './webhook.tsx';
+import { Url, useWebhooks, webhookStatus } from './webhook.tsx';
 import { CreateWebhook } from './webhook-form.tsx';
 
 /** The account's webhooks, with their health at a glance. */
@@ -119,7 +119,7 @@ function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSumma
     every: healthEvery,
   });
   if (!query.data) return active ? <Badge shape="idle">Active</Badge> : <Badge shape="paused">Paused</Badge>;
-  const status = statusOf(query.data);
+  const status = webhookStatus(query.data);
   const { failing_since } = query.data.health;
   return (
     <>
