@@ -139,9 +139,14 @@ export class FanOut {
       this.#running.delete(_id);
       this.#held.release(_id);
     };
+    const mark = () => {
+      // its lease lasts until the mark, and what another fan-out would add is there
+      this.#held.release(_id);
+      return outbox.markFannedOut({ _id, userId, targets: targets.length });
+    };
     const started = inFanOutSpan(event, () => this.#startAll(held, start)).then(
       (writes) => {
-        const stored = Promise.all(writes).then(() => outbox.markFannedOut({ _id, userId, targets: targets.length }));
+        const stored = Promise.all(writes).then(mark);
         // without the mark, another fan-out follows when the event's lease has lapsed, which adds nothing
         pendingWork.add(stored.then(end, end));
       },

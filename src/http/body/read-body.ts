@@ -119,8 +119,7 @@ class BodyReader {
     req.on('data', this.#onReceived);
     req.on('close', this.#onClose);
     if (this.#decoder) this.#decode(this.#decoder);
-    // a body of known length ends with its last byte
-    else if (this.#announced < 0) req.on('end', this.#onEnd);
+    else req.on('end', this.#onEnd);
     openRequests.bodyBegun(this.#onRefused);
   }
 
@@ -193,8 +192,6 @@ class BodyReader {
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#openRequests.bodyEnded(this.#onRefused);
-    // a request that is complete tells its listeners nothing more
-    if (this.#received === this.#announced && !this.#decoder) return true;
     this.#req.off('data', this.#onReceived);
     this.#req.off('end', this.#onEnd);
     this.#req.off('close', this.#onClose);
