@@ -144,6 +144,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
         if (reply) sendReply(req, res, reply);
       }
     } catch (error) {
+      // keep nothing of the body, however long the error's answer takes
+      reservation?.release();
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     }
     return ended();

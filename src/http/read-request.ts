@@ -51,28 +51,13 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     );
   };
 
-  async function take(
-    req: IncomingMessage,
-    route: Route,
-    { headers }: RequestHead,
-    reservation: BodyReservation,
-  ): Promise<RequestBody> {
-    const limits = isRelayed(route) ? deps.relayedLimits : deps.otherLimits;
-    try {
-      const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
-      return await takeBody(req, headers, plan);
-    } catch (error) {
-      // keep nothing of a refused body, however long its answer takes
-      reservation.release();
-      throw error;
-    }
-  }
-
   return async function readRequest(req, route, head, reservation) {
     const relayed = isRelayed(route);
     const { requestId, principal, params, client, headers } = head;
     const { url = '' } = req;
-    const { raw, value, fields = noFields } = await take(req, route, head, reservation);
+    const limits = relayed ? deps.relayedLimits : deps.otherLimits;
+    const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
+    const { raw, value, fields = noFields } = await takeBody(req, headers, plan);
     const search = searchOf(url);
     const parameters = queryParameters(url);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
@@ -117,8 +102,10 @@ const noFields: ApiRequest['fields'] = new Map();
 /** The parameters in the query. The host's own `query parser` setting does not matter. */
 function queryParameters(url: string): URLSearchParams {
   const start = url.indexOf('?');
-  return new URLSearchParams(start === -1 ? '' : url.slice(start));
+  return start === -1 ? noParameters : new URLSearchParams(url.slice(start));
 }
+
+const noParameters = new URLSearchParams();
 
 /** @throws GatewayError `duplicate_parameter` for a parameter that appears twice */
 function withoutDuplicates(parameters: URLSearchParams): Record<string, unknown> {
@@ -179,7 +166,8 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (!announcesBody(headers)) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
-  const bytes = await takeBytes(req, headers, plan);
+  const rawBody = keptBody(req);
+  const bytes = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : await readBody(req, headers, plan);
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
   const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
@@ -213,12 +201,6 @@ function takeFromHost(
   const bytes = rawBody ?? serialiseAgain(req.body);
   reservation.grow(bytes.length);
   return bytes;
-}
-
-/** Takes the body from where it is: kept by the host, parsed by the host, or still unread. */
-async function takeBytes(req: IncomingMessage, headers: IncomingHttpHeaders, plan: BodyPlan): Promise<Buffer> {
-  const rawBody = keptBody(req);
-  return rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, headers, plan);
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
