@@ -75,7 +75,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     if (freeEndpoints.has(endpoint)) return 0;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(prices, { ...input, outputTokens, images, seconds, characters });
+    return costOf(prices, { outputTokens, images, seconds, characters, ...input });
   }
 
   function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
