@@ -34,7 +34,7 @@ const changes = ({ schemaVersion, compatibleFrom }: Release) =>
       '{ userId: 1, _id: -1 }, ',
       `{ type: 1, _id: -1 }, { name: '${newIndex}' }).index({ userId: 1, _id: -1 }, `,
     ],
-    ['events/outbox.js', '...event, fanOut:', `...event, ${newField}: true, fanOut:`],
+    ['events/outbox.js', "'pending', ...event", `'pending', ${newField}: true, ...event`],
     ['deliveries/fan-out.js', "state: 'pending',", `state: 'pending', ${newField}: true,`],
   ] as const;
 
