@@ -34,11 +34,16 @@ export function goTo(address: string): void {
   window.location.hash = address;
 }
 
+/** Where the page is now; what a view was last drawn for may be a moment older. */
+export function presentRoute(): Route {
+  return parse(window.location.hash);
+}
+
 export function useRoute(): Route {
-  const [route, setRoute] = useState(() => parse(window.location.hash));
+  const [route, setRoute] = useState(presentRoute);
   // before the page is painted: a place that is chosen between the two would be missed
   useLayoutEffect(() => {
-    const follow = () => setRoute(parse(window.location.hash));
+    const follow = () => setRoute(presentRoute());
     window.addEventListener('hashchange', follow);
     return () => window.removeEventListener('hashchange', follow);
   }, []);

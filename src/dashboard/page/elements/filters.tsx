@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { goTo, href, type Route } from '../data/route.ts';
+import { goTo, href, presentRoute, type Route } from '../data/route.ts';
 import { Button } from './button.tsx';
 import { verbatim } from './form.tsx';
 
@@ -24,6 +24,11 @@ function addressWith({ path, query: { after: _, ...query } }: Route, name: strin
   return href(path, { ...query, [name]: value });
 }
 
+/** Goes where the page is, with another choice: two that are made at once both count. */
+function choose(name: string, value: string): void {
+  goTo(addressWith(presentRoute(), name, value));
+}
+
 /** What decides what a view shows. */
 export function Filters({ label = 'Choose what is shown', children }: { label?: string; children: ComponentChildren }) {
   return (
@@ -43,7 +48,7 @@ export function Choice({ route, name, label, any, options }: ChoiceProps) {
       <select
         class={chosen ? 'chosen' : undefined}
         value={chosen}
-        onChange={({ currentTarget }) => goTo(addressWith(route, name, currentTarget.value))}
+        onChange={({ currentTarget }) => choose(name, currentTarget.value)}
       >
         <option value="">{any}</option>
         {!isListed && <option value={chosen}>{chosen}</option>}
@@ -78,7 +83,7 @@ export function Tabs({ route, name, label, any, options }: ChoiceProps) {
 export function TextFilter({ route, name, label }: Pick<ChoiceProps, 'route' | 'name' | 'label'>) {
   const chosen = route.query[name] ?? '';
   const [text, setText] = useState(chosen);
-  const set = (value: string) => goTo(addressWith(route, name, value.trim()));
+  const set = (value: string) => choose(name, value.trim());
   return (
     <form
       class="text-filter"
@@ -148,7 +153,7 @@ export function TimeRange({ route }: { route: Route }) {
             <input
               type="datetime-local"
               value={toLocal(route.query[name])}
-              onChange={({ currentTarget }) => goTo(addressWith(route, name, fromLocal(currentTarget.value)))}
+              onChange={({ currentTarget }) => choose(name, fromLocal(currentTarget.value))}
             />
           </label>
         ))}
