@@ -107,11 +107,15 @@ export class RefusedCalls {
     const outcomes = await writeIsolated(batch, { write: (part) => this.#write(part) });
     for (const outcome of outcomes) {
       if ('error' in outcome) continue;
-      const { entry, count, isClosed } = outcome.result;
-      if (isClosed) {
-        const stored = await exceeded.findById(entry.id).lean();
-        this.#carryOver(entry, stored?.counts[owner] ?? 0);
-      } else entry.writtenCount = count;
+      const { entry, count, isDuplicate } = outcome.result;
+      if (!isDuplicate) {
+        entry.writtenCount = count;
+        continue;
+      }
+      const stored = await exceeded.findById(entry.id).lean();
+      // two processes have inserted it at once, and this one is written again
+      if (stored?.state === 'open') continue;
+      this.#carryOver(entry, stored?.counts[owner] ?? 0);
     }
     for (const [{ entry }, error] of itemFailures(batch, outcomes)) {
       this.#counts.delete(entry.id);
@@ -120,7 +124,7 @@ export class RefusedCalls {
     this.#forgetPast();
   }
 
-  async #write(part: readonly WrittenCount[]): Promise<(WrittenCount & { readonly isClosed: boolean })[]> {
+  async #write(part: readonly WrittenCount[]): Promise<(WrittenCount & { readonly isDuplicate: boolean })[]> {
     const { exceeded, owner, window } = this.#deps;
     const operations = part.map(({ entry: { id, key, start }, count }) => ({
       updateOne: {
@@ -132,9 +136,9 @@ export class RefusedCalls {
         upsert: true,
       },
     }));
-    // a duplicate: that window is closed
-    const closed = await exceeded.bulkWrite(operations, { ordered: false }).then(() => new Set<number>(), duplicatesIn);
-    return part.map((entry, i) => ({ ...entry, isClosed: closed.has(i) }));
+    // a duplicate: that window is closed, or another process has opened it at the same moment
+    const duplicates = await exceeded.bulkWrite(operations, { ordered: false }).then(() => new Set<number>(), duplicatesIn);
+    return part.map((entry, i) => ({ ...entry, isDuplicate: duplicates.has(i) }));
   }
 
   #unwritten(): WindowCount[] {
