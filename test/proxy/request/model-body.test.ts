@@ -128,14 +128,19 @@ describe('the body of a model call', () => {
     }
   });
 
-  it('with a 10 MB image is read in less than 50 ms', () => {
+  it('with a 10 MB image is read in less time than JSON.parse takes', () => {
     const text = `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,${'A'.repeat(1e7)}"}}]}],"model":"m"}`;
     const bytes = Buffer.from(text);
-    const times = Array.from({ length: 5 }, () => {
+    const time = (read: () => { readonly model?: unknown }) => {
       const start = performance.now();
-      expect(readBytes(bytes).model).to.equal('m');
+      expect(read().model).to.equal('m');
       return performance.now() - start;
-    });
-    expect(Math.min(...times)).to.be.below(50);
+    };
+    const pairs = Array.from({ length: 5 }, () => [
+      time(() => readBytes(bytes)),
+      time(() => JSON.parse(bytes.toString())),
+    ]);
+    const [read, parsed] = [0, 1].map((which) => Math.min(...pairs.map((pair) => pair[which] as number)));
+    expect(read).to.be.below(parsed as number);
   });
 });
