@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createBatcher } from '../mongo/batcher.ts';
+import { type BatcherOptions, createBatcher } from '../mongo/batcher.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
@@ -21,6 +21,8 @@ const changesMaxSize = 200;
 const concurrency = 2;
 /** How long the outcome of an attempt waits for others; if the process dies meanwhile, the attempt is made again. Milliseconds. */
 const maxDelay = 5;
+/** The same for one that ended its delivery before that was stored, until `enough` wait: nothing else waits for it. Milliseconds. */
+const gather = { minDelay: 100, enough: 8 } as const;
 
 /** A delivery whose first attempt has failed. */
 interface Retry {
@@ -95,7 +97,7 @@ export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
 export function createDeliveryWrites({ deliveries, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
   const collection = durableCollection(deliveries);
 
-  const inserts = createBatcher<DeliveryDocument, InsertResult>({
+  const inserting: BatcherOptions<DeliveryDocument, InsertResult> = {
     maxSize: insertMaxSize,
     concurrency,
     maxDelay,
@@ -108,7 +110,9 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
         return error && !isDuplicateKey(error) ? { error } : { isNew: error === undefined };
       });
     },
-  });
+  };
+  const inserts = createBatcher(inserting);
+  const gatheredInserts = createBatcher({ ...inserting, ...gather });
 
   const retries = createBatcher<Retry, boolean>({
     maxSize: retriesMaxSize,
@@ -167,9 +171,12 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
   return {
     /** Claims an attempt that is due and free; otherwise `null`. */
     claim: claims.add,
-    /** Stores a delivery that is not stored yet. Resolves with whether it is new; one that is stored stays as it is. */
-    async insert(document: DeliveryDocument): Promise<boolean> {
-      const result = await inserts.add(document);
+    /**
+     * Stores a delivery that is not stored yet. Resolves with whether it is new; one that is stored stays as it is.
+     * @param mayWait whether others are waited for. @default no
+     */
+    async insert(document: DeliveryDocument, mayWait = false): Promise<boolean> {
+      const result = await (mayWait ? gatheredInserts : inserts).add(document);
       if ('error' in result) throw result.error;
       return result.isNew;
     },

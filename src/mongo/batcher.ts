@@ -5,9 +5,8 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 /**
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
- * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is not delayed, but with
- * `minDelay`. An item
- * that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of
+ * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is delayed with `minDelay` alone. An
+ * item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of
  * concurrent batches.
  */
 export interface Batcher<Item, Result> {
@@ -27,8 +26,10 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
   readonly maxDelay?: number;
-  /** The same, whatever the batch before had: for what no caller waits for. Milliseconds. @default 0 */
+  /** The same, whatever the batch before had, until `enough` items wait: for what no caller waits for. Milliseconds. @default 0 */
   readonly minDelay?: number;
+  /** As soon as so many items wait, `minDelay` is over and `maxDelay` begins. @default never */
+  readonly enough?: number;
   /**
    * Until when an item is of use: if its batch has not started by then, it is not written and rejects with a TimeoutError. Otherwise a
    * slow database would stay busy with writes that no caller waits for any more. By `performance.now()`, milliseconds. @default forever
@@ -45,16 +46,18 @@ interface Waiting<Item, Result> {
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { write, maxSize, concurrency = 1, maxDelay = 0, minDelay = 0, until, timeout } = options;
+  const { write, maxSize, concurrency = 1, maxDelay = 0, minDelay = 0, enough = Infinity, until, timeout } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
-  let scheduled = false;
-  /** How long the next batch waits for more items. */
-  let delay = minDelay;
+  let isScheduled = false;
+  /** Set while the next batch waits for `enough` items. */
+  let gathering: NodeJS.Timeout | undefined;
+  /** How long the next batch waits once there are `enough`. */
+  let delay = 0;
 
   async function writeBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
-    delay = batch.length > 1 ? Math.max(minDelay, maxDelay) : minDelay;
+    delay = batch.length > 1 ? maxDelay : 0;
     const items = batch.map(({ item }) => item);
     const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
     batch.forEach(({ resolve, reject }, i) => {
@@ -63,12 +66,13 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       else reject(outcome.error);
     });
     writing -= 1;
-    if (delay > 0) schedule();
+    if (delay > 0 || minDelay > 0) schedule();
     else writeNext();
   }
 
   function writeNext(): void {
-    scheduled = false;
+    isScheduled = false;
+    gathering = undefined;
     while (waiting.length > 0 && writing < concurrency) {
       const now = performance.now();
       const batch: Waiting<Item, Result>[] = [];
@@ -86,8 +90,13 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   }
 
   function schedule(): void {
-    if (scheduled || waiting.length === 0 || writing >= concurrency) return;
-    scheduled = true;
+    if (waiting.length === 0 || writing >= concurrency) return;
+    const hasEnough = waiting.length >= enough;
+    if (isScheduled && !(gathering && hasEnough)) return;
+    isScheduled = true;
+    clearTimeout(gathering);
+    gathering = hasEnough || minDelay === 0 ? undefined : setTimeout(writeNext, Math.max(minDelay, delay));
+    if (gathering) return;
     if (delay > 0) setTimeout(writeNext, delay);
     else setImmediate(writeNext);
   }

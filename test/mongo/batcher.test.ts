@@ -68,6 +68,32 @@ describe('A batcher', () => {
     expect(batches()).to.deep.equal([[1], [2, 3], [4, 5]]);
   });
 
+  it('waits minDelay for more items, though the batch before had one, until enough items wait', async () => {
+    const { batcher, writes, batches } = start({ minDelay: 500, enough: 3 });
+    const startedAt = performance.now();
+    const few = [batcher.add(1)];
+    await turn();
+    few.push(batcher.add(2));
+    await turn();
+    expect(batches()).to.deep.equal([]);
+    await until(() => writes.length >= 1);
+    expect(performance.now() - startedAt).to.be.at.least(499);
+    writes[0]?.end();
+    await Promise.all(few);
+
+    const some = [batcher.add(3), batcher.add(4)];
+    await turn();
+    expect(batches()).to.deep.equal([[1, 2]]);
+    some.push(batcher.add(5));
+    await turn();
+    expect(batches()).to.deep.equal([
+      [1, 2],
+      [3, 4, 5],
+    ]);
+    writes[1]?.end();
+    await Promise.all(some);
+  });
+
   it('writes batches of at most maxSize items, and no more of them at once than concurrency allows', async () => {
     const { batcher, writes, batches } = start({ maxSize: 2, concurrency: 2 });
     const all = [1, 2, 3, 4, 5].map((item) => batcher.add(item));
