@@ -137,7 +137,9 @@ export class RefusedCalls {
       },
     }));
     // a duplicate: that window is closed, or another process has opened it at the same moment
-    const duplicates = await exceeded.bulkWrite(operations, { ordered: false }).then(() => new Set<number>(), duplicatesIn);
+    const duplicates = await exceeded
+      .bulkWrite(operations, { ordered: false })
+      .then(() => new Set<number>(), duplicatesIn);
     return part.map((entry, i) => ({ ...entry, isDuplicate: duplicates.has(i) }));
   }
 
