@@ -1,4 +1,4 @@
-import type { HeldEvent, Outbox, RenewEvents, StoredEvent } from '../events/outbox.ts';
+import type { FannedOut, HeldEvent, Outbox, RenewEvents, StoredEvent } from '../events/outbox.ts';
 import type { FanOuts, PreparedFanOut } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
@@ -12,7 +12,7 @@ import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
 import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
 
-/** How old a webhook may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
+/** How long ago the look-up of a webhook may have begun when its event is stored: later changes are not seen. Milliseconds. */
 const recent = 250;
 /** Deliveries of one event made at once, so that a fan-out of any size stays small in memory. */
 const batchSize = 500;
@@ -84,10 +84,9 @@ export class FanOut {
   }
 
   /** See {@link FanOuts}. */
-  prepare(target: ReadSubscribers['target']): PreparedFanOut | null {
+  prepare({ target, readAt }: Pick<ReadSubscribers, 'target' | 'readAt'>): PreparedFanOut | null {
     const { scheduler, lease, logger } = this.#deps;
     if (!scheduler.isWorking || this.#held.room <= 0) return null;
-    const readAt = performance.now();
     return {
       lease,
       begin: (held, isCertain) => {
@@ -133,30 +132,34 @@ export class FanOut {
     this.#held.hold(held);
     const present = this.#running.get(_id);
     if (present) return present;
-    const { outbox, pendingWork, fanOutObserver } = this.#deps;
-    fanOutObserver?.fannedOut(targets.length);
-    const end = () => {
-      this.#running.delete(_id);
-      this.#held.release(_id);
-    };
-    const mark = () => {
-      // its lease lasts until the mark, and what another fan-out would add is there
-      this.#held.release(_id);
-      return outbox.markFannedOut({ _id, userId, targets: targets.length });
-    };
+    this.#deps.fanOutObserver?.fannedOut(targets.length);
     const started = inFanOutSpan(event, () => this.#startAll(held, start)).then(
-      (writes) => {
-        const stored = Promise.all(writes).then(mark);
-        // without the mark, another fan-out follows when the event's lease has lapsed, which adds nothing
-        pendingWork.add(stored.then(end, end));
-      },
+      (writes) => this.#markWhenStored({ _id, userId, targets: targets.length }, writes),
       (error) => {
-        end();
+        this.#end(_id);
         throw error;
       },
     );
     this.#running.set(_id, started);
     return started;
+  }
+
+  /** Apart from the fan-out: the event's body must not stay in memory until the mark is written. */
+  #markWhenStored(event: FannedOut, writes: readonly Promise<void>[]): void {
+    const { outbox, pendingWork } = this.#deps;
+    const end = () => this.#end(event._id);
+    const mark = () => {
+      // its lease lasts until the mark, and what another fan-out would add is there
+      this.#held.release(event._id);
+      return outbox.markFannedOut(event);
+    };
+    // without the mark, another fan-out follows when the event's lease has lapsed, which adds nothing
+    pendingWork.add(Promise.all(writes).then(mark).then(end, end));
+  }
+
+  #end(eventId: string): void {
+    this.#running.delete(eventId);
+    this.#held.release(eventId);
   }
 
   /** Resolves when every delivery has begun, waits or is stored; with the writes that are still to come. */

@@ -71,6 +71,7 @@ function createMarks(collection: Events): Batcher<FannedOut, void> {
   return createBatcher({
     maxSize,
     minDelay: markDelay,
+    enough: maxSize,
     async write(fannedOut) {
       const byTargets = new Map<number, EventKey[]>();
       for (const event of fannedOut) byTargets.set(event.targets, [...(byTargets.get(event.targets) ?? []), event]);
@@ -352,7 +353,7 @@ export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocume
 export type EventKey = Pick<EventDocument, '_id' | 'userId'>;
 
 /** An event whose deliveries have begun or are stored. */
-interface FannedOut extends EventKey {
+export interface FannedOut extends EventKey {
   /** How many there are. */
   readonly targets: number;
 }

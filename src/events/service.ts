@@ -27,9 +27,9 @@ import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnCl
 export interface FanOuts {
   /**
    * Call it before an event is stored. `null` if this process leaves the event to others.
-   * @param target the event's webhooks as the look-up of subscribers has read them, for first attempts that begin at once
+   * @param read the event's webhooks as the look-up of subscribers has read them, for first attempts that begin at once
    */
-  prepare(target: ReadSubscribers['target']): PreparedFanOut | null;
+  prepare(read: Pick<ReadSubscribers, 'target' | 'readAt'>): PreparedFanOut | null;
   /** A stored event waits for its fan-out. */
   wake(): void;
 }
@@ -114,11 +114,11 @@ export function createEventService(deps: EventServiceDeps): EventService {
       database,
       async () => {
         const lookupElection = latestElection(connection);
-        const { targets, skipped, target } = await webhooks.subscribers(draft);
-        return { event: { targets, skipped, lookupElection, ...draft }, target };
+        const { targets, skipped, ...read } = await webhooks.subscribers(draft);
+        return { event: { targets, skipped, lookupElection, ...draft }, read };
       },
-      async ({ event, target }, until) => {
-        const prepared = fanOut.prepare(target);
+      async ({ event, read }, until) => {
+        const prepared = fanOut.prepare(read);
         const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
         requireSame(event, stored);
         if (stored.fanOut === 'done') return stored;

@@ -186,7 +186,8 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
 
   return {
     async subscribers(event) {
-      if (!isAddressed(event)) return { targets: [], skipped: [], target: () => undefined };
+      const readAt = performance.now();
+      if (!isAddressed(event)) return { targets: [], skipped: [], target: () => undefined, readAt };
       const { targets, skipped, whole } = await lookup.subscribers(event);
       const target = (id: string) => {
         const document = whole.get(id);
@@ -197,7 +198,7 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
           return undefined;
         }
       };
-      return { targets, skipped, target };
+      return { targets, skipped, target, readAt };
     },
     async subscribersIn(session, event) {
       return isAddressed(event) ? lookup.subscribersIn(session, event) : { targets: [], skipped: [] };

@@ -120,6 +120,8 @@ export interface Subscribers {
 export interface ReadSubscribers extends Subscribers {
   /** The webhook as it was then; `undefined` if it was not read whole, or its secret cannot be opened. */
   readonly target: (webhookId: string) => DeliveryTarget | undefined;
+  /** When the look-up began, by `performance.now()`: later changes of the webhooks may be missing. */
+  readonly readAt: number;
 }
 
 export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {

@@ -42,7 +42,7 @@ export function fakeWebhooks() {
       return id;
     },
     async subscribers(event: { userId: string; type: string }) {
-      return { ...subscribersOf(event), target: (id: string) => webhooks.get(id) };
+      return { ...subscribersOf(event), target: (id: string) => webhooks.get(id), readAt: performance.now() };
     },
     async subscribersIn(_session: ClientSession, event: { userId: string; type: string }) {
       return subscribersOf(event);

@@ -34,7 +34,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
     owners,
     catalogue: createCatalogue(loadSpec()),
     webhooks: {
-      subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'], target: () => undefined }),
+      subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'], target: () => undefined, readAt: 0 }),
       subscribersIn: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
     },
     settleSubscribers: settled,

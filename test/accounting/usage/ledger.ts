@@ -42,7 +42,7 @@ export async function openLedger(connection: Connection) {
     owners,
     catalogue: createCatalogue(loadSpec()),
     webhooks: {
-      subscribers: async () => ({ targets: [], skipped: [], target: () => undefined }),
+      subscribers: async () => ({ targets: [], skipped: [], target: () => undefined, readAt: 0 }),
       subscribersIn: async () => ({ targets: [], skipped: [] }),
     },
     settleSubscribers: settled,

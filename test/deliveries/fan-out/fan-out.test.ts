@@ -287,7 +287,7 @@ describe('A fan-out', () => {
     expect(reads).to.equal(1);
   });
 
-  it('reads no webhook again that the look-up of subscribers has read, unless a replaced primary may have answered it', async () => {
+  it('reads no webhook again that the look-up of subscribers has just read, unless a replaced primary may have answered it', async () => {
     webhooks.add(receiver.url);
     let reads = 0;
     const { forDelivery } = webhooks;
@@ -304,8 +304,18 @@ describe('A fan-out', () => {
     const event = (await durableCollection(gateway.events).findOne({})) ?? expect.fail();
     const held = { heldUntil: performance.now() + 4_500, since: { time: new Date(), monotonic: 0 }, isFirst: true };
     const again = { ...event, _id: `${event._id}2`, deliveryKey: Buffer.alloc(16, 1) };
-    gateway.fanOut.prepare(() => expect.fail('used'))?.begin({ event: again as never, lease: held }, false);
+    const unused = () => expect.fail('used');
+    gateway.fanOut
+      .prepare({ target: unused, readAt: performance.now() })
+      ?.begin({ event: again as never, lease: held }, false);
     await gateway.delivery(again._id, ended);
     expect(reads).to.equal(1);
+
+    const late = { ...event, _id: `${event._id}3`, deliveryKey: Buffer.alloc(16, 2) };
+    gateway.fanOut
+      .prepare({ target: unused, readAt: performance.now() - 251 })
+      ?.begin({ event: late as never, lease: held }, true);
+    await gateway.delivery(late._id, ended);
+    expect(reads).to.equal(2);
   });
 });

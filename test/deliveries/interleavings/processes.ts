@@ -263,8 +263,8 @@ export function createProcesses(
       webhooks,
       settleSubscribers: settled,
       fanOut: {
-        prepare(target) {
-          const prepared = fanOut.prepare(target);
+        prepare(read) {
+          const prepared = fanOut.prepare(read);
           return prepared && { ...prepared, lease: long };
         },
         wake() {},
