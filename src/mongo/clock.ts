@@ -61,9 +61,9 @@ function isNearer(earlier: Reading, later: Reading): boolean {
 
 export function createDatabaseClock(connection: Connection): DatabaseClock {
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+  /** The quickest of the answers that count, and the last one. */
   let reading: Reading | null = null;
-  /** When the last answer arrived, by the monotonic clock. */
-  let answeredAt = 0;
+  let latest: Reading | null = null;
   let reads: Promise<Reading> | null = null;
 
   /** Callers at the same moment share a read. */
@@ -87,13 +87,14 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
       took = monotonic - askedAt;
       quickest = { time: localTime.getTime(), askedAt, monotonic, wall: Date.now(), election };
     }
-    const latest = quickest as Reading;
-    answeredAt = latest.monotonic;
-    if (!reading || !usable(reading) || !isNearer(reading, latest)) reading = latest;
+    latest = quickest as Reading;
+    if (!usable(reading) || !isNearer(reading, latest)) reading = latest;
     return reading;
   }
 
-  function usable({ monotonic, wall, election }: Reading): boolean {
+  function usable(read: Reading | null): read is Reading {
+    if (read === null) return false;
+    const { monotonic, wall, election } = read;
     const age = performance.now() - monotonic;
     if (election !== latestElection(connection)) return false;
     return age < validFor && Math.abs(Date.now() - wall - age) < driftLimit;
@@ -101,15 +102,16 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
 
   return {
     async now() {
+      if (!usable(reading)) reading = latest;
       let used = reading;
-      if (used === null || !usable(used)) {
+      if (!usable(used)) {
         used = await read();
         // the primary was replaced meanwhile
         if (!usable(used)) used = await read();
       }
       const now = performance.now();
       // after a failure here, the next caller that needs it reads again
-      if (now - answeredAt > freshFor) read().catch(() => {});
+      if (now - (latest ?? used).monotonic > freshFor) read().catch(() => {});
       return new Date(Math.floor(used.time + now - used.monotonic));
     },
   };

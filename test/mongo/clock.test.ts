@@ -42,6 +42,37 @@ describe('The database’s clock', () => {
     expect(asked()).to.equal(2);
   });
 
+  it('is told by a later answer, without waiting for one, once the quickest is too old', async () => {
+    let late = 0;
+    const admin = {
+      async command() {
+        const localTime = new Date();
+        if (late > 0) await setTimeout(late);
+        return { localTime };
+      },
+    };
+    const clock = createDatabaseClock({ getClient: () => ({ db: () => admin }) } as unknown as Connection);
+    await clock.now();
+    late = 100;
+    // longer than a reading is fresh
+    await setTimeout(600);
+    await clock.now();
+    await setTimeout(2 * late);
+    const { now } = Date;
+    const monotonic = performance.now.bind(performance);
+    const later = 9_500;
+    try {
+      Date.now = () => now() + later;
+      performance.now = () => monotonic() + later;
+      late = 60_000;
+      const time = await Promise.race([clock.now(), setTimeout(1_000, undefined, { ref: false })]);
+      expect(Number(time)).to.be.within(Date.now() - 400, Date.now());
+    } finally {
+      Date.now = now;
+      performance.now = monotonic;
+    }
+  });
+
   it('is told by the quickest of its answers: a process that is slow to take one is not behind by as much', async () => {
     let late = 0;
     const admin = {
