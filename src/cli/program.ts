@@ -1,7 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
-import { throughApi } from './client/api-command.ts';
 import { accountsCommand } from './commands/accounts.ts';
 import { budgetsCommand } from './commands/budgets.ts';
 import { creditsCommand } from './commands/credits.ts';
@@ -81,16 +80,16 @@ export function createProgram(terminal: Terminal): Command {
     ...inGroup(
       overTheApi,
       webhooksCommand(terminal),
-      throughApi(testCommand(terminal)),
+      testCommand(terminal),
       deliveriesCommand(terminal),
       eventsCommand(terminal),
       keysCommand(terminal),
       budgetsCommand(terminal),
       creditsCommand(terminal),
-      throughApi(usageCommand(terminal)),
+      usageCommand(terminal),
       accountsCommand(terminal),
-      throughApi(findCommand(terminal)),
-      throughApi(statusCommand(terminal)),
+      findCommand(terminal),
+      statusCommand(terminal),
     ),
   ];
   for (const command of commands) program.addCommand(command);

@@ -2,17 +2,17 @@ import { Command, Option } from 'commander';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { toJson } from '../terminal/text.ts';
-import { type Access, type Api, createApiClient } from './api.ts';
-
-const group = 'Gateway:';
+import { type Access, type Api, createApiClient, dataFrom } from './api.ts';
 
 /** Lines for the end of a command's help. */
-export function examples(...lines: readonly string[]): string {
+function examples(lines: readonly string[]): string {
   return ['', 'Examples:', ...lines.map((line) => `  $ express-model-gateway ${line}`)].join('\n');
 }
 
-/** Gives a command that uses the API the options that all of them have, below its own. */
-export function throughApi(command: Command): Command {
+const group = 'Gateway:';
+
+/** Gives a command the options that all commands have that use the API, below its own. */
+export function throughApi<Used extends Command>(command: Used): Used {
   return command
     .addOption(
       new Option(
@@ -35,11 +35,11 @@ export function databaseOption(): Option {
   return new Option('--database', `without a key, straight in the database: ${where}`).conflicts(['baseUrl', 'apiKey']);
 }
 
-/** Commands of one subject, all of which use the API. */
-export function apiCommands(name: string, description: string, commands: readonly Command[]): Command {
-  const subject = new Command(name).description(description);
-  for (const command of commands) subject.addCommand(throughApi(command));
-  return subject;
+/** Commands of one subject. */
+export function subject(name: string, description: string, commands: readonly Command[]): Command {
+  const command = new Command(name).description(description);
+  for (const below of commands) command.addCommand(below);
+  return command;
 }
 
 /** What every command that uses the API works with. */
@@ -51,23 +51,60 @@ export interface CommandContext {
   readonly show: Show;
 }
 
+/** An answer in lines, for people. */
+type Lines<Body> = (body: Body, paint: Paint, now: number) => readonly string[];
+
 /** Prints an answer: as the API gave it for programs, in lines for people. */
-export type Show = <Body>(body: Body, lines: (body: Body, paint: Paint, now: number) => readonly string[]) => void;
+type Show = <Body>(body: Body, lines: Lines<Body>) => void;
 
-/** What a command does with its arguments and its options. */
-export type Handler<Args extends unknown[]> = (context: CommandContext, ...args: Args) => Promise<void>;
+/** A call of the API, made with the arguments of a command and its options. */
+type Call<Args extends unknown[], Body> = (context: CommandContext, ...args: Args) => Promise<{ data?: Body }>;
 
-/** Turns a handler into an action for commander, which passes the arguments, the options and the command. */
-export function apiAction<Args extends unknown[]>(terminal: Terminal, handler: Handler<Args>) {
-  return async (...parameters: [...Args, Command]): Promise<void> => {
-    const command = parameters.at(-1) as Command;
-    const args = parameters.slice(0, -1) as Args;
-    await handler(createContext(terminal, command.opts<GatewayOptions>()), ...args);
-  };
+/** A command that uses the API. Its own options come before the call of the method that says what it does. */
+export class ApiCommand extends Command {
+  readonly #terminal: Terminal;
+
+  constructor(terminal: Terminal, name: string, description: string) {
+    super(name);
+    this.#terminal = terminal;
+    this.description(description);
+  }
+
+  examples(...lines: readonly string[]): this {
+    return this.addHelpText('after', examples(lines));
+  }
+
+  /** It shows what one call answers. */
+  shows<Args extends unknown[], Body>(call: Call<Args, Body>, lines: Lines<Body>): this {
+    return this.runs(async (context, ...args: Args) => context.show(await dataFrom(call(context, ...args)), lines));
+  }
+
+  /** The same, of the database itself where `--database` is given: then no key is needed. */
+  showsEither<Args extends unknown[], Body>(
+    stored: (env: Terminal['env'], ...args: Args) => Promise<Body>,
+    call: Call<Args, Body>,
+    lines: Lines<Body>,
+  ): this {
+    const terminal = this.#terminal;
+    return throughApi(this).action(async (...parameters) => {
+      const args = parameters.slice(0, -1) as Args;
+      const options = this.opts<GatewayOptions & { readonly database?: true }>();
+      if (options.database) return createShow(terminal, options.json)(await stored(terminal.env, ...args), lines);
+      const context = createContext(terminal, options);
+      context.show(await dataFrom(call(context, ...args)), lines);
+    });
+  }
+
+  /** @param handler gets the arguments of the command and its options */
+  runs<Args extends unknown[]>(handler: (context: CommandContext, ...args: Args) => Promise<void>): this {
+    // commander passes the arguments, the options and the command
+    return throughApi(this).action((...parameters) =>
+      handler(createContext(this.#terminal, this.opts<GatewayOptions>()), ...(parameters.slice(0, -1) as Args)),
+    );
+  }
 }
 
-/** @param json whether the output is JSON, for programs */
-export function createShow(terminal: Terminal, json: boolean): Show {
+function createShow(terminal: Terminal, json = false): Show {
   if (json) return (body) => terminal.print(toJson(body, 2));
   return (body, lines) => {
     for (const line of lines(body, terminal.paint, terminal.now())) terminal.print(line);

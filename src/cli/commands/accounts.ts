@@ -1,8 +1,8 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, apiCommands, examples } from '../client/api-command.ts';
+import { ApiCommand, subject } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
-import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import { type Cell, type Column, fieldLines, listLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { figure, momentOf } from '../terminal/text.ts';
 import { budgetsText } from './budgets.ts';
@@ -36,21 +36,18 @@ interface ListOptions {
 }
 
 function listCommand(terminal: Terminal): Command {
-  return new Command('list')
-    .description('accounts with a key, a webhook or usage this month, by user id')
+  return new ApiCommand(terminal, 'list', 'accounts with a key, a webhook or usage this month, by user id')
     .option('--prefix <text>', 'only those whose user ids begin with it')
     .option('--after <account>', 'those that follow this user id')
     .option('--limit <n>', 'how many, 100 at most', count, 100)
-    .addHelpText('after', examples('accounts list', 'accounts list --prefix usr_ --limit 20'))
-    .action(
-      apiAction(terminal, async ({ api, show, terminal }, { prefix, after, limit }: ListOptions) => {
-        const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
-        const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
-        show(page, ({ data }, paint) => (data.length > 0 ? tableLines(columns, data, paint) : ['No accounts.']));
-        const last = page.data.at(-1);
-        if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
-      }),
-    );
+    .examples('accounts list', 'accounts list --prefix usr_ --limit 20')
+    .runs(async ({ api, show }, { prefix, after, limit }: ListOptions) => {
+      const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
+      const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
+      show(page, listLines(columns, 'No accounts.'));
+      const last = page.data.at(-1);
+      if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
+    });
 }
 
 function limitsText(limits: Schemas['RateLimits'] | null, isUnknown: boolean): string {
@@ -93,21 +90,19 @@ function detailLines(details: Details, paint: Paint, now: number): string[] {
 }
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('one account: its keys, webhooks, usage, budgets, credits and limits, and what it was refused')
+  const description = 'one account: its keys, webhooks, usage, budgets, credits and limits, and what it was refused';
+  return new ApiCommand(terminal, 'show', description)
     .argument('<account>', 'the user id, such as usr_1')
-    .addHelpText('after', examples('accounts show usr_1', 'accounts show usr_1 --json | jq .webhooks'))
-    .action(
-      apiAction(terminal, async ({ api, show }, account: string) => {
-        const params = { path: { user_id: account } };
-        show(await dataFrom<Details>(api.GET('/v1/admin/accounts/{user_id}', { params })), detailLines);
-      }),
+    .examples('accounts show usr_1', 'accounts show usr_1 --json | jq .webhooks')
+    .shows(
+      ({ api }, account: string) => api.GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id: account } } }),
+      detailLines,
     );
 }
 
 /** `accounts`: what the operator sees of all accounts. */
 export function accountsCommand(terminal: Terminal): Command {
-  return apiCommands('accounts', 'list and show all accounts; needs a key with the scope admin', [
+  return subject('accounts', 'list and show all accounts; needs a key with the scope admin', [
     listCommand(terminal),
     showCommand(terminal),
   ]);

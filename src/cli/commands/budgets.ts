@@ -1,10 +1,10 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
 import { decimal } from '../client/flags.ts';
-import { type Column, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { type Column, listLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { figure, printable, relative } from '../terminal/text.ts';
 
 type Budget = Schemas['Budget'];
@@ -13,7 +13,7 @@ type Budgets = Schemas['BudgetList'];
 
 /** `budgets`: the most that an account may use, all its keys together. */
 export function budgetsCommand(terminal: Terminal): Command {
-  return apiCommands('budgets', 'show, set and remove the budgets of accounts', [
+  return subject('budgets', 'show, set and remove the budgets of accounts', [
     showCommand(terminal),
     setCommand(terminal),
     removeCommand(terminal),
@@ -21,42 +21,32 @@ export function budgetsCommand(terminal: Terminal): Command {
 }
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('the budgets of an account, and what it has used of them')
+  return new ApiCommand(terminal, 'show', 'the budgets of an account, and what it has used of them')
     .option('--user <account>', 'of this account, with a key that has the scope admin; of your own when it is left out')
-    .addHelpText('after', examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data'))
-    .action(
-      apiAction(terminal, async ({ api, show }, { user }: { user?: string }) => {
-        const budgets =
-          user === undefined
-            ? api.GET('/v1/budgets')
-            : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } });
-        show(await dataFrom<Budgets>(budgets), budgetLines);
-      }),
+    .examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data')
+    .shows<[{ user?: string }], Budgets>(
+      ({ api }, { user }) =>
+        user === undefined
+          ? api.GET('/v1/budgets')
+          : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } }),
+      ({ data }, paint, now) => listLines(columns, 'No budgets.')({ data: maximaOf(data) }, paint, now),
     );
 }
 
-function budgetLines({ data }: Budgets, paint: Paint, now: number): string[] {
-  const maxima = maximaOf(data);
-  return maxima.length > 0 ? tableLines(columns(now), maxima, paint) : ['No budgets.'];
-}
-
-function columns(now: number): readonly Column<Maximum>[] {
-  return [
-    { header: 'PERIOD', cell: ({ budget }) => budget.period },
-    { header: 'UNIT', cell: ({ unit }) => unit },
-    {
-      header: 'USED',
-      cell: ({ budget, unit, maximum }) => {
-        const used = budget.used[unit];
-        return used < maximum ? figure(used) : { text: figure(used), style: 'red' };
-      },
-      align: 'right',
+const columns: readonly Column<Maximum>[] = [
+  { header: 'PERIOD', cell: ({ budget }) => budget.period },
+  { header: 'UNIT', cell: ({ unit }) => unit },
+  {
+    header: 'USED',
+    cell: ({ budget, unit, maximum }) => {
+      const used = budget.used[unit];
+      return used < maximum ? figure(used) : { text: figure(used), style: 'red' };
     },
-    { header: 'MAXIMUM', cell: ({ maximum }) => figure(maximum), align: 'right' },
-    { header: 'RESETS', cell: ({ budget: { resets_at: at } }) => (at ? relative(at, now) : 'never') },
-  ];
-}
+    align: 'right',
+  },
+  { header: 'MAXIMUM', cell: ({ maximum }) => figure(maximum), align: 'right' },
+  { header: 'RESETS', cell: ({ budget: { resets_at: at } }, now) => (at ? relative(at, now) : 'never') },
+];
 
 interface SetOptions {
   readonly user: string;
@@ -64,35 +54,29 @@ interface SetOptions {
 }
 
 function setCommand(terminal: Terminal): Command {
-  return new Command('set')
-    .description('replace the budgets of an account, everywhere within a second; needs a key with the scope admin')
+  const description = 'replace the budgets of an account, everywhere within a second; needs a key with the scope admin';
+  return new ApiCommand(terminal, 'set', description)
     .requiredOption('--user <account>', 'which account, such as usr_1')
     .requiredOption('--budget <budget>', budgetMeaning, readBudgets)
-    .addHelpText(
-      'after',
-      examples(
-        'budgets set --user usr_1 --budget month:tokens=1000000',
-        'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
-      ),
+    .examples(
+      'budgets set --user usr_1 --budget month:tokens=1000000',
+      'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
     )
-    .action(apiAction(terminal, (context, { user, budget }: SetOptions) => replace(context, user, budget)));
+    .runs((context, { user, budget }: SetOptions) => replace(context, user, budget));
 }
 
 function removeCommand(terminal: Terminal): Command {
-  return new Command('remove')
-    .description('remove all budgets of an account; needs a key with the scope admin')
+  return new ApiCommand(terminal, 'remove', 'remove all budgets of an account; needs a key with the scope admin')
     .requiredOption('--user <account>', 'which account, such as usr_1')
-    .addHelpText('after', examples('budgets remove --user usr_1'))
-    .action(apiAction(terminal, (context, { user }: { user: string }) => replace(context, user, [])));
+    .examples('budgets remove --user usr_1')
+    .runs((context, { user }: { user: string }) => replace(context, user, []));
 }
 
 /** Replaces the budgets of an account. */
-async function replace({ api, show }: CommandContext, user: string, budgets: readonly Budget[]) {
-  const replaced = api.PUT('/v1/users/{user_id}/budgets', {
-    params: { path: { user_id: user } },
-    body: { budgets: [...budgets] },
-  });
-  show(await dataFrom<Budgets>(replaced), ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
+async function replace({ api, show }: CommandContext, user: string, budgets: readonly Budget[]): Promise<void> {
+  const params = { path: { user_id: user } };
+  const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budgets] } }));
+  show(replaced, ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
 }
 
 export const budgetMeaning =

@@ -1,27 +1,23 @@
 import { Command } from 'commander';
-import { dataFrom } from '../client/api.ts';
-import { apiAction, examples, throughApi } from '../client/api-command.ts';
+import { ApiCommand } from '../client/api-command.ts';
 import { amount } from '../client/flags.ts';
 import { fieldLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure, printable } from '../terminal/text.ts';
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('what your account has left')
-    .addHelpText('after', examples('credits', 'credits --json | jq .credits_remaining'))
-    .action(
-      apiAction(terminal, async ({ api, show }) => {
-        show(await dataFrom(api.GET('/v1/credits')), ({ credits_remaining: left, low_threshold: threshold }, paint) =>
-          fieldLines(
-            [
-              ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
-              ['Told when below', figure(threshold)],
-            ],
-            paint,
-          ),
-        );
-      }),
+  return new ApiCommand(terminal, 'show', 'what your account has left')
+    .examples('credits', 'credits --json | jq .credits_remaining')
+    .shows(
+      ({ api }) => api.GET('/v1/credits'),
+      ({ credits_remaining: left, low_threshold: threshold }, paint) =>
+        fieldLines(
+          [
+            ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
+            ['Told when below', figure(threshold)],
+          ],
+          paint,
+        ),
     );
 }
 
@@ -32,21 +28,19 @@ interface TopUpOptions {
 }
 
 function topUpCommand(terminal: Terminal): Command {
-  return new Command('top-up')
-    .description('give credits to an account; needs a key with the scope admin')
+  return new ApiCommand(terminal, 'top-up', 'give credits to an account; needs a key with the scope admin')
     .requiredOption('--user <account>', 'which account, such as usr_1')
     .requiredOption('--credits <n>', 'how many to add', amount)
     .option('--idempotency-key <key>', 'add them at most once under this key')
-    .addHelpText('after', examples('credits top-up --user usr_1 --credits 500 --idempotency-key welcome-usr_1'))
-    .action(
-      apiAction(terminal, async ({ api, show }, { user, credits, idempotencyKey }: TopUpOptions) => {
+    .examples('credits top-up --user usr_1 --credits 500 --idempotency-key welcome-usr_1')
+    .shows(
+      ({ api }, { user, credits, idempotencyKey }: TopUpOptions) => {
         const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
-        const body = { user_id: user, credits };
-        const toppedUp = await dataFrom(api.POST('/v1/credits/top_ups', { params: { header }, body }));
-        show(toppedUp, ({ user_id: id, credits: added, credits_remaining: left }) => [
-          `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
-        ]);
-      }),
+        return api.POST('/v1/credits/top_ups', { params: { header }, body: { user_id: user, credits } });
+      },
+      ({ user_id: id, credits: added, credits_remaining: left }) => [
+        `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
+      ],
     );
 }
 
@@ -54,6 +48,6 @@ function topUpCommand(terminal: Terminal): Command {
 export function creditsCommand(terminal: Terminal): Command {
   return new Command('credits')
     .description('show the credits your account has left, or top up an account')
-    .addCommand(throughApi(showCommand(terminal)), { isDefault: true })
-    .addCommand(throughApi(topUpCommand(terminal)));
+    .addCommand(showCommand(terminal), { isDefault: true })
+    .addCommand(topUpCommand(terminal));
 }

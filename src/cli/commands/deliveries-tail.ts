@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
+import { ApiCommand, type CommandContext } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
 import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
-import { localTime, relative, toJson } from '../terminal/text.ts';
+import { localTime, relative, toJson, typeText } from '../terminal/text.ts';
 import { attemptsOf, deliveryStateCell, type FilterOptions, lastOf, toQuery, withFilter } from './delivery-view.ts';
 
 type Summary = Schemas['DeliverySummary'];
@@ -20,12 +20,12 @@ interface Options extends FilterOptions {
 
 /** `deliveries tail` */
 export function tailCommand(terminal: Terminal): Command {
-  const command = new Command('tail').description('follow deliveries live, a line for each change, until Ctrl-C');
-  return withFilter(command, terminal)
+  const description = 'follow deliveries live, a line for each change, until Ctrl-C';
+  return withFilter(new ApiCommand(terminal, 'tail', description), terminal)
     .option('--lines <n>', 'how many past ones to start with', count, 10)
     .addOption(new Option('--interval <duration>', 'how often to look').argParser(readInterval).default(2_000, '2s'))
-    .addHelpText('after', examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json'))
-    .action(apiAction(terminal, tail));
+    .examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json')
+    .runs(tail);
 }
 
 const minInterval = 200;
@@ -57,23 +57,21 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
 
 /** What a delivery has just become, in one line. */
 function tailLine(delivery: Summary, paint: Paint, now: number): string {
-  const [, line = ''] = tableLines(columns(now), [delivery], paint);
+  const [, line = ''] = tableLines(columns, [delivery], paint, now);
   return line;
 }
 
 /** Lines come one at a time, so each column has its width from the start. */
-function columns(now: number): readonly Column<Summary>[] {
-  return [
-    { header: '', cell: ({ ended_at: at }) => ({ text: timeOf(at, now), style: 'dim' }) },
-    { header: '', cell: ({ id }) => id },
-    { header: '', cell: deliveryStateCell, width: 9 },
-    { header: '', cell: attemptsOf },
-    { header: '', cell: lastOf, width: 15 },
-    { header: '', cell: ({ next_attempt_at: at }) => (at ? `next ${relative(at, now)}` : ''), width: 11 },
-    { header: '', cell: ({ webhook_id: id }) => id },
-    { header: '', cell: ({ type, test }) => (test ? `${type} (test)` : type) },
-  ];
-}
+const columns: readonly Column<Summary>[] = [
+  { header: '', cell: ({ ended_at: at }, now) => ({ text: timeOf(at, now), style: 'dim' }) },
+  { header: '', cell: ({ id }) => id },
+  { header: '', cell: deliveryStateCell, width: 9 },
+  { header: '', cell: attemptsOf },
+  { header: '', cell: lastOf, width: 15 },
+  { header: '', cell: ({ next_attempt_at: at }, now) => (at ? `next ${relative(at, now)}` : ''), width: 11 },
+  { header: '', cell: ({ webhook_id: id }) => id },
+  { header: '', cell: typeText },
+];
 
 /** When it ended, which may be a while ago for the first lines; else it has just been seen. */
 function timeOf(ended: string | null, now: number): string {

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
 import { count, moment } from '../client/flags.ts';
 import { gather, printMore } from '../client/pages.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { fieldLines, tableLines } from '../terminal/table.ts';
+import { fieldLines, listLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { momentOf } from '../terminal/text.ts';
 import { tailCommand } from './deliveries-tail.ts';
@@ -20,7 +20,7 @@ import {
 
 /** `deliveries`: what became of each event at each webhook. */
 export function deliveriesCommand(terminal: Terminal): Command {
-  return apiCommands('deliveries', 'see what became of events, and send them again', [
+  return subject('deliveries', 'see what became of events, and send them again', [
     listCommand(terminal),
     showCommand(terminal),
     tailCommand(terminal),
@@ -35,57 +35,42 @@ interface ListOptions extends FilterOptions {
 }
 
 function listCommand(terminal: Terminal): Command {
-  return withFilter(new Command('list').description('your deliveries, newest first'), terminal)
+  return withFilter(new ApiCommand(terminal, 'list', 'your deliveries, newest first'), terminal)
     .option('--limit <n>', 'how many at most', count, 20)
     .option('--after <delivery>', 'those before this one, dlv_…')
-    .addHelpText(
-      'after',
-      examples(
-        'deliveries list --state failed --since 2h',
-        "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
-      ),
+    .examples(
+      'deliveries list --state failed --since 2h',
+      "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
     )
-    .action(
-      apiAction(terminal, async ({ api, show, terminal }, options: ListOptions) => {
-        const filter = toQuery(options);
-        const page = await gather(
-          options.limit,
-          (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
-          options.after,
-        );
-        show(page, ({ data }, paint, now) =>
-          data.length > 0 ? tableLines(deliveryColumns(now), data, paint) : ['No deliveries.'],
-        );
-        printMore(terminal, page);
-      }),
-    );
+    .runs(async ({ api, show }, options: ListOptions) => {
+      const filter = toQuery(options);
+      const page = await gather(
+        options.limit,
+        (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
+        options.after,
+      );
+      show(page, listLines(deliveryColumns, 'No deliveries.'));
+      printMore(terminal, page);
+    });
 }
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('one delivery: every attempt, what it was answered, why it failed, what comes next')
+  const description = 'one delivery: every attempt, what it was answered, why it failed, what comes next';
+  return new ApiCommand(terminal, 'show', description)
     .argument('<delivery>', 'its id, dlv_…')
-    .addHelpText('after', examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
-    .action(
-      apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataFrom(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })), deliveryLines);
-      }),
-    );
+    .examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
+    .shows(({ api }, id: string) => api.GET('/v1/deliveries/{id}', { params: { path: { id } } }), deliveryLines);
 }
 
 function resendCommand(terminal: Terminal): Command {
-  return new Command('resend')
-    .description('make one more attempt now, whatever state the delivery is in, and show what came of it')
+  const description = 'make one more attempt now, whatever state the delivery is in, and show what came of it';
+  return new ApiCommand(terminal, 'resend', description)
     .argument('<delivery>', 'its id, dlv_…')
-    .addHelpText('after', examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
-    .action(
-      apiAction(terminal, async (context, id: string) => {
-        await showOutcome(
-          context,
-          await dataFrom(context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
-        );
-      }),
-    );
+    .examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
+    .runs(async (context, id: string) => {
+      const resend = context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } });
+      await showOutcome(context, await dataFrom(resend));
+    });
 }
 
 type Recovery = Schemas['Recovery'];
@@ -98,8 +83,8 @@ interface RecoverOptions {
 }
 
 function recoverCommand(terminal: Terminal): Command {
-  return new Command('recover')
-    .description('resend what a webhook did not get: failed, canceled, or skipped while it was inactive')
+  const description = 'resend what a webhook did not get: failed, canceled, or skipped while it was inactive';
+  return new ApiCommand(terminal, 'recover', description)
     .argument('<webhook>', 'its id, wh_…')
     .requiredOption('--since <when>', 'from when on: a span before now such as 2h, or a time', moment(terminal.now))
     .option('--until <when>', 'until when; until now when it is left out', moment(terminal.now))
@@ -110,14 +95,11 @@ function recoverCommand(terminal: Terminal): Command {
         'skipped',
       ]),
     )
-    .addHelpText(
-      'after',
-      examples(
-        'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
-        'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
-      ),
+    .examples(
+      'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
+      'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
     )
-    .action(apiAction(terminal, recover));
+    .runs(recover);
 }
 
 async function recover(context: CommandContext, id: string, { since, until, state }: RecoverOptions): Promise<void> {

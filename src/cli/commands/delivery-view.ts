@@ -6,7 +6,7 @@ import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
-import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
+import { localTime, momentOf, relative, spanOf, typeText } from '../terminal/text.ts';
 
 /** Which deliveries. */
 export interface FilterOptions {
@@ -28,7 +28,7 @@ const states: Readonly<Record<Schemas['DeliveryState'], true>> = {
 };
 
 /** Gives a command the options that say which deliveries it is about. */
-export function withFilter(command: Command, { now }: Terminal): Command {
+export function withFilter<Filtered extends Command>(command: Filtered, { now }: Terminal): Filtered {
   return command
     .option('--webhook <webhook>', 'only to this one, wh_…')
     .option('--event <event>', 'only of this one, evt_…')
@@ -55,18 +55,16 @@ type Details = Schemas['DeliveryDetails'];
 type Attempt = Schemas['DeliveryAttempt'];
 
 /** The columns of a list of deliveries. */
-export function deliveryColumns(now: number): readonly Column<Summary>[] {
-  return [
-    { header: 'ID', cell: ({ id }) => id },
-    { header: 'AGE', cell: ({ created_at: at }) => spanOf(now - Date.parse(at)), align: 'right' },
-    { header: 'STATE', cell: deliveryStateCell },
-    { header: 'ATTEMPTS', cell: attemptsOf },
-    { header: 'LAST', cell: lastOf },
-    { header: 'NEXT', cell: ({ next_attempt_at: at }) => (at ? relative(at, now) : '') },
-    { header: 'TYPE', cell: ({ type, test }) => (test ? `${type} (test)` : type) },
-    { header: 'WEBHOOK', cell: ({ webhook_id: id }) => id },
-  ];
-}
+export const deliveryColumns: readonly Column<Summary>[] = [
+  { header: 'ID', cell: ({ id }) => id },
+  { header: 'AGE', cell: ({ created_at: at }, now) => spanOf(now - Date.parse(at)), align: 'right' },
+  { header: 'STATE', cell: deliveryStateCell },
+  { header: 'ATTEMPTS', cell: attemptsOf },
+  { header: 'LAST', cell: lastOf },
+  { header: 'NEXT', cell: ({ next_attempt_at: at }, now) => (at ? relative(at, now) : '') },
+  { header: 'TYPE', cell: typeText },
+  { header: 'WEBHOOK', cell: ({ webhook_id: id }) => id },
+];
 
 /** Whether an attempt was answered with success. */
 function succeeded({ code }: Attempt): boolean {
@@ -92,14 +90,14 @@ export function lastOf({ last_code: code, last_status: status }: Summary): strin
 
 /** One delivery as a person reads it: what it is, every attempt and what is still to come, what was sent and answered. */
 export function deliveryLines(delivery: Details, paint: Paint, now: number): string[] {
-  const { id, event_id, type, test, webhook_id, url, created_at, ended_at, attempts, body } = delivery;
+  const { id, event_id, webhook_id, url, created_at, ended_at, attempts, body } = delivery;
   const last = attempts.at(-1);
   return [
     ...fieldLines(
       [
         ['Delivery', id],
         ['State', deliveryStateCell(delivery)],
-        ['Event', `${event_id}  ${type}${test ? ' (test)' : ''}`],
+        ['Event', `${event_id}  ${typeText(delivery)}`],
         ['Webhook', `${webhook_id}  ${url ?? '(deleted)'}`],
         ['Created', momentOf(created_at, now)],
         ['Ended', ended_at ? momentOf(ended_at, now) : undefined],
@@ -107,7 +105,7 @@ export function deliveryLines(delivery: Details, paint: Paint, now: number): str
       paint,
     ),
     '',
-    ...attemptLines(delivery, paint),
+    ...attemptLines(delivery, paint, now),
     ...comingLines(delivery, now),
     ...whyLines(delivery, paint),
     ...block('Sent', prettyJson(body), paint),
@@ -131,9 +129,9 @@ const attemptColumns: readonly Column<Attempt>[] = [
 const retryAfterColumn: Column<Attempt> = { header: 'RETRY-AFTER', cell: ({ retry_after: wait }) => wait ?? '' };
 
 /** The attempts; what a receiver asked for, where one did. */
-function attemptLines({ attempts }: Details, paint: Paint): string[] {
+function attemptLines({ attempts }: Details, paint: Paint, now: number): string[] {
   const hasAsked = attempts.some(({ retry_after: wait }) => wait);
-  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint);
+  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint, now);
 }
 
 function comingLines({ schedule }: Details, now: number): string[] {

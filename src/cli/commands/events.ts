@@ -1,24 +1,17 @@
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import {
-  apiAction,
-  apiCommands,
-  createShow,
-  databaseOption,
-  examples,
-  type GatewayOptions,
-} from '../client/api-command.ts';
+import { ApiCommand, databaseOption, subject } from '../client/api-command.ts';
 import { count, readJsonObject } from '../client/flags.ts';
 import { gather, printMore } from '../client/pages.ts';
 import { publishStored } from '../database/stored.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import { type Cell, type Column, fieldLines, listLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Style, Terminal } from '../terminal/terminal.ts';
-import { localTime, momentOf, relative } from '../terminal/text.ts';
+import { localTime, momentOf, relative, typeText } from '../terminal/text.ts';
 
 /** `events`: what happened in an account. */
 export function eventsCommand(terminal: Terminal): Command {
-  return apiCommands('events', 'list and publish events', [
+  return subject('events', 'list and publish events', [
     listCommand(terminal),
     showCommand(terminal),
     publishCommand(terminal),
@@ -51,61 +44,45 @@ interface ListOptions {
 }
 
 function listCommand(terminal: Terminal): Command {
-  return new Command('list')
-    .description('your events, newest first')
+  return new ApiCommand(terminal, 'list', 'your events, newest first')
     .option('--type <type>', 'only of this type')
     .addOption(new Option('--state <state>', 'only in this state').choices(eventStates))
     .option('--limit <n>', 'how many at most', count, 20)
     .option('--after <event>', 'those before this one in time, evt_…')
-    .addHelpText('after', examples('events list --state failed --limit 50', 'events list --json'))
-    .action(
-      apiAction(terminal, async ({ api, show, terminal }, { type, state, limit, after }: ListOptions) => {
-        const page = await gather(
-          limit,
-          (query) =>
-            dataFrom(
-              api.GET('/v1/events', {
-                params: { query: { ...query, ...(type && { type }), ...(state && { state }) } },
-              }),
-            ),
-          after,
-        );
-        show(page, ({ data }, paint, now) =>
-          data.length > 0 ? tableLines(eventColumns(now), data, paint) : ['No events.'],
-        );
-        printMore(terminal, page);
-      }),
-    );
+    .examples('events list --state failed --limit 50', 'events list --json')
+    .runs(async ({ api, show }, { type, state, limit, after }: ListOptions) => {
+      const filter = { ...(type && { type }), ...(state && { state }) };
+      const page = await gather(
+        limit,
+        (query) => dataFrom(api.GET('/v1/events', { params: { query: { ...query, ...filter } } })),
+        after,
+      );
+      show(page, listLines(eventColumns, 'No events.'));
+      printMore(terminal, page);
+    });
 }
 
-function eventColumns(now: number): readonly Column<Event>[] {
-  return [
-    { header: 'ID', cell: ({ id }) => id },
-    { header: 'CREATED', cell: ({ created }) => localTime(created) },
-    { header: 'AGE', cell: ({ created }) => relative(created, now) },
-    { header: 'STATE', cell: eventStateCell },
-    { header: 'TYPE', cell: ({ type, test }) => (test ? `${type} (test)` : type) },
-  ];
-}
+const eventColumns: readonly Column<Event>[] = [
+  { header: 'ID', cell: ({ id }) => id },
+  { header: 'CREATED', cell: ({ created }) => localTime(created) },
+  { header: 'AGE', cell: ({ created }, now) => relative(created, now) },
+  { header: 'STATE', cell: eventStateCell },
+  { header: 'TYPE', cell: typeText },
+];
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('one event, as it was sent, and what became of it')
+  return new ApiCommand(terminal, 'show', 'one event, as it was sent, and what became of it')
     .argument('<event>', 'its id, evt_…')
-    .addHelpText('after', examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8'))
-    .action(
-      apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataFrom(api.GET('/v1/events/{id}', { params: { path: { id } } })), eventLines);
-      }),
-    );
+    .examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8')
+    .shows(({ api }, id: string) => api.GET('/v1/events/{id}', { params: { path: { id } } }), eventLines);
 }
 
 function eventLines(event: Event, paint: Paint, now: number): string[] {
-  const { id, type, test, created, data } = event;
+  const { id, created, data } = event;
   return fieldLines(
     [
       ['Event', id],
-      ['Type', test ? `${type} (test)` : type],
+      ['Type', typeText(event)],
       ['Created', momentOf(created, now)],
       ['State', eventStateCell(event)],
       ['Deliveries', countsOf(event)],
@@ -121,75 +98,63 @@ function countsOf({ deliveries, skipped }: Event): string {
   return counts.map(([state, count]) => `${count} ${state}`).join(', ') || 'none: no webhook hears of it';
 }
 
-interface PublishOptions extends GatewayOptions {
-  readonly type: string;
-  readonly user: string;
-  readonly data: string;
+interface PublishOptions {
+  /** Read from the other options before anything else is done. */
+  readonly event: Schemas['EventPublish'];
   readonly idempotencyKey?: string;
-  readonly database?: true;
 }
 
 function publishCommand(terminal: Terminal): Command {
-  return publishOf('publish')
+  return publishOf(terminal)
     .addOption(databaseOption())
-    .action(async (options: PublishOptions, command: Command) => {
-      const event = await eventOf(options, terminal);
-      const { idempotencyKey, database, json = false } = options;
-      if (database) return createShow(terminal, json)(await publishStored(terminal.env, event, idempotencyKey), idLine);
-      const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
-      await apiAction(terminal, async ({ api, show }) => {
-        show(await dataFrom(api.POST('/v1/events', { params: { header }, body: event })), idLine);
-      })(command);
-    });
+    .showsEither(
+      (env, { event, idempotencyKey }: PublishOptions) => publishStored(env, event, idempotencyKey),
+      ({ api }, { event, idempotencyKey }) => {
+        const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
+        return api.POST('/v1/events', { params: { header }, body: event });
+      },
+      ({ id }) => [id],
+    );
 }
 
 /** `publish`, as `events publish --database` was called before there was an API for it. */
 export function publishStoredCommand(terminal: Terminal): Command {
-  return publishOf('publish').action(async (options: PublishOptions) => {
-    const event = await eventOf(options, terminal);
-    terminal.print((await publishStored(terminal.env, event, options.idempotencyKey)).id);
+  return publishOf(terminal).action(async ({ event, idempotencyKey }: PublishOptions) => {
+    terminal.print((await publishStored(terminal.env, event, idempotencyKey)).id);
   });
 }
 
-const publishExamples = examples(
-  `events publish --user usr_1 --type credits.low --data '{"user_id":"usr_1","credits_remaining":50,"threshold":100}'`,
-  'events publish --user usr_1 --type payment.completed --data @payment.json --idempotency-key pay_1',
-  'events publish --database --user usr_1 --type payment.completed --data - <payment.json',
-);
-
-function publishOf(name: string): Command {
-  return new Command(name)
-    .description("publish an event to an account's webhooks; needs a key with the scope events:publish, or --database")
+function publishOf(terminal: Terminal): ApiCommand {
+  const description =
+    "publish an event to an account's webhooks; needs a key with the scope events:publish, or --database";
+  return new ApiCommand(terminal, 'publish', description)
     .requiredOption('--type <type>', 'its type (events types lists them)')
     .requiredOption('--user <account>', 'whose webhooks hear of it, such as usr_1')
     .requiredOption('--data <json>', 'its data: a JSON object, @<file>, or - for stdin')
     .option('--idempotency-key <key>', 'publish at most once under this key; the same key gives the same event')
-    .addHelpText('after', publishExamples);
+    .examples(
+      `events publish --user usr_1 --type credits.low --data '{"user_id":"usr_1","credits_remaining":50,"threshold":100}'`,
+      'events publish --user usr_1 --type payment.completed --data @payment.json --idempotency-key pay_1',
+      'events publish --database --user usr_1 --type payment.completed --data - <payment.json',
+    )
+    .hook('preAction', async (command) => {
+      const { type, user, data } = command.opts<{ type: string; user: string; data: string }>();
+      const event = { type, user_id: user, data: await readJsonObject('--data', data, terminal) };
+      command.setOptionValue('event', event);
+    });
 }
-
-async function eventOf({ type, user, data }: PublishOptions, terminal: Terminal): Promise<Schemas['EventPublish']> {
-  return { type, user_id: user, data: await readJsonObject('--data', data, terminal) };
-}
-
-const idLine = ({ id }: { id: string }) => [id];
 
 type Description = Schemas['EventTypeDescription'];
 
 function typesCommand(terminal: Terminal): Command {
-  return new Command('types')
-    .description('every type of event, or one with the schema of its data and an example')
+  return new ApiCommand(terminal, 'types', 'every type of event, or one with the schema of its data and an example')
     .argument('[type]', 'one of them')
-    .addHelpText(
-      'after',
-      examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example'),
-    )
-    .action(
-      apiAction(terminal, async ({ api, show }, type?: string) => {
-        const types = await dataFrom(api.GET('/v1/event_types'));
-        if (type === undefined) return show(types, ({ data }, paint) => tableLines(typeColumns, data, paint));
-        show(findType(types.data, type), typeLines);
-      }),
-    );
+    .examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example')
+    .runs(async ({ api, show }, type?: string) => {
+      const types = await dataFrom(api.GET('/v1/event_types'));
+      if (type !== undefined) return show(findType(types.data, type), typeLines);
+      show(types, ({ data }, paint, now) => tableLines(typeColumns, data, paint, now));
+    });
 }
 
 const typeColumns: readonly Column<Description>[] = [

@@ -1,26 +1,18 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import {
-  apiAction,
-  apiCommands,
-  type CommandContext,
-  createShow,
-  databaseOption,
-  examples,
-  type GatewayOptions,
-} from '../client/api-command.ts';
+import { ApiCommand, databaseOption, subject } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
 import { createStoredKey, listStoredKeys, revokeStoredKey, updateStoredKey } from '../database/stored.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
-import { type Cell, type Column, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { type Cell, type Column, listLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { localTime, relative } from '../terminal/text.ts';
 import { budgetMeaning, budgetsText, readBudgets } from './budgets.ts';
 
 /** `keys`: API keys, one's own or another account's. */
 export function keysCommand(terminal: Terminal): Command {
-  return apiCommands('keys', 'create, list, update and revoke API keys', [
+  return subject('keys', 'create, list, update and revoke API keys', [
     createCommand(terminal),
     listCommand(terminal),
     updateCommand(terminal),
@@ -28,15 +20,13 @@ export function keysCommand(terminal: Terminal): Command {
   ]);
 }
 
-interface OwnerOptions extends GatewayOptions {
+interface OwnerOptions {
   /** Absent: the account of the API key. */
   readonly user?: string;
-  readonly database?: true;
 }
 
-function keyCommand(name: string, description: string): Command {
-  return new Command(name)
-    .description(description)
+function keyCommand(terminal: Terminal, name: string, description: string): ApiCommand {
+  return new ApiCommand(terminal, name, description)
     .option('--user <account>', 'of this account; needs a key with the scope admin, or --database')
     .addOption(databaseOption());
 }
@@ -56,7 +46,7 @@ interface CreateOptions extends OwnerOptions {
 }
 
 function createCommand(terminal: Terminal): Command {
-  return keyCommand('create', 'make a key and show it this once')
+  return keyCommand(terminal, 'create', 'make a key and show it this once')
     .addOption(new Option('--name <name>', 'what the key is for').default('', 'no name'))
     .addOption(
       new Option('--scope <scope>', `what it may be used for: ${scopeNames.join(', ')}; may be repeated`)
@@ -66,36 +56,32 @@ function createCommand(terminal: Terminal): Command {
     .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
     .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never when it is left out', readMoment)
     .option('--budget <budget>', budgetMeaning, readBudgets)
-    .addHelpText(
-      'after',
-      examples(
-        'keys create --name "chat server" --scope models --model gpt-5-mini',
-        'keys create --name trial --budget day:requests=100 --budget total:credits=5',
-        'keys create --database --user usr_1',
-      ),
+    .examples(
+      'keys create --name "chat server" --scope models --model gpt-5-mini',
+      'keys create --name trial --budget day:requests=100 --budget total:credits=5',
+      'keys create --database --user usr_1',
     )
-    .action(async (options: CreateOptions, command: Command) => {
-      const { name, scope, model: models, expires, budget: budgets } = options;
-      if (options.database) {
-        const input = {
+    .showsEither<[CreateOptions], Schemas['NewApiKey']>(
+      (env, { expires, ...options }) =>
+        createStoredKey(env, {
           userId: inDatabase(options),
-          name,
-          scopes: scope,
-          ...(models && { models }),
-          ...(budgets && { budgets }),
+          ...fieldsOf(options),
           ...(expires && { expiresAt: expires }),
-        };
-        return createShow(terminal, options.json ?? false)(await createStoredKey(terminal.env, input), newKeyLines);
-      }
-      const body = {
-        name,
-        scopes: scope,
-        ...(models && { models }),
-        ...(budgets && { budgets }),
-        ...(expires && { expires_at: expires.toISOString() }),
-      };
-      await apiAction(terminal, (context) => createKey(context, body, options.user))(command);
-    });
+        }),
+      ({ api }, { user, expires, ...options }) => {
+        const body = { ...fieldsOf(options), ...(expires && { expires_at: expires.toISOString() }) };
+        return user === undefined
+          ? api.POST('/v1/api_keys', { body })
+          : api.POST('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user } }, body });
+      },
+      // `API key:` has its own line, as the start prints it
+      ({ id, key }) => [`Key id: ${id}`, `API key: ${key}`],
+    );
+}
+
+/** The fields that a new key has in the database as in the API. */
+function fieldsOf({ name, scope: scopes, model: models, budget: budgets }: Omit<CreateOptions, 'expires'>) {
+  return { name, scopes, ...(models && { models }), ...(budgets && { budgets }) };
 }
 
 function readMoment(text: string): Date {
@@ -127,61 +113,36 @@ function readScopes(text: string, before: readonly string[]): readonly string[] 
   throw new InvalidArgumentError(`It must be some of ${scopeNames.join(', ')}.`);
 }
 
-/** @param user whose key; the caller's account by default. Another's needs the scope `admin`. */
-async function createKey({ api, show }: CommandContext, body: Schemas['ApiKeyCreate'], user?: string): Promise<void> {
-  const created =
-    user === undefined
-      ? api.POST('/v1/api_keys', { body })
-      : api.POST('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user } }, body });
-  show(await dataFrom<Schemas['NewApiKey']>(created), newKeyLines);
-}
-
-/** A new key; `API key:` has its own line, as the start prints it. */
-function newKeyLines({ id, key }: { id: string; key: string }): string[] {
-  return [`Key id: ${id}`, `API key: ${key}`];
-}
-
 function listCommand(terminal: Terminal): Command {
-  return keyCommand('list', 'all keys, oldest first, those that have ended too')
-    .addHelpText('after', examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1'))
-    .action(async (options: OwnerOptions, command: Command) => {
-      if (!options.database) return apiAction(terminal, (context) => listKeys(context, options.user))(command);
-      const keys = await listStoredKeys(terminal.env, inDatabase(options));
-      createShow(terminal, options.json ?? false)(keys, keyLines);
-    });
-}
-
-/** @param user whose keys; those of the caller's account by default */
-async function listKeys({ api, show }: CommandContext, user?: string): Promise<void> {
-  const all = await gather<Key>(Number.POSITIVE_INFINITY, (query) =>
-    dataFrom<Schemas['ApiKeyList']>(
-      user === undefined
-        ? api.GET('/v1/api_keys', { params: { query } })
-        : api.GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user }, query } }),
-    ),
-  );
-  show(all, keyLines);
+  return keyCommand(terminal, 'list', 'all keys, oldest first, those that have ended too')
+    .examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1')
+    .showsEither<[OwnerOptions], { data: Key[] }>(
+      (env, options) => listStoredKeys(env, inDatabase(options)),
+      async ({ api }, { user }) => ({
+        data: await gather(Number.POSITIVE_INFINITY, (query) =>
+          dataFrom<Schemas['ApiKeyList']>(
+            user === undefined
+              ? api.GET('/v1/api_keys', { params: { query } })
+              : api.GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user }, query } }),
+          ),
+        ),
+      }),
+      listLines(columns, 'No keys.'),
+    );
 }
 
 type Key = Schemas['ApiKey'];
 
-/** Keys as a person reads them. */
-function keyLines({ data }: { data: readonly Key[] }, paint: Paint, now: number): string[] {
-  return data.length > 0 ? tableLines(columns(now), data, paint) : ['No keys.'];
-}
-
-function columns(now: number): readonly Column<Key>[] {
-  return [
-    { header: 'ID', cell: ({ id }) => id },
-    { header: 'CREATED', cell: ({ created_at: created }) => localTime(created) },
-    { header: 'LAST USED', cell: ({ last_used_at: used }) => (used ? relative(used, now) : 'never') },
-    { header: 'STATE', cell: (key) => stateOf(key, now) },
-    { header: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
-    { header: 'MODELS', cell: ({ models }) => models?.join(',') ?? 'any' },
-    { header: 'BUDGETS', cell: ({ budgets }) => budgetsText(budgets) },
-    { header: 'NAME', cell: ({ name }) => name },
-  ];
-}
+const columns: readonly Column<Key>[] = [
+  { header: 'ID', cell: ({ id }) => id },
+  { header: 'CREATED', cell: ({ created_at: created }) => localTime(created) },
+  { header: 'LAST USED', cell: ({ last_used_at: used }, now) => (used ? relative(used, now) : 'never') },
+  { header: 'STATE', cell: stateOf },
+  { header: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
+  { header: 'MODELS', cell: ({ models }) => models?.join(',') ?? 'any' },
+  { header: 'BUDGETS', cell: ({ budgets }) => budgetsText(budgets) },
+  { header: 'NAME', cell: ({ name }) => name },
+];
 
 function stateOf({ revoked_at: revoked, expires_at: expires }: Key, now: number): Cell {
   if (revoked) return { text: `revoked ${relative(revoked, now)}`, style: 'dim' };
@@ -196,62 +157,39 @@ interface UpdateOptions extends OwnerOptions {
 }
 
 function updateCommand(terminal: Terminal): Command {
-  return keyCommand('update', 'change the budgets of a key, everywhere within a second')
+  return keyCommand(terminal, 'update', 'change the budgets of a key, everywhere within a second')
     .argument('<key>', 'its id, key_…')
     .option('--budget <budget>', budgetMeaning, readBudgets)
     .option('--no-budget', 'no budgets any more')
-    .addHelpText(
-      'after',
-      examples(
-        'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --budget month:tokens=1000000,credits=50',
-        'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --no-budget',
-      ),
+    .examples(
+      'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --budget month:tokens=1000000,credits=50',
+      'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --no-budget',
     )
-    .action(async (id: string, options: UpdateOptions, command: Command) => {
-      const { budget, user } = options;
-      if (budget === undefined) throw wrongUse('Say --budget or --no-budget.');
-      const body = { budgets: budget || [] };
-      if (!options.database) return apiAction(terminal, (context) => updateKey(context, id, body, user))(command);
-      const updated = await updateStoredKey(terminal.env, id, inDatabase(options), body.budgets);
-      createShow(terminal, options.json ?? false)(updated, updatedLines);
-    });
-}
-
-/** @param user whose key; that of the caller's account by default */
-async function updateKey(
-  { api, show }: CommandContext,
-  id: string,
-  body: Schemas['ApiKeyUpdate'],
-  user?: string,
-): Promise<void> {
-  const updated =
-    user === undefined
-      ? api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body })
-      : api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } }, body });
-  show(await dataFrom<Schemas['ApiKey']>(updated), updatedLines);
-}
-
-/** A changed key. */
-function updatedLines({ id, budgets }: Key): string[] {
-  return [`Updated ${id}; its budgets: ${budgetsText(budgets)}`];
+    .hook('preAction', (command) => {
+      if (command.opts<UpdateOptions>().budget === undefined) throw wrongUse('Say --budget or --no-budget.');
+    })
+    .showsEither<[string, UpdateOptions], Key>(
+      (env, id, { budget, ...options }) => updateStoredKey(env, id, inDatabase(options), budget || []),
+      ({ api }, id, { budget, user }) => {
+        const body = { budgets: budget || [] };
+        return user === undefined
+          ? api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body })
+          : api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } }, body });
+      },
+      ({ id, budgets }) => [`Updated ${id}; its budgets: ${budgetsText(budgets)}`],
+    );
 }
 
 function revokeCommand(terminal: Terminal): Command {
-  return keyCommand('revoke', 'make a key useless, everywhere within a second')
+  return keyCommand(terminal, 'revoke', 'make a key useless, everywhere within a second')
     .argument('<key>', 'its id, key_…')
-    .addHelpText('after', examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd'))
-    .action(async (id: string, options: OwnerOptions, command: Command) => {
-      if (!options.database) return apiAction(terminal, (context) => revokeKey(context, id, options.user))(command);
-      const revoked = await revokeStoredKey(terminal.env, id, inDatabase(options));
-      createShow(terminal, options.json ?? false)(revoked, (body) => [`Revoked ${body.id}`]);
-    });
-}
-
-/** @param user whose key; that of the caller's account by default */
-async function revokeKey({ api, show }: CommandContext, id: string, user?: string): Promise<void> {
-  const revoked =
-    user === undefined
-      ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })
-      : api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } } });
-  show(await dataFrom<Schemas['ApiKeyDeleted']>(revoked), (body) => [`Revoked ${body.id}`]);
+    .examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd')
+    .showsEither<[string, OwnerOptions], Schemas['ApiKeyDeleted']>(
+      (env, id, options) => revokeStoredKey(env, id, inDatabase(options)),
+      ({ api }, id, { user }) =>
+        user === undefined
+          ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })
+          : api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } } }),
+      ({ id }) => [`Revoked ${id}`],
+    );
 }

@@ -1,7 +1,7 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, examples } from '../client/api-command.ts';
-import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import { ApiCommand } from '../client/api-command.ts';
+import { type Cell, type Column, fieldLines, listLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { figure, relative, spanOf } from '../terminal/text.ts';
 
@@ -37,20 +37,20 @@ function backlogLines({ backlog }: Status, paint: Paint): string[] {
   );
 }
 
-function processColumns(now: number): readonly Column<Schemas['GatewayProcess']>[] {
-  const seenCell = ({ is_live: isLive, seen_at: at }: Schemas['GatewayProcess']): Cell =>
-    isLive ? relative(at, now) : { text: relative(at, now), style: 'red' };
-  return [
-    { header: 'PROCESS', cell: ({ hostname, pid }) => `${hostname}, pid ${pid}` },
-    { header: 'ROLE', cell: ({ role }) => role },
-    { header: 'VERSION', cell: ({ version }) => version },
-    { header: 'STARTED', cell: ({ started_at: at }) => relative(at, now) },
-    { header: 'SEEN', cell: seenCell },
-    { header: 'LATE', cell: ({ event_loop_lag_seconds: lag }) => spanOrNone(lag), align: 'right' },
-    { header: 'CALLS', cell: ({ relayed_calls_in_progress: calls }) => figure(calls), align: 'right' },
-    { header: 'ATTEMPTS', cell: ({ attempts_in_progress: attempts }) => figure(attempts), align: 'right' },
-  ];
-}
+const processColumns: readonly Column<Schemas['GatewayProcess']>[] = [
+  { header: 'PROCESS', cell: ({ hostname, pid }) => `${hostname}, pid ${pid}` },
+  { header: 'ROLE', cell: ({ role }) => role },
+  { header: 'VERSION', cell: ({ version }) => version },
+  { header: 'STARTED', cell: ({ started_at: at }, now) => relative(at, now) },
+  {
+    header: 'SEEN',
+    cell: ({ is_live: isLive, seen_at: at }, now) =>
+      isLive ? relative(at, now) : { text: relative(at, now), style: 'red' },
+  },
+  { header: 'LATE', cell: ({ event_loop_lag_seconds: lag }) => spanOrNone(lag), align: 'right' },
+  { header: 'CALLS', cell: ({ relayed_calls_in_progress: calls }) => figure(calls), align: 'right' },
+  { header: 'ATTEMPTS', cell: ({ attempts_in_progress: attempts }) => figure(attempts), align: 'right' },
+];
 
 function breakerCell({ breaker: { open, half_open: halfOpen }, processes }: Schemas['UpstreamStatus']): Cell {
   const away = open + halfOpen;
@@ -72,14 +72,12 @@ const upstreamColumns: readonly Column<Schemas['UpstreamStatus']>[] = [
 ];
 
 function statusLines(status: Status, paint: Paint, now: number): string[] {
-  const { processes, upstreams } = status;
-  const upstreamLines = upstreams.length > 0 ? tableLines(upstreamColumns, upstreams, paint) : ['No upstreams.'];
   return [
     ...backlogLines(status, paint),
     '',
-    ...tableLines(processColumns(now), processes, paint),
+    ...tableLines(processColumns, status.processes, paint, now),
     '',
-    ...upstreamLines,
+    ...listLines(upstreamColumns, 'No upstreams.')({ data: status.upstreams }, paint, now),
     '',
     'Upstreams: of the last 5 minutes, in all live processes.',
   ];
@@ -87,17 +85,15 @@ function statusLines(status: Status, paint: Paint, now: number): string[] {
 
 /** `status`: what is due, and how processes and upstreams are. */
 export function statusCommand(terminal: Terminal): Command {
-  return new Command('status')
-    .description('the backlog, the processes and the upstreams; needs a key with the scope admin')
-    .addHelpText('after', examples('status', 'status --json | jq .backlog.oldest_due_seconds'))
-    .action(
-      apiAction(terminal, async ({ api, show }) => {
-        const [backlog, { data: processes }, { data: upstreams }] = await Promise.all([
-          dataFrom(api.GET('/v1/admin/backlog')),
-          dataFrom(api.GET('/v1/admin/processes')),
-          dataFrom(api.GET('/v1/admin/upstreams')),
-        ]);
-        show({ backlog, processes, upstreams }, statusLines);
-      }),
-    );
+  const description = 'the backlog, the processes and the upstreams; needs a key with the scope admin';
+  return new ApiCommand(terminal, 'status', description)
+    .examples('status', 'status --json | jq .backlog.oldest_due_seconds')
+    .runs(async ({ api, show }) => {
+      const [backlog, { data: processes }, { data: upstreams }] = await Promise.all([
+        dataFrom(api.GET('/v1/admin/backlog')),
+        dataFrom(api.GET('/v1/admin/processes')),
+        dataFrom(api.GET('/v1/admin/upstreams')),
+      ]);
+      show({ backlog, processes, upstreams }, statusLines);
+    });
 }

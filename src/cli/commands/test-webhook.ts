@@ -1,6 +1,6 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, type CommandContext, examples } from '../client/api-command.ts';
+import { ApiCommand, type CommandContext } from '../client/api-command.ts';
 import { readJsonObject } from '../client/flags.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -28,26 +28,20 @@ async function typeOf({ api, terminal }: CommandContext, id: string, { data }: O
 
 /** `test`: what a webhook does with a sample event. */
 export function testCommand(terminal: Terminal): Command {
-  return new Command('test')
-    .description('send a webhook a sample event, once, and show what came of it')
+  return new ApiCommand(terminal, 'test', 'send a webhook a sample event, once, and show what came of it')
     .argument('<webhook>', 'its id, wh_…')
     .option('--type <type>', 'one of the types that it hears of; the first of them when it and --data are left out')
     .option('--data <json>', "its data in place of the type's example: a JSON object, @<file>, or - for stdin")
-    .addHelpText(
-      'after',
-      examples(
-        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc',
-        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed',
-        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed --data @payment.json',
-      ),
+    .examples(
+      'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc',
+      'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed',
+      'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed --data @payment.json',
     )
-    .action(
-      apiAction(terminal, async (context, id: string, options: Options) => {
-        const params = { path: { id } };
-        const type = options.type ?? (await typeOf(context, id, options));
-        const data = options.data === undefined ? undefined : await readJsonObject('--data', options.data, terminal);
-        const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type, ...(data && { data }) } });
-        await showOutcome(context, await dataFrom(test));
-      }),
-    );
+    .runs(async (context, id: string, options: Options) => {
+      const params = { path: { id } };
+      const type = options.type ?? (await typeOf(context, id, options));
+      const data = options.data === undefined ? undefined : await readJsonObject('--data', options.data, terminal);
+      const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type, ...(data && { data }) } });
+      await showOutcome(context, await dataFrom(test));
+    });
 }

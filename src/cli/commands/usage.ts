@@ -1,8 +1,8 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, examples } from '../client/api-command.ts';
+import { ApiCommand } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
-import { type Column, tableLines } from '../terminal/table.ts';
+import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 type Line = Schemas['UsageLine'];
@@ -48,8 +48,7 @@ function dimension(text: string, before?: readonly string[]): readonly string[] 
 
 /** `usage`: what an account's model calls have used. */
 export function usageCommand(terminal: Terminal): Command {
-  return new Command('usage')
-    .description("sum up what your account's model calls have used")
+  return new ApiCommand(terminal, 'usage', "sum up what your account's model calls have used")
     .option('--from <day>', 'the first day, UTC, such as 2026-01-01; 30 days before the last when it is left out')
     .option('--to <day>', 'the last day, UTC; today when it is left out')
     .option(
@@ -57,23 +56,19 @@ export function usageCommand(terminal: Terminal): Command {
       'how lines are grouped: day, model, key, or several with commas; day by default',
       dimension,
     )
-    .addHelpText('after', examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key'))
-    .action(
-      apiAction(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
-        const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
-        const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
-        const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
-        const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
-        const hasCost = report.data.some((line) => line.credits !== undefined);
-        const columns = [
-          ...by.flatMap((name) => dimensions[name] ?? []),
-          ...[...tokens, ...(hasReasoning ? [reasoning] : []), images],
-          ...[...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
-        ];
-        show(report, ({ data, from, to }, paint) =>
-          data.length > 0 ? tableLines(columns, data, paint) : [`Nothing was used from ${from} to ${to}.`],
-        );
-        if (report.has_more) terminal.printNote('There is more: ask for fewer days with --from and --to.');
-      }),
-    );
+    .examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key')
+    .runs(async ({ api, show }, { from, to, by = ['day'] }: Options) => {
+      const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
+      const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
+      const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
+      const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
+      const hasCost = report.data.some((line) => line.credits !== undefined);
+      const columns = [
+        ...by.flatMap((name) => dimensions[name] ?? []),
+        ...[...tokens, ...(hasReasoning ? [reasoning] : []), images],
+        ...[...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
+      ];
+      show(report, listLines(columns, `Nothing was used from ${report.from} to ${report.to}.`));
+      if (report.has_more) terminal.printNote('There is more: ask for fewer days with --from and --to.');
+    });
 }

@@ -72,7 +72,7 @@ function filter(text: string, before: Filters = {}): Filters {
 }
 
 /** Adds the options to a command. */
-export function withFieldOptions(command: Command): Command {
+export function withFieldOptions<Used extends Command>(command: Used): Used {
   return command
     .option('--description <text>', 'what it is for')
     .option('--metadata <key=value>', 'a value of your own; may be repeated', pair)

@@ -1,6 +1,6 @@
-import { Command } from 'commander';
-import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, examples } from '../client/api-command.ts';
+import type { Command } from 'commander';
+import type { Schemas } from '../client/api.ts';
+import { ApiCommand } from '../client/api-command.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
@@ -77,15 +77,10 @@ function toJson(value: unknown): string {
 
 /** `webhooks stats`: how deliveries to a webhook went lately. */
 export function webhookStatsCommand(terminal: Terminal): Command {
-  return new Command('stats')
-    .description('how deliveries to a webhook went in the last seven days')
+  return new ApiCommand(terminal, 'stats', 'how deliveries to a webhook went in the last seven days')
     .argument('<webhook>', 'its id, wh_…')
-    .addHelpText('after', examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
-    .action(
-      apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataFrom(api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } })), statsLines);
-      }),
-    );
+    .examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc')
+    .shows(({ api }, id: string) => api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } }), statsLines);
 }
 
 type Stats = Schemas['WebhookStats'];
@@ -111,7 +106,7 @@ function statsLines(stats: Stats, paint: Paint, now: number): string[] {
       ],
       paint,
     ),
-    ...(days.length > 0 ? ['', ...tableLines(dayColumns, days, paint)] : []),
+    ...(days.length > 0 ? ['', ...tableLines(dayColumns, days, paint, now)] : []),
   ];
 }
 

@@ -1,19 +1,21 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { apiAction, apiCommands, type CommandContext, examples } from '../client/api-command.ts';
+import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
 import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
-import { type Column, tableLines } from '../terminal/table.ts';
+import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { printable } from '../terminal/text.ts';
 import { clearable, type FieldOptions, fieldsOf, fieldsToClear, withFieldOptions } from './webhook-fields.ts';
 import { type WebhookView, webhookLines, webhookStateCell, webhookStatsCommand } from './webhook-view.ts';
 
+const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
+
 /** `webhooks`: where an account's events go. */
 export function webhooksCommand(terminal: Terminal): Command {
-  return apiCommands('webhooks', "list, create and change your account's webhooks", [
+  return subject('webhooks', "list, create and change your account's webhooks", [
     listCommand(terminal),
     showCommand(terminal),
     webhookStatsCommand(terminal),
@@ -27,20 +29,14 @@ export function webhooksCommand(terminal: Terminal): Command {
 }
 
 function listCommand(terminal: Terminal): Command {
-  return new Command('list')
-    .description('all your webhooks, oldest first')
-    .addHelpText('after', examples('webhooks list', "webhooks list --json | jq -r '.data[].id'"))
-    .action(
-      apiAction(terminal, async ({ api, show }) => {
-        const all = await gather(Number.POSITIVE_INFINITY, (query) =>
-          dataFrom(api.GET('/v1/webhooks', { params: { query } })),
-        );
-        show(all, ({ data }, paint) => {
-          if (data.length > 0) return tableLines(columns, data, paint);
-          return ['No webhooks yet. Make one: express-model-gateway webhooks create --help'];
-        });
-      }),
-    );
+  return new ApiCommand(terminal, 'list', 'all your webhooks, oldest first')
+    .examples('webhooks list', "webhooks list --json | jq -r '.data[].id'")
+    .runs(async ({ api, show }) => {
+      const all = await gather(Number.POSITIVE_INFINITY, (query) =>
+        dataFrom(api.GET('/v1/webhooks', { params: { query } })),
+      );
+      show(all, listLines(columns, 'No webhooks yet. Make one: express-model-gateway webhooks create --help'));
+    });
 }
 
 const columns: readonly Column<Schemas['WebhookSummary']>[] = [
@@ -51,15 +47,10 @@ const columns: readonly Column<Schemas['WebhookSummary']>[] = [
 ];
 
 function showCommand(terminal: Terminal): Command {
-  return new Command('show')
-    .description('one webhook, with its health')
+  return new ApiCommand(terminal, 'show', 'one webhook, with its health')
     .argument('<webhook>', 'its id, wh_…')
-    .addHelpText('after', examples('webhooks show wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
-    .action(
-      apiAction(terminal, async ({ api, show }, id: string) => {
-        show(await dataFrom(api.GET('/v1/webhooks/{id}', { params: { path: { id } } })), webhookLines);
-      }),
-    );
+    .examples(`webhooks show ${example}`)
+    .shows(({ api }, id: string) => api.GET('/v1/webhooks/{id}', { params: { path: { id } } }), webhookLines);
 }
 
 /** What the option for a secret says, wherever there is one. */
@@ -72,29 +63,21 @@ interface CreateOptions extends FieldOptions {
 }
 
 function createCommand(terminal: Terminal): Command {
-  const command = new Command('create')
-    .description('register a URL for some types of event')
+  const command = new ApiCommand(terminal, 'create', 'register a URL for some types of event')
     .argument('<url>', 'where deliveries are sent')
     .requiredOption('--event <type>', 'what it hears of (events types lists them); may be repeated', several)
     .option('--secret <secret>', `what signs its deliveries: ${secretHelp}`);
   return withFieldOptions(command)
-    .addHelpText(
-      'after',
-      examples(
-        'webhooks create https://example.com/hooks --event payment.completed --event payment.failed',
-        'webhooks create https://example.com/hooks --event payment.completed --filter data.currency=usd,eur',
-        'webhooks create http://127.0.0.1:9000 --event credits.low --secret a-long-enough-secret',
-      ),
+    .examples(
+      'webhooks create https://example.com/hooks --event payment.completed --event payment.failed',
+      'webhooks create https://example.com/hooks --event payment.completed --filter data.currency=usd,eur',
+      'webhooks create http://127.0.0.1:9000 --event credits.low --secret a-long-enough-secret',
     )
-    .action(
-      apiAction(terminal, async (context, url: string, { event: events, secret, ...options }: CreateOptions) => {
-        const body = { url, events, ...fieldsOf(options), ...(await secretField(context, secret)) };
-        showWithSecret(context, await dataFrom(context.api.POST('/v1/webhooks', { body })));
-      }),
-    );
+    .runs(async (context, url: string, { event: events, secret, ...options }: CreateOptions) => {
+      const body = { url, events, ...fieldsOf(options), ...(await secretField(context, secret)) };
+      showWithSecret(context, await dataFrom(context.api.POST('/v1/webhooks', { body })));
+    });
 }
-
-const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
 
 interface UpdateOptions extends FieldOptions {
   readonly event?: Schemas['EventType'][];
@@ -102,44 +85,38 @@ interface UpdateOptions extends FieldOptions {
 }
 
 function updateCommand(terminal: Terminal): Command {
-  const command = new Command('update')
-    .description('change a webhook; what is not named stays as it is')
+  const command = new ApiCommand(terminal, 'update', 'change a webhook; what is not named stays as it is')
     .argument('<webhook>', 'its id, wh_…')
     .option('--event <type>', 'all that it hears of from now on; may be repeated', several);
   return withFieldOptions(command)
     .option('--clear <field>', `remove it: ${clearable.join(', ')}; may be repeated`, fieldsToClear)
-    .addHelpText(
-      'after',
-      examples(
-        `webhooks update ${example} --event payment.completed,payment.failed`,
-        `webhooks update ${example} --description 'Tells accounting of payments' --clear filters`,
-      ),
+    .examples(
+      `webhooks update ${example} --event payment.completed,payment.failed`,
+      `webhooks update ${example} --description 'Tells accounting of payments' --clear filters`,
     )
-    .action(
-      apiAction(terminal, (context, id: string, { event: events, clear, ...options }: UpdateOptions) =>
+    .shows(
+      (context, id: string, { event: events, clear, ...options }: UpdateOptions) =>
         change(context, id, { ...(events && { events }), ...fieldsOf(options), ...clear }),
-      ),
+      webhookLines,
     );
 }
 
 function pauseCommand(terminal: Terminal): Command {
-  return new Command('pause')
-    .description('deliver nothing to a webhook until it is resumed')
+  return new ApiCommand(terminal, 'pause', 'deliver nothing to a webhook until it is resumed')
     .argument('<webhook>', 'its id, wh_…')
-    .addHelpText('after', examples(`webhooks pause ${example}`))
-    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: false })));
+    .examples(`webhooks pause ${example}`)
+    .shows((context, id: string) => change(context, id, { active: false }), webhookLines);
 }
 
 function resumeCommand(terminal: Terminal): Command {
-  return new Command('resume')
-    .description('deliver to a webhook again; what it missed: deliveries recover')
+  return new ApiCommand(terminal, 'resume', 'deliver to a webhook again; what it missed: deliveries recover')
     .argument('<webhook>', 'its id, wh_…')
-    .addHelpText('after', examples(`webhooks resume ${example}`))
-    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: true })));
+    .examples(`webhooks resume ${example}`)
+    .shows((context, id: string) => change(context, id, { active: true }), webhookLines);
 }
 
-async function change({ api, show }: CommandContext, id: string, body: Schemas['WebhookUpdate']): Promise<void> {
-  show(await dataFrom(api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body })), webhookLines);
+function change({ api }: CommandContext, id: string, body: Schemas['WebhookUpdate']) {
+  return api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body });
 }
 
 interface RotateOptions {
@@ -150,8 +127,7 @@ interface RotateOptions {
 }
 
 function rotateSecretCommand(terminal: Terminal): Command {
-  return new Command('rotate-secret')
-    .description('replace the secret, both being good for a while')
+  return new ApiCommand(terminal, 'rotate-secret', 'replace the secret, both being good for a while')
     .argument('<webhook>', 'its id, wh_…')
     .option('--secret <secret>', `the new one: ${secretHelp}`)
     .option('--overlap <duration>', 'how long the old one stays good, up to 7d; a day when it is left out', seconds)
@@ -161,24 +137,19 @@ function rotateSecretCommand(terminal: Terminal): Command {
         'previous',
       ]),
     )
-    .addHelpText(
-      'after',
-      examples(
-        'webhooks rotate-secret wh_01kaj3m5x2f7q9w4n8r1t6b0zc --overlap 2d',
-        'webhooks rotate-secret wh_01kaj3m5x2f7q9w4n8r1t6b0zc --overlap 0    # the old one has leaked',
-      ),
+    .examples(
+      `webhooks rotate-secret ${example} --overlap 2d`,
+      `webhooks rotate-secret ${example} --overlap 0    # the old one has leaked`,
     )
-    .action(
-      apiAction(terminal, async (context, id: string, { secret, overlap, serviceSignature }: RotateOptions) => {
-        const body = {
-          ...(await secretField(context, secret)),
-          ...(overlap !== undefined && { overlap_seconds: overlap }),
-          ...(serviceSignature && { service_signature: serviceSignature }),
-        };
-        const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
-        showWithSecret(context, await dataFrom(rotate));
-      }),
-    );
+    .runs(async (context, id: string, { secret, overlap, serviceSignature }: RotateOptions) => {
+      const body = {
+        ...(await secretField(context, secret)),
+        ...(overlap !== undefined && { overlap_seconds: overlap }),
+        ...(serviceSignature && { service_signature: serviceSignature }),
+      };
+      const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
+      showWithSecret(context, await dataFrom(rotate));
+    });
 }
 
 function seconds(text: string): number {
@@ -203,18 +174,15 @@ function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView
 }
 
 function deleteCommand(terminal: Terminal): Command {
-  return new Command('delete')
-    .description('remove a webhook; what is still to be delivered to it is canceled')
+  return new ApiCommand(terminal, 'delete', 'remove a webhook; what is still to be delivered to it is canceled')
     .argument('<webhook>', 'its id, wh_…')
     .option('--yes', 'do not ask')
-    .addHelpText('after', examples('webhooks delete wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
-    .action(
-      apiAction(terminal, async (context, id: string, { yes }: { yes?: true }) => {
-        if (!yes) await confirm(context, id);
-        const deleted = await dataFrom(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
-        context.show(deleted, (body) => [`Deleted ${body.id}`]);
-      }),
-    );
+    .examples(`webhooks delete ${example}`)
+    .runs(async (context, id: string, { yes }: { yes?: true }) => {
+      if (!yes) await confirm(context, id);
+      const deleted = await dataFrom(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
+      context.show(deleted, (body) => [`Deleted ${body.id}`]);
+    });
 }
 
 async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {

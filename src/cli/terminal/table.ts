@@ -8,7 +8,7 @@ export type Cell = string | { readonly text: string; readonly style: Style };
 /** One column of a table. */
 export interface Column<Row> {
   readonly header: string;
-  readonly cell: (row: Row) => Cell;
+  readonly cell: (row: Row, now: number) => Cell;
   /** Numbers stand on the right. @default 'left' */
   readonly align?: 'right';
   /** The least it takes, for rows that are printed one at a time. @default 0 */
@@ -30,9 +30,14 @@ function pad(text: string, width: number, align: 'left' | 'right'): string {
 }
 
 /** Rows under their headers, columns two spaces apart; wide characters count as two, controls are shown as escapes. */
-export function tableLines<Row>(columns: readonly Column<Row>[], rows: readonly Row[], paint: Paint): string[] {
+export function tableLines<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  paint: Paint,
+  now: number,
+): string[] {
   const headers: Cell[] = columns.map(({ header }) => ({ text: header, style: 'dim' }));
-  const lines = [headers, ...rows.map((row) => columns.map(({ cell }) => cell(row)))];
+  const lines = [headers, ...rows.map((row) => columns.map(({ cell }) => cell(row, now)))];
   const widths = columns.map(({ width = 0 }, i) =>
     Math.max(width, ...lines.map((cells) => stringWidth(textOf(cells[i] ?? '')))),
   );
@@ -47,6 +52,12 @@ export function tableLines<Row>(columns: readonly Column<Row>[], rows: readonly 
       .join('  ')
       .trimEnd(),
   );
+}
+
+/** Makes the lines of a list: a table, or a sentence where it is empty. */
+export function listLines<Row>(columns: readonly Column<Row>[], empty: string) {
+  return ({ data }: { readonly data: readonly Row[] }, paint: Paint, now: number): string[] =>
+    data.length > 0 ? tableLines(columns, data, paint, now) : [empty];
 }
 
 /** Names and values of one thing; a value of several lines hangs below its first. Fields without a value are left out. */

@@ -68,3 +68,8 @@ export function momentOf(moment: string, now: number): string {
 export function figure(amount: number): string {
   return amount.toLocaleString('en-US', { maximumFractionDigits: 6 });
 }
+
+/** The type of an event, and whether it is a test. */
+export function typeText({ type, test }: { readonly type: string; readonly test: boolean }): string {
+  return test ? `${type} (test)` : type;
+}

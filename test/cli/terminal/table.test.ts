@@ -20,7 +20,7 @@ describe('a table', () => {
       { name: 'first', count: 9, note: 'short' },
       { name: 'b', count: 1200, note: 'rather longer' },
     ];
-    expect(tableLines(columns, rows, plain)).to.deep.equal([
+    expect(tableLines(columns, rows, plain, 0)).to.deep.equal([
       'NAME   COUNT  NOTE',
       'first      9  short',
       'b       1200  rather longer',
@@ -33,16 +33,16 @@ describe('a table', () => {
       { name: '👩‍🔧', count: 2, note: '' },
       { name: 'abcd', count: 3, note: '' },
     ];
-    expect(tableLines(columns, rows, plain).slice(1)).to.deep.equal(['価格      1', '👩‍🔧        2', 'abcd      3']);
+    expect(tableLines(columns, rows, plain, 0).slice(1)).to.deep.equal(['価格      1', '👩‍🔧        2', 'abcd      3']);
   });
 
   it('keeps a row on one line whatever it contains', () => {
-    const [, row] = tableLines(columns, [{ name: 'a\nb', count: 1, note: '\u001b[2J' }], plain);
+    const [, row] = tableLines(columns, [{ name: 'a\nb', count: 1, note: '\u001b[2J' }], plain, 0);
     expect(row).to.equal('a\\x0ab      1  \\x1b[2J');
   });
 
   it('has the same width in colour', () => {
-    const [, row = ''] = tableLines(columns, [{ name: 'a', count: 1, note: 'x' }], coloured);
+    const [, row = ''] = tableLines(columns, [{ name: 'a', count: 1, note: 'x' }], coloured, 0);
     expect(row).to.equal('a         1  \u001b[31mx\u001b[39m');
   });
 });
