@@ -60,6 +60,10 @@ export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSettings(settings);
   requireSecretKeys(settings);
+  return configurationOf(settings, env);
+}
+
+function configurationOf(settings: Settings, env: Environment): Configuration {
   const host = settingOf(settings, 'HOST');
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
@@ -88,12 +92,11 @@ export function readDatabaseSettings(env: Environment): DatabaseSettings {
   return databaseSettings(readSettings(env));
 }
 
-/** What the command `doctor` checks, beside the database. */
-export type DoctorSettings = DatabaseSettings &
-  Pick<Configuration, 'upstreams' | 'allowHttp' | 'allowPrivateNetworks' | 'warnings'> & {
-    /** Whether only this machine can reach the gateway, as on a developer's machine. */
-    readonly isOnTrial: boolean;
-  };
+/** What the command `doctor` checks. */
+export interface DoctorSettings extends Configuration {
+  /** Whether only this machine can reach the gateway, as on a developer's machine. */
+  readonly isOnTrial: boolean;
+}
 
 /**
  * Reads what there is to check. Nothing is required, and what is set must be right.
@@ -102,16 +105,8 @@ export type DoctorSettings = DatabaseSettings &
 export function readDoctorSettings(env: Environment): DoctorSettings {
   const settings = readSettings(env);
   checkSettings(settings);
-  const host = settingOf(settings, 'HOST');
-  const production = env.NODE_ENV === 'production';
-  const upstreams = upstreamsOf(settings, env);
-  return {
-    ...databaseSettings(settings),
-    ...omitUndefined({ upstreams }),
-    ...webhookRules(settings, host, production),
-    isOnTrial: isOnTrial(host, production),
-    warnings: warningsOf(env, upstreams),
-  };
+  const configuration = configurationOf(settings, env);
+  return { ...configuration, isOnTrial: isOnTrial(configuration.host, configuration.production) };
 }
 
 /** The part of the settings that is about the database. */
