@@ -46,3 +46,8 @@ export const skipped = (message: string): Result => ({ status: 'skipped', messag
 export function problemsOr(problems: readonly Result[], message: string): readonly Result[] {
   return problems.length > 0 ? problems : [ok(message)];
 }
+
+/** Of these results, those that hold. */
+export function applicable(...judged: readonly (readonly [isSo: boolean, result: Result])[]): Result[] {
+  return judged.filter(([isSo]) => isSo).map(([, result]) => result);
+}

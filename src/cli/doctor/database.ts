@@ -10,7 +10,7 @@ import {
 import { schemaCollection } from '../../mongo/schema/prepare-schema.ts';
 import type { WebhookDocument } from '../../webhooks/model.ts';
 import { createSealer, createSecrets } from '../../webhooks/secrets.ts';
-import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
+import { applicable, type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
 
 interface Member {
   readonly name: string;
@@ -38,33 +38,19 @@ export function judgeMembers({ members, writeMajorityCount = 1 }: SetStatus): Re
   const live = members.filter(hasData);
   const newest = Math.max(...live.map(({ optimeDate }) => Number(optimeDate ?? 0)));
   const late = live.filter(({ optimeDate }) => newest - Number(optimeDate ?? newest) > longestLag);
-  return [
-    ...(live.length < writeMajorityCount
-      ? [
-          failed(
-            `writes wait: ${writeMajorityCount} members must have each, and ${live.length} can`,
-            'bring members with data back',
-          ),
-        ]
-      : []),
-    ...(down.length > 0
-      ? [warning(`not available: ${names(down)}`, 'bring them back, or take them out of the set')]
-      : []),
-    ...(late.length > 0
-      ? [warning(`more than 10 s behind: ${names(late)}`, 'look at their disks, and at the network to them')]
-      : []),
-    ...(members.length === 1
-      ? [warning('the set has one member: what is acknowledged is lost with its disk', 'add two members')]
-      : []),
-    ...(members.some(isArbiter)
-      ? [
-          warning(
-            'the set has an arbiter: once a member with data is down, no write has a majority',
-            'replace the arbiter by a member with data',
-          ),
-        ]
-      : []),
-  ];
+  const tooFew = `writes wait: ${writeMajorityCount} members must have each, and ${live.length} can`;
+  const alone = 'the set has one member: what is acknowledged is lost with its disk';
+  const arbiter = 'the set has an arbiter: once a member with data is down, no write has a majority';
+  return applicable(
+    [live.length < writeMajorityCount, failed(tooFew, 'bring members with data back')],
+    [down.length > 0, warning(`not available: ${names(down)}`, 'bring them back, or take them out of the set')],
+    [
+      late.length > 0,
+      warning(`more than 10 s behind: ${names(late)}`, 'look at their disks, and at the network to them'),
+    ],
+    [members.length === 1, warning(alone, 'add two members')],
+    [members.some(isArbiter), warning(arbiter, 'replace the arbiter by a member with data')],
+  );
 }
 
 /** The replica set, and whether it can acknowledge what the gateway writes: with a majority and the journal. */

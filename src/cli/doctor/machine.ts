@@ -3,6 +3,7 @@ import { createDispatcher, createHttpClient } from '../../outbound/client.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { readVersion } from '../../version.ts';
 import {
+  applicable,
   type CheckContext,
   type DatabaseContext,
   failed,
@@ -110,18 +111,17 @@ export async function checkAddressGuard({ settings }: CheckContext): Promise<rea
   const networks = parseNetworks(allowPrivateNetworks);
   const mayReach = (addresses: readonly string[]) => addresses.some((address) => isAllowedAddress(address, networks));
   const list = allowPrivateNetworks.join(', ');
-  const problems: Result[] = [
-    ...(mayReach(metadataServices)
-      ? [failed(`webhooks may reach the metadata service of the cloud (${list})`, 'narrow ALLOW_PRIVATE_NETWORKS')]
-      : []),
-    ...(mayReach(loopback) && !isOnTrial
-      ? [warning(`webhooks may reach this machine itself (${list})`, 'take loopback out of ALLOW_PRIVATE_NETWORKS')]
-      : []),
-    ...(allowHttp && !isOnTrial ? [warning('webhooks may be plain http', 'set ALLOW_HTTP=false')] : []),
-  ];
-  const beside = list ? `, and ${list}` : '';
-  return problemsOr(
-    problems,
-    `webhooks may reach public addresses by ${allowHttp ? 'http or https' : 'https'}${beside}`,
+  const problems = applicable(
+    [
+      mayReach(metadataServices),
+      failed(`webhooks may reach the metadata service of the cloud (${list})`, 'narrow ALLOW_PRIVATE_NETWORKS'),
+    ],
+    [
+      mayReach(loopback) && !isOnTrial,
+      warning(`webhooks may reach this machine itself (${list})`, 'take loopback out of ALLOW_PRIVATE_NETWORKS'),
+    ],
+    [allowHttp && !isOnTrial, warning('webhooks may be plain http', 'set ALLOW_HTTP=false')],
   );
+  const schemes = allowHttp ? 'http or https' : 'https';
+  return problemsOr(problems, `webhooks may reach public addresses by ${schemes}${list ? `, and ${list}` : ''}`);
 }
