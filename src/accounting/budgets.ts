@@ -14,16 +14,9 @@ import {
   toBudgets,
 } from '../options/budgets.ts';
 import type { Logger, Quota } from '../options/options.ts';
-import type {
-  AccountBudgetsModel,
-  CounterModel,
-  KeyTotalDocument,
-  KeyTotalModel,
-  PeriodDocument,
-  PeriodModel,
-} from './model.ts';
+import type { AccountBudgetsModel, CounterModel, KeyTotalModel, PeriodDocument, PeriodModel } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
-import { dayOf, keyTotalId, periodsOf } from './sums.ts';
+import { dayOf, keyTotalId, periodsOf, summed } from './sums.ts';
 import type { QuotaOf } from './thresholds.ts';
 
 /** The budgets of accounts and keys. */
@@ -162,7 +155,7 @@ function amountsOf({
   inputTokens,
   outputTokens,
   microCredits = 0,
-}: PeriodDocument | KeyTotalDocument): Amounts {
+}: Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'>): Amounts {
   return { tokens: inputTokens + outputTokens, requests, microCredits };
 }
 
@@ -183,21 +176,9 @@ function monthsOf(userId: string) {
   return { $gte: start, $lt: `${start}~` };
 }
 
-const counted = {
-  tokens: { $add: ['$inputTokens', '$outputTokens'] },
-  requests: '$requests',
-  microCredits: { $ifNull: ['$microCredits', 0] },
-} as const satisfies Record<keyof Amounts, unknown>;
-
-/** The sums of a group of counters from a day on. */
-function sumsFrom(name: BudgetPeriod, from: string): [name: string, sum: object][] {
-  const isIn = { $gte: ['$day', from] };
-  return Object.entries(counted).map(([unit, amount]) => [`${name}_${unit}`, { $sum: { $cond: [isIn, amount, 0] } }]);
-}
-
-function amountsIn(group: Readonly<Record<string, number>> | undefined, name: BudgetPeriod): Amounts {
-  const of = (unit: keyof Amounts) => group?.[`${name}_${unit}`] ?? 0;
-  return { tokens: of('tokens'), requests: of('requests'), microCredits: of('microCredits') };
+/** The counters of one key that are in no shorter period than this one. */
+interface CountersOfPeriod extends Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'> {
+  readonly _id: { readonly keyId: string; readonly period: BudgetPeriod };
 }
 
 export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
@@ -231,24 +212,28 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
       const at = await clock.now();
       const day = dayOf(at);
       const month = `${day.slice(0, 7)}-01`;
-      const sums = [...sumsFrom('day', day), ...sumsFrom('month', month), ...sumsFrom('total', '')];
+      // the shortest period that a counter is in
+      const period = {
+        $cond: [{ $gte: ['$day', day] }, 'day', { $cond: [{ $gte: ['$day', month] }, 'month', 'total'] }],
+      };
       const totals = withTotal ? await totalsOf(userId, keyIds) : new Map<string, Amounts>();
       // all counters of a key are read only if they were not added up before
       const unsummed = withTotal ? keyIds.filter((id) => !totals.has(id)) : [];
       const ofMonth = { keyId: { $in: [...keyIds] }, day: { $gte: month } };
       const filter = unsummed.length === 0 ? ofMonth : { $or: [ofMonth, { keyId: { $in: unsummed } }] };
       const groups = await counters
-        .aggregate<{ _id: string } & Record<string, number>>(
-          [{ $match: { userId, ...filter } }, { $group: { _id: '$keyId', ...Object.fromEntries(sums) } }],
+        .aggregate<CountersOfPeriod>(
+          [{ $match: { userId, ...filter } }, { $group: { _id: { keyId: '$keyId', period }, ...summed } }],
           { ...inOneBatch, maxTimeMS },
         )
         .toArray();
-      const byKey = new Map<string, Record<string, number>>(groups.map((group) => [group._id, group]));
       return new Map(
         keyIds.map((id) => {
-          const group = byKey.get(id);
-          const of = (name: BudgetPeriod) => amountsIn(group, name);
-          return [id, { at, day: of('day'), month: of('month'), total: totals.get(id) ?? of('total') }];
+          const ofKey = groups.filter(({ _id }) => _id.keyId === id);
+          const within = (...names: readonly BudgetPeriod[]) =>
+            sumOf(ofKey.filter(({ _id }) => names.includes(_id.period)).map(amountsOf));
+          const total = totals.get(id) ?? within('day', 'month', 'total');
+          return [id, { at, day: within('day'), month: within('day', 'month'), total }];
         }),
       );
     },

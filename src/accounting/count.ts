@@ -15,8 +15,8 @@ import {
   type KeyTotalAddition,
   keyTotalAdditions,
   keyTotalId,
-  noUsage,
   periodAdditions,
+  summed,
 } from './sums.ts';
 import { createPublishThresholds, type ThresholdDeps } from './thresholds.ts';
 
@@ -283,10 +283,6 @@ interface CountersOfKey extends UsageSums {
   readonly _id: Pick<KeyTotalDocument, 'userId' | 'keyId'>;
   readonly microCredits: number;
 }
-
-const summedFields = [...Object.keys(noUsage()), 'microCredits'];
-
-const summed = Object.fromEntries(summedFields.map((field) => [field, { $sum: `$${field}` }]));
 
 /**
  * A total that is new begins with what the counters of its key hold: a key that was used before there were totals has some. In a

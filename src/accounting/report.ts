@@ -2,7 +2,7 @@ import { refuse } from '../errors.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { CounterModel, UsageSums } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
-import { dayOf } from './sums.ts';
+import { dayOf, summed } from './sums.ts';
 
 /** What usage can be grouped by. */
 export type UsageDimension = 'day' | 'model' | 'key';
@@ -79,15 +79,7 @@ export function createReport(model: CounterModel): ReportUsage {
         {
           $group: {
             _id: Object.fromEntries(fields.map((field) => [field, `$${field}`])),
-            requests: { $sum: '$requests' },
-            inputTokens: { $sum: '$inputTokens' },
-            cachedInputTokens: { $sum: '$cachedInputTokens' },
-            outputTokens: { $sum: '$outputTokens' },
-            reasoningTokens: { $sum: '$reasoningTokens' },
-            images: { $sum: '$images' },
-            seconds: { $sum: '$seconds' },
-            characters: { $sum: '$characters' },
-            microCredits: { $sum: '$microCredits' },
+            ...summed,
           },
         },
         { $sort: { _id: 1 } },

@@ -77,6 +77,11 @@ export function noUsage(): UsageSums {
   };
 }
 
+/** What a group of counters holds together, with its cost in micro-credits: fields of a `$group`. */
+export const summed = Object.fromEntries(
+  [...Object.keys(noUsage()), 'microCredits'].map((field) => [field, { $sum: `$${field}` }]),
+);
+
 /** How many requests a record counts as: none where its answer was nothing but an error of the upstream. Pure. */
 export function requestsIn({ ending, estimated, ...used }: CountedRecord): 0 | 1 {
   if (ending !== 'upstream_failed' || estimated) return 1;
