@@ -26,8 +26,8 @@ const arrows = {
 
   'http/json': `${base} openapi http/operation.ts`,
   'http/body': `${base} openapi outbound/content-decoder.ts http/json
-    http/operation.ts http/reply.ts http/request.ts http/route.ts`,
-  'http/validation': `${base} openapi http/json http/body http/route.ts`,
+    http/operation.ts http/reply.ts http/request.ts http/router.ts`,
+  'http/validation': `${base} openapi http/json http/body http/router.ts`,
   http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,
 
   stored: `${domain} http/json outbound
@@ -65,7 +65,7 @@ const arrows = {
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
-  'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/parse.ts
+  'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/scan.ts
     cli/terminal options/kinds.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',

@@ -5,8 +5,8 @@ import { GatewayError } from '../errors.ts';
 import type { AddApi } from '../http/api.ts';
 import type { Authenticator } from '../http/authentication.ts';
 import { accountScopes } from '../http/principal.ts';
-import { answerError, isAnswered, sendReply } from '../http/reply.ts';
-import { type OpenRequests, pathOf, requestId, requireOneHost } from '../http/request.ts';
+import { answerError, sendReply } from '../http/reply.ts';
+import { isAnswered, type OpenRequests, pathOf, requestId, requireOneHost } from '../http/request.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
 import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 

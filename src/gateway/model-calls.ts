@@ -3,7 +3,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Metrics } from '../operator/metrics.ts';
 import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { type ModelObserver, usageHook } from '../proxy/hooks.ts';
+import { usageHook } from '../proxy/hooks.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
 import { createBackgroundService } from '../stored/background.ts';
 import { createStoredObjects } from '../stored/service.ts';
@@ -17,24 +17,6 @@ interface ModelCallsOptions {
   readonly metrics: Metrics;
   readonly accounting: Accounting;
   readonly sealer: Sealer;
-}
-
-/** Tells both. */
-function observers(first: ModelObserver, second: ModelObserver): ModelObserver {
-  return {
-    upstreamAnswered(upstream, status, took) {
-      first.upstreamAnswered(upstream, status, took);
-      second.upstreamAnswered(upstream, status, took);
-    },
-    upstreamFailed(upstream, code) {
-      first.upstreamFailed(upstream, code);
-      second.upstreamFailed(upstream, code);
-    },
-    usageCounted(record) {
-      first.usageCounted(record);
-      second.usageCounted(record);
-    },
-  };
 }
 
 /** The model endpoints, and what upstreams keep for an account. */
@@ -71,7 +53,7 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     hooks: options,
     admissionChecks,
     ...(usage && { usageRecorder: usage }),
-    observer: observers(metrics.models, upstreamWindow),
+    observers: [metrics.models, upstreamWindow],
     storedObjects,
     backgroundResponses,
     exposeUpstream: options.exposeUpstream,

@@ -3,12 +3,11 @@ import { createSendTest } from '../deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
-import { type Authenticator, bearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
+import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { OpenRequests } from '../http/request.ts';
-import { modelPaths } from '../http/route.ts';
-import { createRouter, type GatewayRouter } from '../http/router.ts';
+import { createRouter, type GatewayRouter, modelPaths } from '../http/router.ts';
 import type { AuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { ResolvedOptions } from '../options/options.ts';
@@ -69,7 +68,7 @@ function authenticatorOf({ options, authenticateKey }: RouterDeps): Authenticato
   return createAuthenticator({
     byKey: options.authenticate
       ? checkedAuthenticate('authenticate', options.authenticate)
-      : (req, isModelCall = false) => authenticateKey(bearerToken(req), isModelCall),
+      : byBearerToken(authenticateKey),
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
 }
@@ -91,13 +90,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),
     openRequests,
-    observer: {
-      ended(request) {
-        metrics.requests.ended(request);
-        refusals.ended(request);
-        requestLog?.ended(request);
-      },
-    },
+    observers: [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])],
     logger,
   });
   const router = createRouter(logger, modelPaths(spec, operations));

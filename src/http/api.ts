@@ -11,10 +11,18 @@ import { BodyMemory, type BodyReservation } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
-import { answerError, isAnswered, sendReply } from './reply.ts';
-import { ClientDisconnect, OpenRequests, requestId, requireOneHost } from './request.ts';
-import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
-import { addRoutes, pathParams } from './router.ts';
+import { answerError, sendReply } from './reply.ts';
+import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost } from './request.ts';
+import {
+  addRoutes,
+  isModelRoute,
+  isRead,
+  isWrite,
+  joinRoutes,
+  type Operations,
+  pathParams,
+  type Route,
+} from './router.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
 export interface ApiDependencies {
@@ -36,8 +44,8 @@ export interface ApiDependencies {
   readonly bodyTimeout?: number;
   /** Where the requests under way are counted. @default nowhere else */
   readonly openRequests?: OpenRequests;
-  /** Called for each request that has ended. @default none */
-  readonly observer?: RequestObserver;
+  /** Told of each request that has ended. @default none */
+  readonly observers?: readonly RequestObserver[];
   readonly logger: Logger;
 }
 
@@ -92,7 +100,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 
 /** Makes the function that takes a request through all its steps, and answers it. */
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): AnswerRequest {
-  const { logger, observer } = deps;
+  const { logger, observers = [] } = deps;
   const runOperation = createRunOperation(deps);
   const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
 
@@ -156,7 +164,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
     const ended = await (span ? inSpan(span, () => respond(req, res, match)) : respond(req, res, match));
     if (span) endRequestSpan(span, ended);
-    observer?.ended(ended);
+    for (const observer of observers) observer.ended(ended);
   };
 }
 

@@ -5,8 +5,8 @@ import type express from 'express';
 import { GatewayError } from '../errors.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { answerError, isAnswered } from './reply.ts';
-import { type OpenRequests, requestId, requireOneHost } from './request.ts';
+import { answerError } from './reply.ts';
+import { isAnswered, type OpenRequests, requestId, requireOneHost } from './request.ts';
 
 /** How long clients and proxies keep the document without asking again. Seconds. */
 const maxAge = 300;

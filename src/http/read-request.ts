@@ -4,12 +4,10 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { readForm } from './body/form.ts';
 import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
-import { outline, parseJson } from './json/parse.ts';
-import { type BodyShape, checkTree } from './json/scan.ts';
+import { type BodyShape, checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
-import { announcesBody } from './reply.ts';
-import { type OpenRequests, searchOf } from './request.ts';
-import { isRelayed, type Route } from './route.ts';
+import { announcesBody, type OpenRequests, searchOf } from './request.ts';
+import { isRelayed, type Route } from './router.ts';
 import { checkStorableBody, requestChecks } from './validation/check-request.ts';
 import { notAParameter } from './validation/invalid-request.ts';
 

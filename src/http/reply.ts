@@ -1,10 +1,4 @@
-import {
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type ServerResponse,
-  validateHeaderName,
-  validateHeaderValue,
-} from 'node:http';
+import { type IncomingMessage, type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
 import {
   describeThrown,
   type ErrorBody,
@@ -18,6 +12,7 @@ import {
 } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 import type { Reply } from './operation.ts';
+import { announcedLength } from './request.ts';
 
 /** Answers with JSON, whether or not the request's body has been read. Does nothing when the client has disconnected. */
 export function sendReply(req: IncomingMessage, res: ServerResponse, { status, body, headers }: Reply): void {
@@ -38,17 +33,6 @@ const bytesPerPiece = 4 * 1024;
 /** Of a longer body, this many bytes are read, for this many milliseconds, so that the client gets its answer before the connection closes. */
 const lingeringBytes = 64 * 1024 * 1024;
 const lingeringTime = 5_000;
-
-/** Whether the request says that a body follows (RFC 9112, section 6). */
-export function announcesBody(headers: IncomingHttpHeaders): boolean {
-  return announcedLength(headers) > 0;
-}
-
-/** In bytes; a chunked body does not announce a length. */
-function announcedLength(headers: IncomingHttpHeaders): number {
-  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
-  return Number(headers['content-length'] ?? 0);
-}
 
 /**
  * Ends the answer once the rest of the body has arrived, or enough of it. Ending at once would reset the connection of a
@@ -148,15 +132,6 @@ export function answerError(
     res.destroy();
   }
   return code;
-}
-
-/** Whether the host has answered a request and then called `next()`; its answer is kept. */
-export function isAnswered(res: ServerResponse, logger: Logger): boolean {
-  if (!res.headersSent) return false;
-  logger.error(
-    'a request was answered already when it came to the gateway; the host must not call next() after answering',
-  );
-  return true;
 }
 
 /** An error in the form that is answered. */

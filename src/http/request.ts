@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
+import type { Logger } from '../options/options.ts';
 
 /** Short, and safe to put into a header, a log line or a URL. */
 const safeId = /^[A-Za-z0-9._-]{1,64}$/;
@@ -66,6 +67,26 @@ export function requireOneHost(headers: IncomingHttpHeaders, rawHeaders: readonl
   if (headers.host !== undefined && !validHost.test(headers.host)) {
     throw new GatewayError('invalid_value', 'The Host header is not a host with an optional port', { param: 'host' });
   }
+}
+
+/** Whether the request says that a body follows (RFC 9112, section 6). */
+export function announcesBody(headers: IncomingHttpHeaders): boolean {
+  return announcedLength(headers) > 0;
+}
+
+/** In bytes; a chunked body does not announce a length. */
+export function announcedLength(headers: IncomingHttpHeaders): number {
+  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
+  return Number(headers['content-length'] ?? 0);
+}
+
+/** Whether the host has answered a request and then called `next()`; its answer is kept. */
+export function isAnswered(res: ServerResponse, logger: Logger): boolean {
+  if (!res.headersSent) return false;
+  logger.error(
+    'a request was answered already when it came to the gateway; the host must not call next() after answering',
+  );
+  return true;
 }
 
 /** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */

@@ -75,28 +75,13 @@ export async function releaseExpired(keys: KeyModel, userId: string): Promise<vo
 }
 
 /** Whether a key may be used at this moment, by the clock of the database. */
-const good = {
+export const good = {
   $and: [
     { $eq: ['$revokedAt', null] },
     // a missing field sorts before null, and null before every date
     { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
   ],
 };
-
-/** What decides whether a key's bearer may call. */
-export type FoundKey = KeyDocument & { readonly good: boolean; readonly account: readonly { budgets?: Budget[] }[] };
-
-/** Finds keys, with the budgets of their accounts. @param accounts the name of the collection of those budgets */
-export function findForUse(keys: KeyModel, ids: readonly string[], accounts: string): Promise<FoundKey[]> {
-  const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
-  return keys
-    .aggregate<FoundKey>([
-      { $match: { _id: { $in: [...new Set(ids)] } } },
-      { $project: fields },
-      { $lookup: { from: accounts, localField: 'userId', foreignField: '_id', as: 'account' } },
-    ])
-    .exec();
-}
 
 /** Counts the working keys of each of these accounts; an account without any is not in it. */
 export async function countWorking(keys: KeyModel, userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {

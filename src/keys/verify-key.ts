@@ -5,7 +5,7 @@ import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
 import type { Budget } from '../options/budgets.ts';
-import { findForUse, type KeyDocument, type KeyModel } from './model.ts';
+import { good, type KeyDocument, type KeyModel } from './model.ts';
 
 export interface KeyVerifierDeps {
   /** Reads a key's record; `null` if there is none. */
@@ -173,6 +173,21 @@ function toPrincipal(
  */
 export function toRecord(key: KeyDocument, good: boolean, accountBudgets: readonly Budget[] = []): KeyRecord {
   return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key, accountBudgets), good };
+}
+
+/** What decides whether a key's bearer may call. */
+type FoundKey = KeyDocument & { readonly good: boolean; readonly account: readonly { budgets?: Budget[] }[] };
+
+/** Finds keys, with the budgets of their accounts. @param accounts the name of the collection of those budgets */
+function findForUse(keys: KeyModel, ids: readonly string[], accounts: string): Promise<FoundKey[]> {
+  const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
+  return keys
+    .aggregate<FoundKey>([
+      { $match: { _id: { $in: [...new Set(ids)] } } },
+      { $project: fields },
+      { $lookup: { from: accounts, localField: 'userId', foreignField: '_id', as: 'account' } },
+    ])
+    .exec();
 }
 
 /**

@@ -37,8 +37,8 @@ export interface Endpoint {
   readonly isFree?: boolean;
 }
 
-const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
-const plain = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: false };
+const text = { readBody: readModelBody, streamsUsage: true, answersVectors: false, answersImages: false };
+const plain = { readBody: readModelBody, streamsUsage: false, answersVectors: false, answersImages: false };
 const recordings = { ...plain, readBody: readRecording, textKey: 'delta', answers: 'text', unit: 'seconds' } as const;
 const images = { ...plain, answersImages: true };
 const responses = { ...text, textKey: 'delta', streamsUsage: false, answersResponse: true, continues: true } as const;
@@ -65,14 +65,10 @@ export const endpoints = {
   createTranslation: { path: '/audio/translations', ...recordings },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 
-function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
-  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
-  return readModelBody(rawBody, fields, prompt);
-}
-
-function readSpeech({ rawBody, fields }: ApiRequest): ModelBody {
+function readSpeech(request: ApiRequest): ModelBody {
+  const { rawBody, fields } = request;
   const input = fields.get('input');
-  const body = readModelBody(rawBody, fields);
+  const body = readModelBody(request);
   return {
     ...body,
     stream: shortValue(rawBody, fields.get('stream_format')) === 'sse',
@@ -89,7 +85,7 @@ function readForm({ form }: ApiRequest): ModelBody {
 function readImageEdit(request: ApiRequest): ModelBody {
   if (request.form) return readForm(request);
   const { images = [], mask } = request.body as { images?: readonly unknown[]; mask?: unknown };
-  return { ...readJson(request), pictures: images.length + (mask ? 1 : 0) };
+  return { ...readModelBody(request), pictures: images.length + (mask ? 1 : 0) };
 }
 
 function readRecording(request: ApiRequest): ModelBody {

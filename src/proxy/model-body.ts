@@ -31,11 +31,14 @@ export interface ModelBody {
 
 /**
  * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
- * @param fields where the values of its fields stand, by path
- * @param prompt what is known of the prompt of a text completion
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
-export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>, prompt?: unknown): ModelBody {
+export function readModelBody({
+  rawBody: bytes,
+  fields,
+  body,
+}: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>): ModelBody {
+  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
   const modelSpan = fields.get('model');
   const usage = fields.get('stream_options.include_usage');
   const model = modelOf(bytes, modelSpan);

@@ -35,8 +35,8 @@ export interface ProxyDependencies {
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
-  /** Called for requests to upstreams and for usage. @default none */
-  readonly observer?: ModelObserver;
+  /** Told of requests to upstreams and of usage. @default none */
+  readonly observers?: readonly ModelObserver[];
   /** Whether upstreams get the trace context of their requests. @default false */
   readonly propagateTrace?: boolean;
   /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
@@ -71,18 +71,17 @@ const closeTimeout = 5_000;
 
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
-/** Gives records to the recorder, then to the observer and to the host's `onUsage`. */
+/** Gives records to the recorder, then to the observers and to the host's `onUsage`. */
 function withListeners(
   usageRecorder: UsageRecorder,
-  observer: ModelObserver | undefined,
+  observers: readonly ModelObserver[],
   onUsage: ReturnType<typeof usageHook>,
 ): UsageRecorder {
-  if (!observer && !onUsage) return usageRecorder;
   return {
     ...usageRecorder,
     closed(record) {
       usageRecorder.closed(record);
-      observer?.usageCounted(record);
+      for (const observer of observers) observer.usageCounted(record);
       onUsage?.(record);
     },
   };
@@ -91,7 +90,7 @@ function withListeners(
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
-  const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret } = deps;
+  const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret, observers = [] } = deps;
   const { storedObjects, backgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
@@ -108,11 +107,11 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   };
   const relay = createRelay({
     ...common,
-    usageRecorder: withListeners(usageRecorder, deps.observer, usageHook(hooks, logger)),
+    usageRecorder: withListeners(usageRecorder, observers, usageHook(hooks, logger)),
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
-    observer: deps.observer,
+    observers,
   });
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {

@@ -4,9 +4,9 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
-import type { StoredObject } from '../stored/kinds.ts';
+import { kinds, type StoredObject } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
-import { requireOwned, storedReferences, storingOf } from '../stored/references.ts';
+import { metadataOf, requireOwned, storedReferences } from '../stored/references.ts';
 import type { StoredObjects } from '../stored/service.ts';
 import {
   type Admission,
@@ -54,7 +54,7 @@ export interface RelayDependencies extends RequestOptions {
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
   readonly failureLog: FailureLog;
-  readonly observer: ModelObserver | undefined;
+  readonly observers: readonly ModelObserver[];
   readonly logger: Logger;
 }
 
@@ -100,10 +100,20 @@ function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  const storing = storingOf(endpoint.stores, apiRequest);
+  const storing = storingOf(endpoint, apiRequest);
   const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(apiRequest.rawBody, body);
   return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
+}
+
+/** What an upstream is to keep of a call; `undefined` where that is nothing. Pure. */
+function storingOf({ stores }: Endpoint, body: ApiRequest): ModelRequest['storing'] {
+  if (!stores) return undefined;
+  const { kind, byDefault } = stores;
+  const store = shortValue(body.rawBody, body.fields.get('store'));
+  if (byDefault ? store === false : store !== true) return undefined;
+  const metadata = kinds[kind].hasMetadata ? metadataOf(body) : undefined;
+  return { kind, ...(metadata && { metadata }) };
 }
 
 /**
@@ -248,7 +258,7 @@ class RelayedCall implements OpenedCall {
   async #sendOnce(upstream: Upstream, model: string | undefined, asksForUsage: boolean): Promise<Answer> {
     const { apiRequest, endpoint, body } = this.#request;
     const { path } = endpoint;
-    const { observer, failureLog } = this.#deps;
+    const { observers, failureLog } = this.#deps;
     const deadline = this.#deadline;
     const startedAt = performance.now();
     try {
@@ -264,7 +274,7 @@ class RelayedCall implements OpenedCall {
         },
       });
       const headAt = performance.now();
-      observer?.upstreamAnswered(upstream.name, response.status, headAt - startedAt);
+      for (const observer of observers) observer.upstreamAnswered(upstream.name, response.status, headAt - startedAt);
       const { betweenChunks } = upstream.timeouts;
       const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
       const answer = await inspectResponse(response, expected);
@@ -274,7 +284,7 @@ class RelayedCall implements OpenedCall {
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
         failureLog.failed(upstream, path, error.code);
-        observer?.upstreamFailed(upstream.name, error.code);
+        for (const observer of observers) observer.upstreamFailed(upstream.name, error.code);
       }
       throw error;
     }
@@ -378,7 +388,7 @@ class RelayedCall implements OpenedCall {
   #reportError(upstream: Upstream, { blamesRequest }: Pick<ErrorInside, 'blamesRequest'>): void {
     if (blamesRequest) return;
     this.#deps.failureLog.failed(upstream, this.#request.endpoint.path, errorInAnswer);
-    this.#deps.observer?.upstreamFailed(upstream.name, errorInAnswer);
+    for (const observer of this.#deps.observers) observer.upstreamFailed(upstream.name, errorInAnswer);
     this.#requests.span?.failed(errorInAnswer);
   }
 }

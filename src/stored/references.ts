@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
-import { outline } from '../http/json/parse.ts';
 import type { BodyShape } from '../http/json/scan.ts';
+import { outline } from '../http/json/scan.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
@@ -101,19 +101,6 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
 }
 
 const lengthOf = ({ start, end }: ByteRange): number => end - start;
-
-/** What an upstream is to keep of a call; `undefined` where that is nothing. Pure. */
-export function storingOf(
-  stores: { readonly kind: StoredKind; readonly byDefault: boolean } | undefined,
-  body: Body,
-): Pick<StoredObject, 'kind' | 'metadata'> | undefined {
-  if (!stores) return undefined;
-  const { kind, byDefault } = stores;
-  const store = shortValue(body.rawBody, body.fields.get('store'));
-  if (byDefault ? store === false : store !== true) return undefined;
-  const metadata = kinds[kind].hasMetadata ? metadataOf(body) : undefined;
-  return { kind, ...(metadata && { metadata }) };
-}
 
 /** Longer metadata is not read: providers refuse it. Bytes. */
 const longestMetadata = 64 * 1024;

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Route } from '../../src/http/route.ts';
+import type { Route } from '../../src/http/router.ts';
 import { addRoutes, createRouter, pathParams } from '../../src/http/router.ts';
 import { type WireAnswer, WireClient } from '../gateway/mounting/in-front/exchange.ts';
 import { type Listening, listen } from '../support/listen.ts';

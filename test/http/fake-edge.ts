@@ -2,7 +2,7 @@ import { addCustomEventTypes } from '../../src/events/catalogue.ts';
 import { type ApiDependencies, createApi } from '../../src/http/api.ts';
 import { type Authenticate, bearerToken, createAuthenticator } from '../../src/http/authentication.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
-import type { Operations } from '../../src/http/route.ts';
+import type { Operations } from '../../src/http/router.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';

@@ -61,11 +61,13 @@ describe('an error in an answer with the status 200', () => {
       })),
       retry: { attempts: options.attempts ?? count },
       hooks: { onUsage: (record) => void records.push(record) },
-      observer: {
-        upstreamAnswered() {},
-        upstreamFailed: (upstream, code) => void failures.push(`${upstream} ${code}`),
-        usageCounted() {},
-      },
+      observers: [
+        {
+          upstreamAnswered() {},
+          upstreamFailed: (upstream, code) => void failures.push(`${upstream} ${code}`),
+          usageCounted() {},
+        },
+      ],
       storedObjects: ownedByAll('first'),
       logger,
     });

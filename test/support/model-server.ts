@@ -6,7 +6,7 @@ import { createApi } from '../../src/http/api.ts';
 import { type Authenticate, createAuthenticator } from '../../src/http/authentication.ts';
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Principal } from '../../src/http/principal.ts';
-import type { Operations } from '../../src/http/route.ts';
+import type { Operations } from '../../src/http/router.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { listenOn } from './listen.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { ApiRequest, DataOperation, Reply } from '../../src/http/operation.ts';
-import type { Operations } from '../../src/http/route.ts';
+import type { Operations } from '../../src/http/router.ts';
 import { webhookOperations } from '../../src/webhooks/routes.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';

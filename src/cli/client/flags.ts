@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { isExactNumber } from '../../http/json/exact-number.ts';
-import { parseJson } from '../../http/json/parse.ts';
+import { parseJson } from '../../http/json/scan.ts';
 import { parseDuration } from '../../options/kinds.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';

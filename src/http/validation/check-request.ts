@@ -4,7 +4,7 @@ import { alternativesOf, resolveSchema, simplifySchemas } from '../../openapi/sc
 import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from '../body/form.ts';
 import { type BodyShape, bodyShape } from '../json/scan.ts';
-import { isRelayed, type Route } from '../route.ts';
+import { isRelayed, type Route } from '../router.ts';
 import { createCompiledCheck } from './compiled-check.ts';
 import { invalidRequest } from './invalid-request.ts';
 import { createValidator, type Parsed } from './validator.ts';

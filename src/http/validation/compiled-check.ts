@@ -3,7 +3,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import addFormats from 'ajv-formats';
 import { referencedSchemas } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../router.ts';
 import type { Finding } from './invalid-request.ts';
 
 /** The parts of a request that are checked. */

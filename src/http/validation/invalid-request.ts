@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
 import { describeSchema, schemaAt } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecSchema } from '../../openapi/spec.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../router.ts';
 
 /** One error that the validator found. */
 export interface Finding {

@@ -5,7 +5,7 @@ import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecOperation } from '../../openapi/spec.ts';
-import { pathParameter, type Route } from '../route.ts';
+import { pathParameter, type Route } from '../router.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
 /** What has been parsed of a request before it is checked against openapi.yaml. */

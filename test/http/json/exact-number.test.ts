@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
 import { isExactNumber } from '../../../src/http/json/exact-number.ts';
-import { parseJson } from '../../../src/http/json/parse.ts';
+import { parseJson } from '../../../src/http/json/scan.ts';
 
 const kept = [
   '0',

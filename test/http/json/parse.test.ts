@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
-import { parseJson } from '../../../src/http/json/parse.ts';
+import { parseJson } from '../../../src/http/json/scan.ts';
 import { checkStorableBody } from '../../../src/http/validation/check-request.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { outline, parseJson } from '../../../src/http/json/parse.ts';
-import { bodyShape, foldCase } from '../../../src/http/json/scan.ts';
+import { bodyShape, foldCase, outline, parseJson } from '../../../src/http/json/scan.ts';
 import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
 
 const spec = loadSpec();

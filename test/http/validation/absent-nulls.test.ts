@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { scopes } from '../../../src/http/principal.ts';
-import type { Route } from '../../../src/http/route.ts';
+import type { Route } from '../../../src/http/router.ts';
 import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
 import { alternativesOf } from '../../../src/openapi/schemas.ts';
 import { loadSpec, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../../../src/openapi/spec.ts';

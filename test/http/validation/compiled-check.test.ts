@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
-import { joinRoutes, type Route } from '../../../src/http/route.ts';
+import { joinRoutes, type Route } from '../../../src/http/router.ts';
 import { createCompiledCheck } from '../../../src/http/validation/compiled-check.ts';
 import { invalidRequest } from '../../../src/http/validation/invalid-request.ts';
 import { createValidator } from '../../../src/http/validation/validator.ts';

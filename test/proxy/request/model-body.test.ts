@@ -12,7 +12,7 @@ const shape = bodyShape(loadSpec(), { properties: { ...chat.properties, ...embed
 function readBytes(bytes: Buffer) {
   const scan = new JsonScan(bytes, shape);
   scan.run(bytes.length);
-  return readModelBody(bytes, scan.fields);
+  return readModelBody({ rawBody: bytes, fields: scan.fields, body: undefined });
 }
 
 const read = (text: string) => readBytes(Buffer.from(text));

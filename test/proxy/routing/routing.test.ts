@@ -222,7 +222,7 @@ describe('model calls over several upstreams', () => {
       upstreamFailed() {},
       usageCounted() {},
     };
-    await start({ models: ['only-a'] }, { models: [] }, { observer });
+    await start({ models: ['only-a'] }, { models: [] }, { observers: [observer] });
     a.script = json(503, {}, { 'retry-after-ms': '1500' });
     const abort = new AbortController();
     const call = server

@@ -17,7 +17,7 @@ function readText(text: string) {
   const bytes = Buffer.from(text);
   const scan = new JsonScan(bytes, shape);
   scan.run(bytes.length);
-  return readModelBody(bytes, scan.fields, (scan.value as { prompt?: unknown }).prompt);
+  return readModelBody({ rawBody: bytes, fields: scan.fields, body: scan.value });
 }
 
 const used = (inputTokens: number, outputTokens: number, cachedInputTokens = 0) => ({

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type EventFilter, EventFramer } from '../../../../src/proxy/event-framer.ts';
-import { holdsUsage, isUsageChunk } from '../../../../src/proxy/send-events.ts';
+import { holdsUsage, isUsageChunk } from '../../../../src/proxy/send-answer.ts';
 
 const keepAll: EventFilter = { mayConcern: () => false, keeps: () => true };
 

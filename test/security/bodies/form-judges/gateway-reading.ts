@@ -1,5 +1,5 @@
 import { createFormCheck, readForm } from '../../../../src/http/body/form.ts';
-import type { Route } from '../../../../src/http/route.ts';
+import type { Route } from '../../../../src/http/router.ts';
 import { loadSpec } from '../../../../src/openapi/spec.ts';
 import { readMultipartBody } from '../../../../src/proxy/model-body.ts';
 import type { SentForm } from './judges.ts';
