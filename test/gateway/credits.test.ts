@@ -206,7 +206,20 @@ describe('an account with prepaid credits', function () {
     const client = new OpenAI({ apiKey: key, baseURL: `${live.url}/v1`, maxRetries: 0 });
     await client.chat.completions.create(question);
     const dear = { ...question, max_tokens: 100 };
+    // while a renewal of the lease lasts, the second of two calls finds nothing left of it
+    const admin = connection.db?.admin();
+    await admin?.command({
+      configureFailPoint: 'failCommand',
+      mode: 'alwaysOn',
+      data: {
+        failCommands: ['findAndModify'],
+        blockConnection: true,
+        blockTimeMS: 900,
+        namespace: `${connection.name}.gateway_credit_accounts`,
+      },
+    });
     const calls = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(dear)));
+    await admin?.command({ configureFailPoint: 'failCommand', mode: 'off' });
     const refused = calls.flatMap((call) => (call.status === 'rejected' ? [call.reason] : []));
     expect(refused[0]).to.include({ status: 429, code: 'rate_limit_exceeded' });
     expect(refused[0].message).to.match(
