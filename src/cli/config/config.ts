@@ -4,6 +4,7 @@ import { refuseOption } from '../../options/kinds.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
 import { resolveOptions } from '../../options/resolve.ts';
 import { type Environment, omitUndefined, readSettings, settingOf } from './environment.ts';
+import { type Machine, processesFor, readMachine } from './machine.ts';
 import { upstreamsOf, warningsOf } from './upstreams.ts';
 import { type Settings, type VariableName, variables } from './variables.ts';
 
@@ -44,6 +45,8 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
   readonly role: 'all' | 'api' | 'worker';
   /** How many processes serve. */
   readonly workers: number;
+  /** Why so many, where nobody has said how many. */
+  readonly workersBecause?: string;
   /** Where the metrics are served; each further process takes the next port. Absent: nowhere. */
   readonly metrics?: { readonly host: string; readonly port: number };
   /** How long requests are still served after SIGTERM, while the process is not ready. Milliseconds. */
@@ -56,18 +59,19 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
  * Reads the whole configuration.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
-export function readConfiguration(env: Environment): Configuration {
+export function readConfiguration(env: Environment, machine = readMachine()): Configuration {
   const settings = readSettings(env);
   checkSettings(settings);
   requireSecretKeys(settings);
-  return configurationOf(settings, env);
+  return configurationOf(settings, env, machine);
 }
 
-function configurationOf(settings: Settings, env: Environment): Configuration {
+function configurationOf(settings: Settings, env: Environment, machine: Machine): Configuration {
   const host = settingOf(settings, 'HOST');
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
   const { METRICS_PORT: metricsPort } = settings;
+  const processes = processCount(settings, production, machine);
   return {
     ...databaseSettings(settings),
     host,
@@ -76,11 +80,11 @@ function configurationOf(settings: Settings, env: Environment): Configuration {
     production,
     logLevel: settingOf(settings, 'LOG_LEVEL'),
     role: settingOf(settings, 'ROLE'),
-    workers: settingOf(settings, 'WORKERS'),
+    ...processes,
     ...(metricsPort !== undefined && { metrics: { host: settingOf(settings, 'METRICS_HOST'), port: metricsPort } }),
     shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
-    warnings: warningsOf(env, upstreams),
+    warnings: [...warningsOf(env, upstreams), ...separateLimits(settings, processes.workers)],
   };
 }
 
@@ -105,7 +109,7 @@ export interface DoctorSettings extends Configuration {
 export function readDoctorSettings(env: Environment): DoctorSettings {
   const settings = readSettings(env);
   checkSettings(settings);
-  const configuration = configurationOf(settings, env);
+  const configuration = configurationOf(settings, env, readMachine());
   return { ...configuration, isOnTrial: isOnTrial(configuration.host, configuration.production) };
 }
 
@@ -206,13 +210,44 @@ function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuseOption('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-function checkProcesses(settings: Settings): void {
-  const { MONGODB_URI, METRICS_PORT, METRICS_HOST } = settings;
-  const workers = settingOf(settings, 'WORKERS');
-  if (workers > 1 && !MONGODB_URI)
-    refuseOption('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
-  if ((METRICS_PORT ?? 0) + workers > 65_536)
-    refuseOption('METRICS_PORT', `must leave ${workers} ports, one for each of WORKERS`);
+/**
+ * How many processes serve.
+ * @throws GatewayError `invalid_options` where they find no ports for their metrics
+ */
+function processCount(
+  { WORKERS, MONGODB_URI, METRICS_PORT = 0 }: Settings,
+  production: boolean,
+  machine: Machine,
+): Pick<Configuration, 'workers' | 'workersBecause'> {
+  const wanted = WORKERS ?? (production && MONGODB_URI ? 'auto' : 1);
+  const oneOnly = { count: 1, reason: oneProcess };
+  const { count, reason } = wanted === 'auto' ? (MONGODB_URI ? processesFor(machine) : oneOnly) : { count: wanted };
+  if (METRICS_PORT + count > 65_536) refuseOption('METRICS_PORT', `must leave ${count} ports, one for each of WORKERS`);
+  return { workers: count, ...(reason !== undefined && { workersBecause: `WORKERS=auto: ${reason}` }) };
+}
+
+/** The limits of calls, which each process counts for itself unless SHARED_LIMITS says otherwise. */
+const limits = [
+  'KEY_REQUESTS_PER_MINUTE',
+  'KEY_TOKENS_PER_MINUTE',
+  'USER_REQUESTS_PER_MINUTE',
+  'USER_TOKENS_PER_MINUTE',
+] as const;
+
+function separateLimits(settings: Settings, workers: number): string[] {
+  if (workers === 1 || settings.SHARED_LIMITS) return [];
+  return limits
+    .filter((name) => settings[name] !== undefined)
+    .map(
+      (name) => `${name} counts in each of ${workers} processes alone; SHARED_LIMITS=true makes it one count of all`,
+    );
+}
+
+const oneProcess = 'the embedded database serves one process';
+
+function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }: Settings): void {
+  if (typeof WORKERS === 'number' && WORKERS > 1 && !MONGODB_URI)
+    refuseOption('WORKERS', `needs MONGODB_URI: ${oneProcess}`);
   if (METRICS_HOST !== undefined && METRICS_PORT === undefined)
     refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
 }
@@ -225,10 +260,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['INITIAL_CREDITS', ['CREDIT_PRICES']],
   ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
   ['CREDIT_ALLOWANCE', ['CREDIT_PRICES']],
-  [
-    'SHARED_LIMITS',
-    ['KEY_REQUESTS_PER_MINUTE', 'KEY_TOKENS_PER_MINUTE', 'USER_REQUESTS_PER_MINUTE', 'USER_TOKENS_PER_MINUTE'],
-  ],
+  ['SHARED_LIMITS', limits],
 ];
 
 /**

@@ -86,6 +86,15 @@ const network: Reader<string> = {
   show: String,
 };
 
+const processes = wholeNumber(1, 256);
+const automatic = 'auto' as const;
+/** A number of processes, or as many as the machine has cores. */
+const workers: Reader<number | typeof automatic> = {
+  allowed: `auto, or ${processes.allowed}`,
+  read: (text) => (text === automatic ? automatic : processes.read(text)),
+  show: String,
+};
+
 const rows = {
   PORT: {
     meaning: 'Port to listen on; 0 picks a free one',
@@ -116,9 +125,9 @@ const rows = {
   ...ofOptions('tracing.propagateToUpstreams', 'tracing.propagateToReceivers'),
   WORKERS: {
     meaning:
-      'How many processes serve PORT together, each with ROLE; one that ends is started again. More than 1 needs MONGODB_URI',
-    type: wholeNumber(1, 256),
-    default: '1',
+      'How many processes serve PORT together, each with ROLE; one that ends is started again. auto is one for each core that this process may use and 256 MiB of memory. More than 1 needs MONGODB_URI',
+    type: workers,
+    default: 'auto with NODE_ENV=production and MONGODB_URI, otherwise 1',
     example: '4',
   },
   METRICS_PORT: {

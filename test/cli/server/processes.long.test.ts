@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'chai';
+import { processesFor, readMachine } from '../../../src/cli/config/machine.ts';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
@@ -88,5 +89,23 @@ describe('WORKERS=2', function () {
   it('requires a database that several processes can share', async () => {
     const { code, stderr } = await run(['start'], { WORKERS: '2' });
     expect({ code, says: stderr.includes('WORKERS: needs MONGODB_URI') }).to.deep.equal({ code: 1, says: true });
+  });
+});
+
+describe('NODE_ENV=production', function () {
+  this.timeout(60_000);
+
+  it('serves with a process for each core', async () => {
+    const { count, reason } = processesFor(readMachine());
+    const env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', NODE_ENV: 'production' };
+    const gateway = new CommandProcess(['start'], env);
+    try {
+      const [, said] = await gateway.until(/^Processes: (.*)$/m);
+      expect(said).to.equal(`${count} (WORKERS=auto: ${reason})`);
+      if (count > 1) await gateway.until(new RegExp(`^Process ${count} serves`, 'm'));
+      expect(await gateway.end('SIGTERM')).to.equal(0);
+    } finally {
+      await gateway.end('SIGKILL');
+    }
   });
 });

@@ -1,0 +1,130 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect } from 'chai';
+import { readConfiguration } from '../../../src/cli/config/config.ts';
+import { coresOfControlGroups, processesFor } from '../../../src/cli/config/machine.ts';
+import { describeStart } from '../../../src/cli/server/next-steps.ts';
+
+const gibibyte = 2 ** 30;
+
+describe('The cores that control groups leave a process', () => {
+  let root: string;
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'groups-'));
+  });
+  afterEach(() => rmSync(root, { recursive: true }));
+
+  const self = 'proc/self/cgroup';
+  const v1 = '12:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/\n';
+  const cases: [string, Record<string, string>, number][] = [
+    ['are unlimited without control groups', {}, Number.POSITIVE_INFINITY],
+    ['are unlimited where no group says max', { [self]: '0::/\n' }, Number.POSITIVE_INFINITY],
+    ['are unlimited with max', { [self]: '0::/\n', 'sys/fs/cgroup/cpu.max': 'max 100000\n' }, Number.POSITIVE_INFINITY],
+    ['are those of a container', { [self]: '0::/\n', 'sys/fs/cgroup/cpu.max': '150000 100000\n' }, 1.5],
+    [
+      'are those of a container that sees its own group at the root alone',
+      { [self]: '0::/kubepods/pod1/c1\n', 'sys/fs/cgroup/cpu.max': '400000 100000\n' },
+      4,
+    ],
+    [
+      'are the least of a group and those above it',
+      {
+        [self]: '0::/system.slice/gateway.service\n',
+        'sys/fs/cgroup/system.slice/cpu.max': '200000 100000\n',
+        'sys/fs/cgroup/system.slice/gateway.service/cpu.max': '300000 100000\n',
+      },
+      2,
+    ],
+    [
+      'are those of version 1',
+      {
+        [self]: v1,
+        'sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us': '50000\n',
+        'sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us': '100000\n',
+      },
+      0.5,
+    ],
+    [
+      'are unlimited with -1 in version 1',
+      {
+        [self]: v1,
+        'sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us': '-1\n',
+        'sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us': '100000\n',
+      },
+      Number.POSITIVE_INFINITY,
+    ],
+  ];
+  for (const [title, files, cores] of cases) {
+    it(title, () => {
+      for (const [path, text] of Object.entries(files)) {
+        mkdirSync(dirname(join(root, path)), { recursive: true });
+        writeFileSync(join(root, path), text);
+      }
+      expect(coresOfControlGroups(root)).to.equal(cores);
+    });
+  }
+});
+
+describe('WORKERS=auto', () => {
+  it('is one process for each whole core, as far as the memory goes, and never none', () => {
+    const counts = [
+      { cores: 8, memory: 16 * gibibyte },
+      { cores: 3.5, memory: 16 * gibibyte },
+      { cores: 0.5, memory: 16 * gibibyte },
+      { cores: 8, memory: gibibyte },
+      { cores: 2, memory: gibibyte / 8 },
+    ].map(processesFor);
+    expect(counts).to.deep.equal([
+      { count: 8, reason: '8 cores' },
+      { count: 3, reason: '3 cores' },
+      { count: 1, reason: '1 core' },
+      { count: 4, reason: '8 cores, and 1024 MiB of memory for processes that take 256 MiB each' },
+      { count: 1, reason: '2 cores, and 128 MiB of memory for processes that take 256 MiB each' },
+    ]);
+  });
+
+  const machine = { cores: 4, memory: 16 * gibibyte };
+  const database = { MONGODB_URI: 'mongodb://db/gateway', SECRET_KEYS: `k1:${Buffer.alloc(32).toString('base64')}` };
+  const production = { ...database, NODE_ENV: 'production' };
+  const running = {
+    baseUrl: 'http://127.0.0.1:3000/v1',
+    dashboardUrl: '',
+    data: '',
+    demo: true,
+    close: async () => {},
+  };
+  const starts: [Record<string, string>, number, string?][] = [
+    [{}, 1],
+    [database, 1],
+    [production, 4, 'Processes: 4 (WORKERS=auto: 4 cores)'],
+    [{ ...production, METRICS_PORT: '9464' }, 4, 'Processes: 4 (WORKERS=auto: 4 cores); metrics on ports 9464 to 9467'],
+    [{ ...production, WORKERS: '2' }, 2],
+    [{ NODE_ENV: 'production' }, 1],
+    [{ ...database, WORKERS: 'auto' }, 4, 'Processes: 4 (WORKERS=auto: 4 cores)'],
+    [{ WORKERS: 'auto' }, 1, 'Processes: 1 (WORKERS=auto: the embedded database serves one process)'],
+  ];
+  for (const [env, count, line] of starts) {
+    const set = Object.keys(env).join(', ') || 'nothing';
+    it(`with ${set} set: ${count} ${line === undefined ? '' : 'and says so'}`, () => {
+      const configuration = readConfiguration(env, machine);
+      expect(configuration.workers).to.equal(count);
+      const printed = describeStart(running, configuration, 'emg').filter((text) => text.startsWith('Processes: '));
+      expect(printed).to.deep.equal(line === undefined ? [] : [line]);
+    });
+  }
+
+  it('warns that a limit counts in each process, unless the count is shared', () => {
+    const limited = { ...production, KEY_REQUESTS_PER_MINUTE: '60' };
+    expect(readConfiguration(limited, machine).warnings).to.deep.equal([
+      'KEY_REQUESTS_PER_MINUTE counts in each of 4 processes alone; SHARED_LIMITS=true makes it one count of all',
+    ]);
+    expect(readConfiguration({ ...limited, SHARED_LIMITS: 'true' }, machine).warnings).to.deep.equal([]);
+    expect(readConfiguration({ ...limited, WORKERS: '1' }, machine).warnings).to.deep.equal([]);
+  });
+
+  it('needs a port for the metrics of each process', () => {
+    const env = { ...production, METRICS_PORT: '65534' };
+    expect(() => readConfiguration(env, machine)).to.throw('METRICS_PORT: must leave 4 ports, one for each of WORKERS');
+  });
+});
