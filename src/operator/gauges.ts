@@ -140,11 +140,14 @@ function addPool(registers: Registry[], read: () => GaugeReadings): void {
   );
 }
 
+/** Between two looks at the event loop. Milliseconds. */
+const eventLoopResolution = 20;
+
 /** The event loop's delay since the last scrape. Measured from the first scrape on. */
 function addEventLoop(registers: Registry[]): void {
   let delay: EventLoopDelay | undefined;
   const look = shared(async () => {
-    delay ??= measureEventLoopDelay();
+    delay ??= measureEventLoopDelay(eventLoopResolution);
     return delay.read();
   });
   for (const [name, part, meaning] of [
