@@ -44,6 +44,7 @@ class UsageWriter {
   #sentAlone = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
+  #nextWriting: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(deps: UsageWriterDeps) {
@@ -70,16 +71,24 @@ class UsageWriter {
     this.#add(id, { kind: 'dropped' });
   }
 
-  /** Writes all entries; resolves when they are written or the database has refused them. */
-  async flush(): Promise<void> {
+  /**
+   * Writes all entries; resolves when they are written or the database has refused them. All that ask while a write is under way wait for one
+   * write after it: under a load whose writes take longer than the interval, they would otherwise become more and more.
+   */
+  flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // another caller that waited may have started the next write
-    while (this.#writing) await this.#writing;
+    if (this.#writing) {
+      this.#nextWriting ??= this.#writing.finally(() => {
+        this.#nextWriting = undefined;
+        return this.flush();
+      });
+      return this.#nextWriting;
+    }
     this.#writing = this.#writeAll().finally(() => {
       this.#writing = undefined;
     });
-    await this.#writing;
+    return this.#writing;
   }
 
   /** Writes all entries. From now on, those that the database does not accept no longer keep the process alive. */

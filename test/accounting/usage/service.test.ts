@@ -1,3 +1,5 @@
+import { createHook } from 'node:async_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createUsageModel, type UsageModel } from '../../../src/accounting/model.ts';
@@ -144,6 +146,30 @@ describe('usage records', () => {
     expect(await written(1)).to.have.lengthOf(1);
     // told once, however often it is tried again
     expect(errors).to.have.lengthOf(1);
+  });
+
+  it('wait for one write together, however long it takes', async () => {
+    const busy = make({ flushInterval: 1 });
+    await failWrites(1, { blockConnection: true, blockTimeMS: 400 });
+    const end = performance.now() + 300;
+    let calls = 0;
+    let promises = 0;
+    const hook = createHook({
+      init(_id, type) {
+        if (type === 'PROMISE') promises += 1;
+      },
+    }).enable();
+    while (performance.now() < end) {
+      busy.opened(open());
+      calls += 1;
+      // as often as calls come
+      await sleep(1);
+    }
+    await busy.close();
+    hook.disable();
+    expect(await usage.countDocuments()).to.equal(calls);
+    // where each interval waits for itself, all of them look again after each write
+    expect(promises / calls).to.be.below(20);
   });
 
   it('are removed for an unanswered call even if the database did not confirm their write', async () => {
