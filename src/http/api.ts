@@ -72,7 +72,7 @@ type RouteMatch =
     }
   | { readonly refusal: GatewayError };
 
-type AnswerRequest = (req: IncomingMessage, res: ServerResponse, match: RouteMatch) => Promise<void>;
+type AnswerRequest = (req: IncomingMessage, res: ServerResponse, match: RouteMatch) => void;
 
 /** Makes the function that has an operation reply to a request. It gives `undefined` for a client that disconnects before its turn. */
 function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies) {
@@ -104,7 +104,12 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   const runOperation = createRunOperation(deps);
   const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
 
-  async function respond(req: IncomingMessage, res: ServerResponse, match: RouteMatch): Promise<EndedRequest> {
+  async function respond(
+    req: IncomingMessage,
+    res: ServerResponse,
+    match: RouteMatch,
+    span: ReturnType<typeof startRequestSpan>,
+  ): Promise<void> {
     const startedAt = performance.now();
     // read once: where Express has changed its prototype, each access costs as much as hundreds of others
     const { headers, method = '' } = req;
@@ -117,17 +122,6 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     const relayed: RelayNote = {};
     let principal: Principal | undefined;
     let code: ErrorCode | undefined;
-    const ended = (): EndedRequest => ({
-      requestId: id,
-      method,
-      operation: 'refusal' in match ? 'none' : match.route.description.operationId,
-      principal,
-      status: res.headersSent ? res.statusCode : undefined,
-      code,
-      clientDisconnected: client.disconnected,
-      durationMs: performance.now() - startedAt,
-      relayed,
-    });
     try {
       res.setHeader('x-request-id', id);
       // everything below /v1 belongs to one account
@@ -142,7 +136,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
-      if (client.disconnected) return ended();
+      if (client.disconnected) return;
       reservation = memory.open(principal.userId);
       const head = { requestId: id, principal, params, client, relayed, headers };
       const request = await readRequest(req, route, head, reservation);
@@ -155,16 +149,27 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       // keep nothing of the body, however long the error's answer takes
       reservation?.release();
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
+    } finally {
+      const ended: EndedRequest = {
+        requestId: id,
+        method,
+        operation: 'refusal' in match ? 'none' : match.route.description.operationId,
+        principal,
+        status: res.headersSent ? res.statusCode : undefined,
+        code,
+        clientDisconnected: client.disconnected,
+        durationMs: performance.now() - startedAt,
+        relayed,
+      };
+      if (span) endRequestSpan(span, ended);
+      for (const observer of observers) observer.ended(ended);
     }
-    return ended();
   }
 
-  return async function answer(req, res, match) {
+  return function answer(req, res, match) {
     if (isAnswered(res, logger)) return;
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
-    const ended = await (span ? inSpan(span, () => respond(req, res, match)) : respond(req, res, match));
-    if (span) endRequestSpan(span, ended);
-    for (const observer of observers) observer.ended(ended);
+    void inSpan(span, () => respond(req, res, match, span));
   };
 }
 

@@ -108,13 +108,17 @@ async function tryOnce<Response extends RoutedResponse>(
   userId: string,
   send: Send<Response>,
 ): Promise<Attempt<Response> | undefined> {
-  const countResult = upstream.breaker.admit(userId);
+  const { awaited, breaker } = upstream;
+  const countResult = breaker.admit(userId);
   if (!countResult) return undefined;
+  awaited.sent();
   try {
-    const response = await upstream.awaited.during(() => send(upstream));
+    const response = await send(upstream);
+    awaited.answered();
     countResult({ response });
     return { upstream, response };
   } catch (error) {
+    awaited.failed(error);
     countResult({ error });
     if (error instanceof OutboundError) return { upstream, error };
     throw error;

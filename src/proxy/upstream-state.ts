@@ -116,24 +116,25 @@ export class AwaitedResponses {
     return this.#waiting + this.#givenUp >= manyCalls && this.#now() - this.#silentSince >= this.#maxSilence;
   }
 
-  /** Sends a request; resolves when the head of its response is there. */
-  async during<T>(send: () => Promise<T>): Promise<T> {
+  /** A request is sent. Call one of the others when it has a response, or will have none. */
+  sent(): void {
     if (this.#waiting + this.#givenUp === 0) this.#silentSince = this.#now();
     this.#waiting += 1;
-    try {
-      const response = await send();
-      this.#givenUp = 0;
-      this.#silentSince = this.#now();
-      return response;
-    } catch (error) {
-      if (error instanceof OutboundError && error.code === 'timeout') {
-        this.#givenUp += 1;
-        this.#lastGivenUp = this.#now();
-      }
-      throw error;
-    } finally {
-      this.#waiting -= 1;
-    }
+  }
+
+  /** The head of its response is there. */
+  answered(): void {
+    this.#waiting -= 1;
+    this.#givenUp = 0;
+    this.#silentSince = this.#now();
+  }
+
+  /** It has failed. */
+  failed(error: unknown): void {
+    this.#waiting -= 1;
+    if (!(error instanceof OutboundError) || error.code !== 'timeout') return;
+    this.#givenUp += 1;
+    this.#lastGivenUp = this.#now();
   }
 }
 
