@@ -1,19 +1,21 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
+import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
+import { cpuOf } from '../deliveries/usage.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
-import { chatRequest, readStreams, saturate, type Target } from './load.ts';
+import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
 import { BenchUpstream } from './upstream.ts';
 
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
  * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=metrics` for what the metrics cost, alone.
+ * with `-- --only=metrics` for what the metrics cost, alone, and with `-- --only=everyday` for calls that come alone.
  */
 
 const quick = process.argv.includes('--quick');
 const onlyMetrics = process.argv.includes('--only=metrics');
+const onlyEveryday = process.argv.includes('--only=everyday');
 const rounds = quick ? 3 : 5;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
@@ -22,6 +24,7 @@ const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 /** The gateway without the work of prom-client, beside the gateway. */
 const measured = ['gateway', 'unmeasured'] as const;
 type Name = (typeof names)[number] | (typeof measured)[number];
+const everyday = ['gateway', 'accounting'] as const;
 const startedNames: readonly Name[] = onlyMetrics ? measured : [...names, 'unmeasured'];
 
 interface Server extends Target {
@@ -147,6 +150,30 @@ async function measureMetrics(servers: Record<Name, Server>): Promise<void> {
   note('relay_cpu_with_metrics_to_without', 'ratio', median(ratios));
 }
 
+/**
+ * What a call costs that comes alone, ten a second, the database included: whatever the processes do meanwhile belongs to it.
+ * @param mongod its process
+ */
+async function measureEveryday(server: Server, name: (typeof everyday)[number], mongod: number): Promise<void> {
+  const request = chatRequest(server, question);
+  const calls = quick ? 100 : 300;
+  await steadily(server, request, 50, 10);
+  const before = await cpuOf(mongod);
+  const { cpu } = await costOf(server, () => steadily(server, request, calls, 10));
+  note(`relay_${name}_10_a_second_cpu_per_request`, 'ms', cpu / 1_000 / calls);
+  note(`relay_${name}_10_a_second_mongod_cpu_per_request`, 'ms', ((await cpuOf(mongod)) - before) / calls);
+}
+
+/** Each server alone: the database works for the others, too, while they run. */
+async function measureAllEveryday(upstream: BenchUpstream, mongo: EmbeddedMongo): Promise<void> {
+  for (const name of everyday) {
+    const server = await start(name, upstream, mongo.uri);
+    await saturate(server, chatRequest(server, question), 64, 2_000);
+    await measureEveryday(server, name, mongo.nodes[0]?.pid ?? 0);
+    await stop(server);
+  }
+}
+
 async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
   for (const name of ['express', 'gateway'] as const) {
     const server = servers[name];
@@ -180,6 +207,19 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
+  if (mongo && !onlyMetrics) for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
+  if (!onlyEveryday) await measureTogether(upstream, uri);
+  upstream.close();
+  await mongo?.stop();
+  const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
+  report(
+    title,
+    [...figures].map(([name, figure]): Figure => ({ name, ...figure })),
+  );
+}
+
+/** All servers at once, which take turns. */
+async function measureTogether(upstream: BenchUpstream, uri: string): Promise<void> {
   const direct = { port: upstream.port, key: 'none' };
   const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
   const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
@@ -200,13 +240,6 @@ async function main(): Promise<void> {
   }
 
   await stop(servers.gateway, servers.unmeasured);
-  upstream.close();
-  await mongo?.stop();
-  const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
-  report(
-    title,
-    [...figures].map(([name, figure]): Figure => ({ name, ...figure })),
-  );
 }
 
 await main();

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Where requests go, and with which key. */
 export interface Target {
@@ -64,6 +65,17 @@ export async function saturate(
   const seconds = (performance.now() - started) / 1_000;
   for (const socket of sockets) socket.destroy();
   return { count: firstBytes.length, seconds, firstBytes };
+}
+
+/** Sends so many requests at even distances, on one connection that it keeps; resolves when the last is answered. */
+export async function steadily(target: Target, request: Buffer, count: number, perSecond: number): Promise<void> {
+  const socket = await open(target.port);
+  const started = performance.now();
+  for (let i = 0; i < count; i += 1) {
+    await sleep(Math.max(0, started + (i * 1_000) / perSecond - performance.now()));
+    await exchange(socket, request);
+  }
+  socket.destroy();
 }
 
 /** Reads one stream to its `[DONE]`; tells how late each chunk came, in milliseconds. */
