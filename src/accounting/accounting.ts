@@ -79,6 +79,12 @@ export interface Accounting {
 
 /** The most records that are counted in one transaction. */
 const batchSize = 2_000;
+/**
+ * How long records are gathered after some were counted: a call after a pause is counted at once, and of a steady flow each transaction, which is some
+ * ten commands, counts what has come meanwhile. Counted every 500 ms, ten calls a second take 1.14 times the CPU of the process (1.06 to 1.15 in
+ * three pairs) and 1.14 times that of mongod (1.10 to 1.22). Milliseconds.
+ */
+const gatherRecords = 900;
 
 /** Joins credits and payments; without the option `credits`, payments are only booked. */
 function createCreditsAndPayments({ models, publish, transaction, database, options, creditObserver }: AccountingDeps) {
@@ -110,13 +116,16 @@ function createUsageAccounting(
   const { usage, counters, periods, keyTotals } = models;
   const { logger } = options;
   const prices = options.credits?.prices;
-  const recentUsage = new RecentUsage();
+  const recentUsage = new RecentUsage(gatherRecords);
   const service = createUsageService({
     usage,
     logger,
     longestCall: longestCall(options.upstreams),
     waitingLimit: options.usageBacklog,
-    onWritten: (records) => recentUsage.add(records),
+    onWritten(records) {
+      recentUsage.add(records);
+      if (recentUsage.isDue) counting.runNow();
+    },
     ...(credits && { onLost: credits.lost }),
   });
   const count = createCount({

@@ -28,8 +28,15 @@ const maxRecentRecords = 20_000;
  * shortcut: the database decides which are counted.
  */
 export class RecentUsage {
+  readonly #gatherFor: number;
   #records: CountedRecord[] = [];
+  #takenAt = Number.NEGATIVE_INFINITY;
   #isOpen = false;
+
+  /** @param gatherFor how long records are gathered after the last were taken. Milliseconds. @default 0 */
+  constructor(gatherFor = 0) {
+    this.#gatherFor = gatherFor;
+  }
 
   /** Keeps records from now on. */
   open(): void {
@@ -42,8 +49,16 @@ export class RecentUsage {
     this.#records.push(...records);
   }
 
-  /** Takes out the oldest records. */
+  /** Whether there are records that are gathered no longer. */
+  get isDue(): boolean {
+    return this.#records.length > 0 && performance.now() - this.#takenAt >= this.#gatherFor;
+  }
+
+  /** Takes out the oldest records, if they are due. */
   take(limit: number): CountedRecord[] {
+    if (!this.isDue) return [];
+    // what is left is due at once
+    if (this.#records.length <= limit) this.#takenAt = performance.now();
     return this.#records.splice(0, limit);
   }
 }
