@@ -103,6 +103,7 @@ export class ClientDisconnect {
       this.disconnected = true;
       this.#listener?.();
     });
+    if (!res.socket) closeWithConnection(res);
   }
 
   /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
@@ -110,6 +111,23 @@ export class ClientDisconnect {
     if (this.disconnected) listener?.();
     else this.#listener = listener;
   }
+}
+
+/**
+ * Closes an answer when its connection closes. Node does so itself, but not for the answer to a pipelined request, which has no socket as long as those
+ * before it on the connection are not sent (RFC 9112, section 9.3.2).
+ */
+function closeWithConnection(res: ServerResponse): void {
+  const { socket } = res.req;
+  const close = (): void => {
+    if (res.socket) return;
+    res.destroy();
+    res.emit('close');
+  };
+  // a client may pipeline more requests than Node takes for a leak of listeners
+  socket.setMaxListeners(0);
+  socket.on('close', close);
+  res.on('close', () => socket.off('close', close));
 }
 
 function shuttingDown(): GatewayError {

@@ -14,6 +14,7 @@ export interface EventFilter {
 }
 
 const eventEnd = Buffer.from('\n\n');
+const commentStart = Buffer.from('\n:');
 const closeBracket = 0x5d;
 
 /** What ends a stream of OpenAI's, at the end of some bytes. */
@@ -133,7 +134,8 @@ export class EventFramer {
   #canPassUnchanged(chunk: Buffer): boolean {
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
-    if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayConcern(chunk)) return false;
+    if (!isWhole || chunk[0] === lf || chunk.includes(cr) || chunk.includes(commentStart)) return false;
+    if (this.#filter.mayConcern(chunk)) return false;
     for (let at = chunk.indexOf(eventEnd); at !== -1; at = chunk.indexOf(eventEnd, at + 2)) this.events += 1;
     if (chunk[length - 3] === closeBracket && endsInDone(chunk)) this.#done = true;
     return true;

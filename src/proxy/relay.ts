@@ -201,9 +201,11 @@ class RelayedCall implements OpenedCall {
     const { apiRequest, info } = this.#request;
     const call = { userId: this.#userId, order: this.#route.order, deadline: this.#deadline, place: this.#place };
     let record: UsageRecord | undefined;
+    let answer: Answer | undefined;
     usageRecorder.opened(this.usage);
     try {
-      const { upstream, response } = await tryUpstreams(call, (next) => this.#send(next), retry);
+      const { upstream, response } = await tryUpstreams(call, (...next) => this.#send(...next), retry);
+      answer = response;
       this.#firstByteMs = response.headAt - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
       apiRequest.releaseBody();
@@ -214,6 +216,8 @@ class RelayedCall implements OpenedCall {
       if (response.status < 300) record = this.#record(upstream, ending);
       if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {
+      // whatever it has failed at, nobody reads the rest
+      answer?.data.destroy();
       if (!this.#deadline.clientDisconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
       // the upstream has worked for a client that did not wait for the answer, and reads no error
       if (this.#working) record = this.#record(this.#working, 'client_left');
@@ -232,12 +236,12 @@ class RelayedCall implements OpenedCall {
    * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses
    * what the gateway added.
    */
-  async #send(upstream: Upstream): Promise<Answer> {
+  async #send(upstream: Upstream, onConnected: () => void): Promise<Answer> {
     const { body, endpoint } = this.#request;
     const { streamUsage } = upstream;
     const model = this.#route.model === undefined ? undefined : upstreamModelName(upstream, this.#route.model);
     const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && streamUsage.isAskedFor(model);
-    const answer = await this.#sendOnce(upstream, model, asksForUsage);
+    const answer = await this.#sendOnce(upstream, onConnected, model, asksForUsage);
     if (!asksForUsage) return answer;
     const { betweenChunks } = upstream.timeouts;
     const refusal = await usageRefusal(answer, { deadline: this.#deadline, betweenChunks });
@@ -247,7 +251,7 @@ class RelayedCall implements OpenedCall {
     }
     if (this.#deadline.isOver || (!refusal.isNamed && streamUsage.hasAccepted(model))) return refusal.response;
     refusal.response.data.destroy();
-    const plain = await this.#sendOnce(upstream, model, false);
+    const plain = await this.#sendOnce(upstream, onConnected, model, false);
     if (isSuccess(plain) && streamUsage.refused(model)) {
       const hint = 'its usage is estimated; set includeUsage: false for it';
       this.#deps.logger.warn(`an upstream refuses stream_options, so ${hint}`, { upstream: upstream.name });
@@ -255,7 +259,12 @@ class RelayedCall implements OpenedCall {
     return plain;
   }
 
-  async #sendOnce(upstream: Upstream, model: string | undefined, asksForUsage: boolean): Promise<Answer> {
+  async #sendOnce(
+    upstream: Upstream,
+    onConnected: () => void,
+    model: string | undefined,
+    asksForUsage: boolean,
+  ): Promise<Answer> {
     const { apiRequest, endpoint, body } = this.#request;
     const { path } = endpoint;
     const { observers, failureLog } = this.#deps;
@@ -269,6 +278,7 @@ class RelayedCall implements OpenedCall {
         model,
         data: bodyFor(apiRequest.rawBody, body, model, asksForUsage),
         onSend: () => {
+          onConnected();
           this.#working = upstream;
           this.meter.sent();
         },

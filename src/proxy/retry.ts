@@ -38,8 +38,11 @@ interface RoutedResponse extends ResponseStatus {
   readonly data: { destroy(): void };
 }
 
-/** Sends the request to one upstream; resolves when the answer has begun. Rejects with an OutboundError. */
-type Send<Response> = (upstream: Upstream) => Promise<Response>;
+/**
+ * Sends the request to one upstream; resolves when the answer has begun. Rejects with an OutboundError.
+ * @param onConnected to be called when there is a connection
+ */
+type Send<Response> = (upstream: Upstream, onConnected: () => void) => Promise<Response>;
 
 /** What has come of one attempt: a response, whatever its status, with its body still to come, or an error. */
 interface Attempt<Response> {
@@ -109,17 +112,17 @@ async function tryOnce<Response extends RoutedResponse>(
   send: Send<Response>,
 ): Promise<Attempt<Response> | undefined> {
   const { awaited, breaker } = upstream;
-  const countResult = breaker.admit(userId);
-  if (!countResult) return undefined;
+  const admitted = breaker.admit(userId);
+  if (!admitted) return undefined;
   awaited.sent();
   try {
-    const response = await send(upstream);
+    const response = await send(upstream, admitted.connected);
     awaited.answered();
-    countResult({ response });
+    admitted.ended({ response });
     return { upstream, response };
   } catch (error) {
     awaited.failed(error);
-    countResult({ error });
+    admitted.ended({ error });
     if (error instanceof OutboundError) return { upstream, error };
     throw error;
   }

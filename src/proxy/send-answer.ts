@@ -190,6 +190,8 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     isWhole: () => end.isDone || end.isWhole || meter.hasFailed,
     breakOff(_res, error) {
       if (end.isDone || meter.hasFailed) {
+        // its blank line has not come
+        if (end.isDone) for (const last of framer.end()) res.write(last);
         res.end();
         return;
       }

@@ -321,8 +321,13 @@ interface CallResult {
   readonly error?: unknown;
 }
 
-/** A call that the breaker has let through: to be called once, with what has come of it. */
-type CountResult = (result: CallResult) => void;
+/** A call that the breaker has let through. */
+interface AdmittedCall {
+  /** It has a connection: others need not wait for its answer to know that there are some again. */
+  connected(): void;
+  /** To be called once, with what has come of it. */
+  ended(result: CallResult): void;
+}
 
 /**
  * Keeps calls away from an upstream that has failed again and again. Failed connections keep away those of every account. A failure after
@@ -346,19 +351,25 @@ export class Breaker {
   }
 
   /** Lets a call of an account through; `undefined` where it must not be made. */
-  admit(userId: string): CountResult | undefined {
+  admit(userId: string): AdmittedCall | undefined {
     const account = this.#accounts.get(userId);
     const now = this.#now();
     if (!this.#connections.isPassable(now) || account?.isPassable(now) === false) return undefined;
-    const triesConnection = this.#connections.begin();
+    let triesConnection = this.#connections.begin();
     const triesAccount = account?.begin() ?? false;
-    return (result) => {
-      this.#connections.count(connectionOutcome(result), triesConnection, this.#now());
-      const outcome = requestOutcome(result);
-      const circuit = this.#accounts.get(userId) ?? account ?? (outcome === 'failure' ? new Circuit() : undefined);
-      // the account may have another circuit by now
-      circuit?.count(outcome, triesAccount && circuit === account, this.#now());
-      this.#remember(userId, circuit);
+    return {
+      connected: () => {
+        if (triesConnection) this.#connections.count('success', true, this.#now());
+        triesConnection = false;
+      },
+      ended: (result) => {
+        this.#connections.count(connectionOutcome(result), triesConnection, this.#now());
+        const outcome = requestOutcome(result);
+        const circuit = this.#accounts.get(userId) ?? account ?? (outcome === 'failure' ? new Circuit() : undefined);
+        // the account may have another circuit by now
+        circuit?.count(outcome, triesAccount && circuit === account, this.#now());
+        this.#remember(userId, circuit);
+      },
     };
   }
 

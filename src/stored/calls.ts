@@ -123,17 +123,23 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const path = upstreamPath(call, apiRequest.params);
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
-    const send = (upstream: Upstream) => {
+    const send = (upstream: Upstream, onSend: () => void) => {
       const { rawBody } = apiRequest;
       const data = rawBody.length > 0 && { data: rawBody };
-      return requests.send(upstream, { method: call.method, path, template: call.path, ...data });
+      return requests.send(upstream, { method: call.method, path, template: call.path, onSend, ...data });
     };
+    let answer: DecodedResponse | undefined;
     try {
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, retry);
+      answer = response;
       apiRequest.releaseBody();
       requireRelayable(response, apiRequest);
-      const answer = response.status < 300 ? await noted(routed, upstream, response) : response;
+      answer = response.status < 300 ? await noted(routed, upstream, response) : response;
       await sendDown(routed, upstream, answer, res);
+    } catch (error) {
+      // whatever it has failed at, nobody reads the rest
+      answer?.data.destroy();
+      throw error;
     } finally {
       place.release();
       requests.end();

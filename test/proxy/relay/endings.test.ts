@@ -53,6 +53,12 @@ describe('the end of a stream', () => {
     });
   }
 
+  it('reaches the client with [DONE] when the connection breaks before the blank line after it', async () => {
+    const response = await ask(reset(`${event}data: [DONE]\n`));
+    expect(await response.text()).to.equal(`${event}data: [DONE]\n`);
+    expect((await record).ending).to.equal('complete');
+  });
+
   it('comes with [DONE]: the call is complete when the client disconnects then', async () => {
     const leave = new AbortController();
     const response = await ask(stall(event + done), '/chat/completions', leave.signal);

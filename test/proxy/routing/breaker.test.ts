@@ -12,13 +12,13 @@ describe('The breaker of an upstream', () => {
 
   /** Makes a call through the breaker; answers `undefined` where it is kept away. */
   async function run(breaker: Breaker, userId: string, call: () => Promise<OutboundResponse>) {
-    const countResult = breaker.admit(userId);
-    if (!countResult) return undefined;
+    const admitted = breaker.admit(userId);
+    if (!admitted) return undefined;
     const result = await call().then(
       (response) => ({ response }),
       (error: unknown) => ({ error }),
     );
-    countResult(result);
+    admitted.ended(result);
     return result;
   }
 
@@ -76,9 +76,9 @@ describe('The breaker of an upstream', () => {
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
     now = 1_000;
     const trial = breaker.admit('usr_1');
-    expect([typeof trial, breaker.admit('usr_1')]).to.deep.equal(['function', undefined]);
+    expect([typeof trial, breaker.admit('usr_1')]).to.deep.equal(['object', undefined]);
     expect(await isKeptAway(run(breaker, 'usr_2', answer(200)))).to.equal(false);
-    trial?.({ response: { status: 200 } });
+    trial?.ended({ response: { status: 200 } });
     expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(false);
   });
 
@@ -90,8 +90,31 @@ describe('The breaker of an upstream', () => {
     now = 1_000;
     const trial = breaker.admit('usr_2');
     expect(breaker.state).to.equal('half_open');
-    trial?.({ response: { status: 500 } });
+    trial?.ended({ response: { status: 500 } });
     expect(breaker.state).to.equal('closed');
+  });
+
+  it('is closed by a connection when it was open because of connections, however long the answer takes', async () => {
+    let now = 0;
+    const breaker = new Breaker(() => now);
+    for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', fail('connect_refused'));
+    now = 1_000;
+    const trial = breaker.admit('usr_2');
+    expect(await isKeptAway(run(breaker, 'usr_3', answer(200)))).to.equal(true);
+    trial?.connected();
+    expect(breaker.state).to.equal('closed');
+    expect(await isKeptAway(run(breaker, 'usr_3', answer(200)))).to.equal(false);
+    trial?.ended({ error: outboundError('timeout') });
+    expect(breaker.state).to.equal('closed');
+  });
+
+  it('is not closed for an account by a connection when it was open because of its requests', async () => {
+    let now = 0;
+    const breaker = new Breaker(() => now);
+    for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
+    now = 1_000;
+    breaker.admit('usr_1')?.connected();
+    expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(true);
   });
 });
 

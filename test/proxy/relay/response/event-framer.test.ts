@@ -86,6 +86,13 @@ describe('the framing of an event stream', () => {
     }
   });
 
+  it('counts no comments among the events, wherever they stand', () => {
+    const framer = new EventFramer(keepAll);
+    framer.push(Buffer.from(`data: a\n\n${': ping\n\n'.repeat(500)}`));
+    framer.push(Buffer.from(': ping\n\ndata: b\n\n'));
+    expect(framer.events).to.equal(2);
+  });
+
   it('passes a comment on at once', () => {
     const framer = new EventFramer(keepAll);
     expect(Buffer.concat(framer.push(Buffer.from(': keep-alive\n'))).toString()).to.equal(': keep-alive\n');
