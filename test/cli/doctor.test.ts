@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { ObjectId } from 'mongodb';
+import { processesFor, readMachine } from '../../src/cli/config/machine.ts';
 import { judgeMembers } from '../../src/cli/doctor/database.ts';
 import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
@@ -127,6 +128,17 @@ describe('express-model-gateway doctor', () => {
     await change({ version: 0, compatibleFrom: 0 });
     expect(await status('schema version')).to.deep.equal(['warning']);
     await change({ version: 1, compatibleFrom: 1, packageVersion: '0.1.0' });
+  });
+
+  it('says how many processes the start runs here, and why', async () => {
+    const message = async (more: Record<string, string>) => (await find('processes', more))[0]?.message;
+    const { count, reason } = processesFor(readMachine());
+    expect(await message({})).to.equal('start serves with 1');
+    expect(await message({ WORKERS: '3', METRICS_PORT: '9464' })).to.equal(
+      'start serves with 3; metrics on ports 9464 to 9466',
+    );
+    expect(await message({ WORKERS: 'auto' })).to.equal(`start serves with ${count} (WORKERS=auto: ${reason})`);
+    expect(await message({ NODE_ENV: 'production' })).to.equal(`start serves with ${count} (WORKERS=auto: ${reason})`);
   });
 
   it('reports whether SECRET_KEYS opens the secrets, without printing a key', async () => {

@@ -226,6 +226,18 @@ function processCount(
   return { workers: count, ...(reason !== undefined && { workersBecause: `WORKERS=auto: ${reason}` }) };
 }
 
+/** How many processes serve, why so many, and the ports of their metrics: `4 (WORKERS=auto: 4 cores)`. */
+export function describeProcesses({
+  workers,
+  workersBecause,
+  metrics,
+}: Pick<Configuration, 'workers' | 'workersBecause' | 'metrics'>): string {
+  const because = workersBecause === undefined ? '' : ` (${workersBecause})`;
+  const ports =
+    metrics?.port && workers > 1 ? `; metrics on ports ${metrics.port} to ${metrics.port + workers - 1}` : '';
+  return `${workers}${because}${ports}`;
+}
+
 /** The limits of calls, which each process counts for itself unless SHARED_LIMITS says otherwise. */
 const limits = [
   'KEY_REQUESTS_PER_MINUTE',

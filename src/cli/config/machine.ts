@@ -23,41 +23,56 @@ function upwards(path: string): string[] {
   return names.map((_, i) => `/${names.slice(0, names.length - i).join('/')}`).concat('/');
 }
 
+/** Where the control groups of a controller say what they leave: the files of version 2 and of version 1, as cgroups(7) names them. */
+const limits = {
+  cores: {
+    controller: 'cpu',
+    unified(group: string) {
+      const [quota, period] = read(group, 'cpu.max').split(' ');
+      return [Number(quota) / Number(period)];
+    },
+    version1: (group: string) => [Number(read(group, 'cpu.cfs_quota_us')) / Number(read(group, 'cpu.cfs_period_us'))],
+  },
+  memory: {
+    controller: 'memory',
+    unified: (group: string) => ['memory.max', 'memory.high'].map((name) => Number(read(group, name))),
+    version1: (group: string) => [Number(read(group, 'memory.limit_in_bytes'))],
+  },
+} as const;
+
 /**
- * The cores whose time the control groups of this process leave it, a part of a core included; `Infinity` without a limit. `os.availableParallelism`
- * of Node 20 counts the cores of the whole machine in a container, too. Linux alone has control groups: the files `cpu.max` (version 2) and
- * `cpu.cfs_quota_us` (version 1) of cgroups(7). A container may see its own group at the root alone, so each folder above counts as well.
+ * What the control groups of this process leave it: cores, a part of a core included, and memory; `Infinity` without a limit. Linux alone has them.
+ * `os.availableParallelism` of Node 20 counts the cores of the whole machine in a container, and `process.constrainedMemory` reads the process's own group
+ * alone. The groups above limit it too, and a container may see its own group at the root.
  * @param root the folder that has `proc` and `sys`. @default /
  */
-export function coresOfControlGroups(root = '/'): number {
+export function limitsOfControlGroups(root = '/'): Machine {
   const groups = read(root, 'proc/self/cgroup').split('\n');
-  const limits = groups.flatMap((line) => {
-    const [, controllers = '', path = '/'] = line.split(':');
-    const isUnified = controllers === '';
-    if (!isUnified && !controllers.split(',').includes('cpu')) return [];
-    const folder = join(root, 'sys/fs/cgroup', isUnified ? '' : 'cpu');
-    return upwards(path).map((group) => {
-      const [quota, period] = isUnified
-        ? read(folder, group, 'cpu.max').split(' ')
-        : [read(folder, group, 'cpu.cfs_quota_us'), read(folder, group, 'cpu.cfs_period_us')];
-      const cores = Number(quota) / Number(period);
-      return cores > 0 ? cores : Number.POSITIVE_INFINITY;
+  function least({ controller, unified, version1 }: (typeof limits)[keyof typeof limits]): number {
+    const found = groups.flatMap((line) => {
+      const [, controllers = '', path = '/'] = line.split(':');
+      const isUnified = controllers === '';
+      if (!isUnified && !controllers.split(',').includes(controller)) return [];
+      const folder = join(root, 'sys/fs/cgroup', isUnified ? '' : controller);
+      return upwards(path).flatMap((group) => (isUnified ? unified : version1)(join(folder, group)));
     });
-  });
-  return Math.min(Number.POSITIVE_INFINITY, ...limits);
+    // 'max', -1 and a file that is not there are no limit
+    return Math.min(...found.filter((limit) => limit > 0));
+  }
+  return { cores: least(limits.cores), memory: least(limits.memory) };
 }
 
 /** What this process may use, within the limits of its control groups. */
 export function readMachine(): Machine {
-  return {
-    cores: Math.min(availableParallelism(), coresOfControlGroups()),
-    // Node gives 0 where nothing limits it
-    memory: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
-  };
+  const { cores, memory } = limitsOfControlGroups();
+  return { cores: Math.min(availableParallelism(), cores), memory: Math.min(totalmem(), memory) };
 }
 
 /** What one process takes under load, with as much again for its bodies. MiB. */
 const memoryOfProcess = 256;
+
+/** The most that WORKERS takes. */
+export const maxProcesses = 256;
 
 /** How many processes `WORKERS=auto` starts, and why so many. */
 export interface ProcessCount {
@@ -69,11 +84,15 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** One process for each whole core, as far as the memory goes, and at least one. Pure. */
+/** One process for each whole core, as far as the memory and the limit of WORKERS go, and at least one. Pure. */
 export function processesFor({ cores, memory }: Machine): ProcessCount {
   const wholeCores = Math.max(1, Math.floor(cores));
   const mebibytes = Math.floor(memory / 2 ** 20);
-  const count = Math.max(1, Math.min(wholeCores, Math.floor(mebibytes / memoryOfProcess)));
-  const inMemory = `, and ${mebibytes} MiB of memory for processes that take ${memoryOfProcess} MiB each`;
-  return { count, reason: counted(wholeCores, 'core') + (count < wholeCores ? inMemory : '') };
+  const inMemory = Math.floor(mebibytes / memoryOfProcess);
+  const count = Math.max(1, Math.min(wholeCores, inMemory, maxProcesses));
+  const bound =
+    inMemory < maxProcesses
+      ? `${mebibytes} MiB of memory for processes that take ${memoryOfProcess} MiB each`
+      : `no more than ${maxProcesses} processes`;
+  return { count, reason: counted(wholeCores, 'core') + (count < wholeCores ? `, and ${bound}` : '') };
 }

@@ -1,6 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import { duration, listOf, matching, oneOf, type Reader, wholeNumber, yesOrNo } from '../../options/kinds.ts';
 import { type OptionPath, table } from '../../options/table.ts';
+import { maxProcesses } from './machine.ts';
 
 /** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
 export interface Variable<T = unknown> {
@@ -86,7 +87,7 @@ const network: Reader<string> = {
   show: String,
 };
 
-const processes = wholeNumber(1, 256);
+const processes = wholeNumber(1, maxProcesses);
 const automatic = 'auto' as const;
 /** A number of processes, or as many as the machine has cores. */
 const workers: Reader<number | typeof automatic> = {

@@ -9,7 +9,14 @@ import { withConnection } from '../database/database.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
 import { checkClock, checkDisk, checkReplicaSet, checkSealingKeys, checkWrites } from './database.ts';
 import { checkIndexes, checkSchemaVersion } from './indexes.ts';
-import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, diagnoseUpstreams } from './machine.ts';
+import {
+  checkAddressGuard,
+  checkConfiguration,
+  checkMongoVersions,
+  checkNode,
+  checkProcessCount,
+  diagnoseUpstreams,
+} from './machine.ts';
 import { backgroundWork, processChecks } from './work.ts';
 
 /** One line of the report. */
@@ -23,6 +30,7 @@ export interface Diagnosis {
 
 const checksOfMachine: Checks<CheckContext> = {
   configuration: checkConfiguration,
+  processes: checkProcessCount,
   versions: async (context) => checkNode(context),
   upstreams: diagnoseUpstreams,
   'address guard': checkAddressGuard,

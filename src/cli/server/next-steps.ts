@@ -1,6 +1,6 @@
 import { BlockList } from 'node:net';
 import { formatDuration } from '../../options/kinds.ts';
-import type { Configuration } from '../config/config.ts';
+import { type Configuration, describeProcesses } from '../config/config.ts';
 import type { Standalone } from './start.ts';
 
 function demoChat(baseUrl: string, key: string): string[] {
@@ -78,19 +78,11 @@ function browsers({ corsOrigins = [] }: Configuration): string[] {
   ];
 }
 
-/** How many processes serve, where nobody has said how many. */
-function processes({ workers, workersBecause, metrics }: Configuration): string[] {
-  if (workersBecause === undefined) return [];
-  const ports =
-    metrics?.port && workers > 1 ? `; metrics on ports ${metrics.port} to ${metrics.port + workers - 1}` : '';
-  return [`Processes: ${workers} (${workersBecause})${ports}`];
-}
-
 /** What this process uses, whatever its role. */
 function settings({ data, metricsUrl, demo }: Standalone, config: Configuration): string[] {
   return [
     `Data: ${data}`,
-    ...processes(config),
+    ...(config.workersBecause === undefined ? [] : [`Processes: ${describeProcesses(config)}`]),
     ...(metricsUrl ? [`Metrics: ${metricsUrl}`] : []),
     demo
       ? 'Upstream: none set (UPSTREAM_BASE_URL or UPSTREAMS_FILE), so a demo with the model demo-echo'

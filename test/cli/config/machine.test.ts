@@ -3,17 +3,24 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { readConfiguration } from '../../../src/cli/config/config.ts';
-import { coresOfControlGroups, processesFor } from '../../../src/cli/config/machine.ts';
+import { limitsOfControlGroups, processesFor } from '../../../src/cli/config/machine.ts';
 import { describeStart } from '../../../src/cli/server/next-steps.ts';
 
 const gibibyte = 2 ** 30;
 
-describe('The cores that control groups leave a process', () => {
+describe('What control groups leave a process', () => {
   let root: string;
   beforeEach(() => {
     root = mkdtempSync(join(tmpdir(), 'groups-'));
   });
   afterEach(() => rmSync(root, { recursive: true }));
+
+  function write(files: Record<string, string>): void {
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+    }
+  }
 
   const self = 'proc/self/cgroup';
   const v1 = '12:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/\n';
@@ -56,12 +63,45 @@ describe('The cores that control groups leave a process', () => {
     ],
   ];
   for (const [title, files, cores] of cases) {
-    it(title, () => {
-      for (const [path, text] of Object.entries(files)) {
-        mkdirSync(dirname(join(root, path)), { recursive: true });
-        writeFileSync(join(root, path), text);
-      }
-      expect(coresOfControlGroups(root)).to.equal(cores);
+    it(`cores: ${title}`, () => {
+      write(files);
+      expect(limitsOfControlGroups(root).cores).to.equal(cores);
+    });
+  }
+
+  const memories: [string, Record<string, string>, number][] = [
+    ['is unlimited without control groups', {}, Number.POSITIVE_INFINITY],
+    ['is unlimited with max', { [self]: '0::/\n', 'sys/fs/cgroup/memory.max': 'max\n' }, Number.POSITIVE_INFINITY],
+    ['is that of a container', { [self]: '0::/\n', 'sys/fs/cgroup/memory.max': `${gibibyte}\n` }, gibibyte],
+    [
+      'is that from which a group is slowed down',
+      { [self]: '0::/\n', 'sys/fs/cgroup/memory.max': 'max\n', 'sys/fs/cgroup/memory.high': `${gibibyte / 2}\n` },
+      gibibyte / 2,
+    ],
+    [
+      'is that of a container that sees its own group at the root alone',
+      { [self]: '0::/kubepods/pod1/c1\n', 'sys/fs/cgroup/memory.max': `${gibibyte}\n` },
+      gibibyte,
+    ],
+    [
+      'is the least of a group and those above it',
+      {
+        [self]: '0::/system.slice/gateway.service\n',
+        'sys/fs/cgroup/system.slice/memory.max': `${gibibyte}\n`,
+        'sys/fs/cgroup/system.slice/gateway.service/memory.max': `${2 * gibibyte}\n`,
+      },
+      gibibyte,
+    ],
+    [
+      'is that of version 1',
+      { [self]: v1, 'sys/fs/cgroup/memory/a/memory.limit_in_bytes': `${gibibyte / 4}\n` },
+      gibibyte / 4,
+    ],
+  ];
+  for (const [title, files, memory] of memories) {
+    it(`memory: ${title}`, () => {
+      write(files);
+      expect(limitsOfControlGroups(root).memory).to.equal(memory);
     });
   }
 });
@@ -74,6 +114,7 @@ describe('WORKERS=auto', () => {
       { cores: 0.5, memory: 16 * gibibyte },
       { cores: 8, memory: gibibyte },
       { cores: 2, memory: gibibyte / 8 },
+      { cores: 384, memory: 1_024 * gibibyte },
     ].map(processesFor);
     expect(counts).to.deep.equal([
       { count: 8, reason: '8 cores' },
@@ -81,6 +122,7 @@ describe('WORKERS=auto', () => {
       { count: 1, reason: '1 core' },
       { count: 4, reason: '8 cores, and 1024 MiB of memory for processes that take 256 MiB each' },
       { count: 1, reason: '2 cores, and 128 MiB of memory for processes that take 256 MiB each' },
+      { count: 256, reason: '384 cores, and no more than 256 processes' },
     ]);
   });
 
@@ -122,6 +164,13 @@ describe('WORKERS=auto', () => {
     expect(readConfiguration({ ...limited, SHARED_LIMITS: 'true' }, machine).warnings).to.deep.equal([]);
     expect(readConfiguration({ ...limited, WORKERS: '1' }, machine).warnings).to.deep.equal([]);
   });
+
+  for (const value of ['0', '-1', '1.5', '257', 'all', 'AUTO', 'max']) {
+    it(`refuses ${value}, and says what to set`, () => {
+      const message = `WORKERS: must be auto, or a whole number from 1 to 256, not '${value}'`;
+      expect(() => readConfiguration({ ...production, WORKERS: value }, machine)).to.throw(message);
+    });
+  }
 
   it('needs a port for the metrics of each process', () => {
     const env = { ...production, METRICS_PORT: '65534' };
