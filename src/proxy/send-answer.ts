@@ -1,17 +1,43 @@
 import type { ServerResponse } from 'node:http';
-import type { GatewayError } from '../errors.ts';
-import { ByteBuffer, JsonSearch, searchedKey } from '../http/json/search.ts';
+import { JsonSearch, searchedKey } from '../http/json/search.ts';
 import type { CallEnding } from '../options/options.ts';
 import type { BodySink } from '../outbound/exchange.ts';
-import { classify, OutboundError, outboundError } from '../outbound/outbound-error.ts';
+import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { beginsAsEvents, collect, type DecodedResponse, isJson, PeekedBody, type RelayedBody } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
+import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf, type EventFilter, EventFramer } from './event-framer.ts';
 import { failure, failureFrom } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
 import { errorInBody, errorInEvent, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
+import { AudioEnd, errorEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
+
+/** One response, and how it is sent to the client. */
+export interface ResponsePlan {
+  readonly response: DecodedResponse;
+  /** The name of the upstream, if the answer shows it. */
+  readonly shownUpstream: string | undefined;
+  readonly res: ServerResponse;
+  readonly deadline: CallDeadline;
+  readonly betweenChunks: number;
+  readonly meter: UsageMeter;
+  /** What a successful answer is, if not always JSON. */
+  readonly answers?: Endpoint['answers'] | undefined;
+  /** Whether the client asked for a stream. */
+  readonly asksForStream: boolean;
+  /** Whether a whole stream ends in `[DONE]`. */
+  readonly endsInDone: boolean;
+  /** Whether its streams are those of the Responses API. @default they are not */
+  readonly responseStream?: ResponseStream | undefined;
+  /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
+  readonly dropsUsageChunk: boolean;
+  /** Whether a whole body may still turn out to be an error: its beginning did not say in time. @default it may not */
+  readonly looksForError?: boolean | undefined;
+  /** Whether vectors of numbers become base64. */
+  readonly repairsVectors: boolean;
+}
 
 /**
  * Sends a response to the client; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing
@@ -105,69 +131,6 @@ async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
   return sendHeld(plan, held.bytes, held.whole);
 }
 
-/** The largest vector that is held until it is whole. Bytes; 1 MiB is about 50,000 dimensions. */
-const vectorLimit = 1024 * 1024;
-const bytesOfFloat = 4;
-const vectors = searchedKey('embedding', '[');
-
-/** A vector, written as JSON, as a JSON string with the base64 of its little-endian 32-bit floats. */
-function toBase64(vector: Buffer): string {
-  try {
-    const numbers = JSON.parse(vector.toString('latin1')) as unknown[];
-    const bytes = Buffer.allocUnsafe(numbers.length * bytesOfFloat);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    for (let i = 0; i < numbers.length; i += 1) {
-      const number = numbers[i];
-      if (typeof number !== 'number') throw new TypeError(`number ${i} is a ${typeof number}`);
-      view.setFloat32(i * bytesOfFloat, number, true);
-    }
-    return `"${bytes.toString('base64')}"`;
-  } catch (cause) {
-    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', { cause });
-  }
-}
-
-/**
- * Turns vectors of numbers into base64 while an answer is sent, one vector at a time, and leaves every other byte alone.
- * OpenAI's clients ask for base64 by default, and read a list of numbers as zeros; many upstreams answer numbers
- * nevertheless.
- */
-export class EmbeddingRepair {
-  readonly #search = new JsonSearch(vectors);
-  readonly #held = new ByteBuffer(vectorLimit);
-
-  /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
-  push(chunk: Buffer): Buffer[] {
-    const search = this.#search;
-    const out: Buffer[] = [];
-    for (let at = 0; at < chunk.length; ) {
-      const wasInside = search.isInside;
-      const end = search.next(chunk, at);
-      const part = chunk.subarray(at, end);
-      if (!wasInside) {
-        if (part.length > 0) out.push(part);
-      } else if (!search.isInside) out.push(Buffer.from(toBase64(this.#held.take(part))));
-      else if (!this.#held.add(part)) {
-        throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
-      }
-      at = end;
-    }
-    return out;
-  }
-
-  /** A vector that breaks off is passed on unchanged. */
-  end(): Buffer[] {
-    const rest = this.#held.take();
-    return rest.length === 0 ? [] : [rest];
-  }
-}
-
-/** A whole answer with its vectors repaired. @throws OutboundError */
-function repaired(answer: Buffer): Buffer {
-  const repair = new EmbeddingRepair();
-  return Buffer.concat([...repair.push(answer), ...repair.end()]);
-}
-
 /**
  * Sends a stream of events as it comes. When it breaks off, it ends in an error event and without its last event, such as
  * `[DONE]`. What happens after the last event changes nothing: the client has everything.
@@ -258,19 +221,6 @@ export function isUsageChunk(event: Buffer): boolean {
   }
 }
 
-/** How the events of a stream say that it has ended. */
-interface StreamEnd {
-  /** Whether the last event has come: then the answer is whole, whatever happens to the connection. */
-  readonly isDone: boolean;
-  /** Whether a body that has ended without it is whole. */
-  readonly isWhole: boolean;
-  /** The type of the last event of a response, once it has begun, however large it is. */
-  readonly lastType?: string | undefined;
-  read?(chunk: Buffer): void;
-  /** The last event of a stream that broke off: official clients throw on it, and do not take half an answer for a whole one. */
-  errorEvent(error: GatewayError): string;
-}
-
 function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
   const { response, endsInDone, responseStream, answers, meter } = plan;
   const { headers } = response;
@@ -289,185 +239,9 @@ function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
   };
 }
 
-const errorEvent = (error: GatewayError): string => `data: ${JSON.stringify(error.toBody())}\n\n`;
-
 /** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
 function isDelimited(headers: DecodedResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
-}
-
-const endOfAudio = eventsOf('error|speech\\.audio\\.done|transcript\\.text\\.done');
-
-/** The end of a stream of speech or of a transcription. */
-class AudioEnd implements StreamEnd {
-  readonly #last = new LastEvent(endOfAudio);
-  readonly isWhole = true;
-  readonly errorEvent = errorEvent;
-
-  read(chunk: Buffer): void {
-    this.#last.read(chunk);
-  }
-
-  get isDone(): boolean {
-    return this.#last.isDone;
-  }
-}
-
-const endOfResponse = eventsOf('error|response\\.(?:completed|failed|incomplete|cancelled)');
-const sequenceKey = '"sequence_number"';
-const sequence = /^\s*:\s*(\d{1,15})\b/;
-/** How much behind that key is looked at. Characters. */
-const sequenceLength = 96;
-/** How much is kept of the first event, which shows the response as it begins. Bytes. */
-const beginningLimit = 16 * 1024;
-const firstEvent = /data:[\s\S]*?(?:\r\n\r\n|\n\n|\r\r)/;
-const responseId = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
-
-/** The end of a stream of the Responses API: not `[DONE]`, but an event that says how the response has ended. */
-class ResponseEnd implements StreamEnd {
-  readonly #stream: NonNullable<ResponsePlan['responseStream']>;
-  readonly #isDelimited: boolean;
-  readonly #last = new LastEvent(endOfResponse);
-  #sequence = -1;
-  #beginning: Buffer[] = [];
-  #beginningLength = 0;
-  #hasBegun = false;
-  #isEmpty = true;
-
-  constructor(stream: NonNullable<ResponsePlan['responseStream']>, isDelimited: boolean) {
-    this.#stream = stream;
-    this.#isDelimited = isDelimited;
-  }
-
-  read(chunk: Buffer): void {
-    const text = this.#last.read(chunk);
-    this.#isEmpty = false;
-    if (!this.#hasBegun) this.#noteBeginning(chunk);
-    const at = text.lastIndexOf(sequenceKey);
-    const number = at === -1 ? undefined : sequence.exec(text.slice(at + sequenceKey.length, at + sequenceLength))?.[1];
-    if (number !== undefined) this.#sequence = Number(number);
-  }
-
-  get isDone(): boolean {
-    return this.#last.isDone;
-  }
-
-  /** Of a stream that is resumed after its last event there is nothing left. */
-  get isWhole(): boolean {
-    return this.#stream === 'resumed' && this.#isEmpty && this.#isDelimited;
-  }
-
-  get lastType(): string | undefined {
-    return this.#last.type;
-  }
-
-  /** The response that the first event has shown, now failed. One that is made in the background runs on, and its stream can be resumed. */
-  errorEvent(error: GatewayError): string {
-    const { error: body } = error.toBody();
-    const { code, message, param } = body;
-    const next = { sequence_number: this.#sequence + 1 };
-    const shown = this.#stream === 'whole' ? this.#shownResponse() : undefined;
-    if (shown) {
-      const response = { ...shown, status: 'failed', error: { code, message } };
-      return `event: response.failed\ndata: ${JSON.stringify({ type: 'response.failed', ...next, response })}\n\n`;
-    }
-    // clients raise on it, and take no response for a failed one
-    return `event: error\ndata: ${JSON.stringify({ type: 'error', ...next, code, message, param, error: body })}\n\n`;
-  }
-
-  #noteBeginning(chunk: Buffer): void {
-    this.#beginning.push(chunk.subarray(0, beginningLimit - this.#beginningLength));
-    this.#beginningLength += chunk.length;
-    const mayEnd = chunk.includes('\n') || chunk.includes('\r');
-    this.#hasBegun = this.#beginningLength >= beginningLimit || (mayEnd && firstEvent.test(this.#beginningText()));
-  }
-
-  #beginningText(): string {
-    this.#beginning = [Buffer.concat(this.#beginning)];
-    return String(this.#beginning[0]);
-  }
-
-  #shownResponse(): Readonly<Record<string, unknown>> | undefined {
-    const text = this.#beginningText();
-    const common = { object: 'response', created_at: Math.floor(Date.now() / 1_000), output: [] };
-    try {
-      const { response } = JSON.parse(dataOf(firstEvent.exec(text)?.[0] ?? ''));
-      return typeof response?.id === 'string' ? { ...common, ...response } : undefined;
-    } catch {
-      // the event is larger than what is kept of it
-      const id = responseId.exec(text)?.[1];
-      return id === undefined ? undefined : { id, ...common };
-    }
-  }
-}
-
-/** What is kept of the bytes before, to find what two chunks share. Characters. */
-const tailLength = 96;
-const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;
-
-/**
- * The events of these types, by their field `event` or by the `type` that their data begins with. Both begin a line, which nothing
- * inside a JSON string can do: what a caller has named, such as metadata, is in the events too.
- * @param types as alternatives of a regular expression
- */
-function eventsOf(types: string): RegExp {
-  return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|(?:^|[\\r\\n])data: ?\\{\\s*"type"\\s*:\\s*"(${types})"`);
-}
-
-/** Looks for the last event of a stream that does not end in `[DONE]`, however it is split into chunks. */
-class LastEvent {
-  readonly #pattern: RegExp;
-  #tail = '';
-  /** Its type, once it has begun. */
-  type: string | undefined;
-
-  constructor(pattern: RegExp) {
-    this.#pattern = pattern;
-  }
-
-  /** @returns the chunk as text, behind the end of what came before */
-  read(chunk: Buffer): string {
-    const text = this.#tail + chunk.toString('latin1');
-    if (this.type === undefined) {
-      const found = this.#pattern.exec(text);
-      this.type = found?.[1] ?? found?.[2];
-    }
-    this.#tail = text.slice(-tailLength);
-    return text;
-  }
-
-  /** Whether it has come, to its end. */
-  get isDone(): boolean {
-    return this.type !== undefined && blankLine.test(this.#tail);
-  }
-}
-
-/** One response, and how it is sent to the client. */
-export interface ResponsePlan {
-  readonly response: DecodedResponse;
-  /** The name of the upstream, if the answer shows it. */
-  readonly shownUpstream: string | undefined;
-  readonly res: ServerResponse;
-  readonly deadline: CallDeadline;
-  readonly betweenChunks: number;
-  readonly meter: UsageMeter;
-  /** What a successful answer is, if not always JSON. */
-  readonly answers?: Endpoint['answers'] | undefined;
-  /** Whether the client asked for a stream. */
-  readonly asksForStream: boolean;
-  /** Whether a whole stream ends in `[DONE]`. */
-  readonly endsInDone: boolean;
-  /**
-   * Whether its streams are those of the Responses API: of a response that ends with its stream, of one that is made in the background, or of
-   * such a one again, from some event on. @default they are not
-   */
-  readonly responseStream?: 'whole' | 'background' | 'resumed' | undefined;
-  /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
-  readonly dropsUsageChunk: boolean;
-  /** Whether a whole body may still turn out to be an error: its beginning did not say in time. @default it may not */
-  readonly looksForError?: boolean | undefined;
-  /** Whether vectors of numbers become base64. */
-  readonly repairsVectors: boolean;
 }
 
 /** Writes the head of the answer. */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import type { BodyShape } from '../http/json/scan.ts';
+import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';

@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts';
 import { alternativesOf, resolveSchema, simplifySchemas } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from '../body/form.ts';
-import { type BodyShape, bodyShape } from '../json/scan.ts';
+import { type BodyShape, bodyShape } from '../json/body-shape.ts';
 import { isRelayed, type Route } from '../router.ts';
 import { createCompiledCheck } from './compiled-check.ts';
 import { invalidRequest } from './invalid-request.ts';

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
-import { bodyShape, outline, parseJson } from '../../../src/http/json/scan.ts';
+import { bodyShape } from '../../../src/http/json/body-shape.ts';
+import { outline, parseJson } from '../../../src/http/json/scan.ts';
 import { JsonMembers, searchedKey } from '../../../src/http/json/search.ts';
 import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
 import { ValueReader } from '../../../src/proxy/usage-meter.ts';

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { bodyShape, foldCase, outline, parseJson } from '../../../src/http/json/scan.ts';
+import { bodyShape, foldCase } from '../../../src/http/json/body-shape.ts';
+import { outline, parseJson } from '../../../src/http/json/scan.ts';
 import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
 
 const spec = loadSpec();

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { bodyShape, foldCase, JsonScan } from '../../../src/http/json/scan.ts';
+import { bodyShape, foldCase } from '../../../src/http/json/body-shape.ts';
+import { JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { bodyFor, readModelBody } from '../../../src/proxy/model-body.ts';
 

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { costOf } from '../../../src/accounting/price.ts';
-import { bodyShape, JsonScan } from '../../../src/http/json/scan.ts';
+import { bodyShape } from '../../../src/http/json/body-shape.ts';
+import { JsonScan } from '../../../src/http/json/scan.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { readModelBody } from '../../../src/proxy/model-body.ts';
 import { usageFrom } from '../../../src/proxy/usage-meter.ts';

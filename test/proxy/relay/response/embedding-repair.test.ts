@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { EmbeddingRepair } from '../../../../src/proxy/send-answer.ts';
+import { EmbeddingRepair } from '../../../../src/proxy/embedding-repair.ts';
 
 function repair(text: string, size = text.length): string {
   const repairing = new EmbeddingRepair();

@@ -1,0 +1,170 @@
+import type { GatewayError } from '../errors.ts';
+import { dataOf } from './event-framer.ts';
+
+/**
+ * What a stream of the Responses API is of: a response that ends with its stream, one that is made in the background, or such a one again, from some
+ * event on.
+ */
+export type ResponseStream = 'whole' | 'background' | 'resumed';
+
+/** How the events of a stream say that it has ended. */
+export interface StreamEnd {
+  /** Whether the last event has come: then the answer is whole, whatever happens to the connection. */
+  readonly isDone: boolean;
+  /** Whether a body that has ended without it is whole. */
+  readonly isWhole: boolean;
+  /** The type of the last event of a response, once it has begun, however large it is. */
+  readonly lastType?: string | undefined;
+  read?(chunk: Buffer): void;
+  /** The last event of a stream that broke off: official clients throw on it, and do not take half an answer for a whole one. */
+  errorEvent(error: GatewayError): string;
+}
+
+/** An error as the last event of a stream. */
+export const errorEvent = (error: GatewayError): string => `data: ${JSON.stringify(error.toBody())}\n\n`;
+
+const endOfAudio = eventsOf('error|speech\\.audio\\.done|transcript\\.text\\.done');
+
+/** The end of a stream of speech or of a transcription. */
+export class AudioEnd implements StreamEnd {
+  readonly #last = new LastEvent(endOfAudio);
+  readonly isWhole = true;
+  readonly errorEvent = errorEvent;
+
+  read(chunk: Buffer): void {
+    this.#last.read(chunk);
+  }
+
+  get isDone(): boolean {
+    return this.#last.isDone;
+  }
+}
+
+const endOfResponse = eventsOf('error|response\\.(?:completed|failed|incomplete|cancelled)');
+const sequenceKey = '"sequence_number"';
+const sequence = /^\s*:\s*(\d{1,15})\b/;
+/** How much behind that key is looked at. Characters. */
+const sequenceLength = 96;
+/** How much is kept of the first event, which shows the response as it begins. Bytes. */
+const beginningLimit = 16 * 1024;
+const firstEvent = /data:[\s\S]*?(?:\r\n\r\n|\n\n|\r\r)/;
+const responseId = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
+
+/** The end of a stream of the Responses API: not `[DONE]`, but an event that says how the response has ended. */
+export class ResponseEnd implements StreamEnd {
+  readonly #stream: ResponseStream;
+  readonly #isDelimited: boolean;
+  readonly #last = new LastEvent(endOfResponse);
+  #sequence = -1;
+  #beginning: Buffer[] = [];
+  #beginningLength = 0;
+  #hasBegun = false;
+  #isEmpty = true;
+
+  constructor(stream: ResponseStream, isDelimited: boolean) {
+    this.#stream = stream;
+    this.#isDelimited = isDelimited;
+  }
+
+  read(chunk: Buffer): void {
+    const text = this.#last.read(chunk);
+    this.#isEmpty = false;
+    if (!this.#hasBegun) this.#noteBeginning(chunk);
+    const at = text.lastIndexOf(sequenceKey);
+    const number = at === -1 ? undefined : sequence.exec(text.slice(at + sequenceKey.length, at + sequenceLength))?.[1];
+    if (number !== undefined) this.#sequence = Number(number);
+  }
+
+  get isDone(): boolean {
+    return this.#last.isDone;
+  }
+
+  /** Of a stream that is resumed after its last event there is nothing left. */
+  get isWhole(): boolean {
+    return this.#stream === 'resumed' && this.#isEmpty && this.#isDelimited;
+  }
+
+  get lastType(): string | undefined {
+    return this.#last.type;
+  }
+
+  /** The response that the first event has shown, now failed. One that is made in the background runs on, and its stream can be resumed. */
+  errorEvent(error: GatewayError): string {
+    const { error: body } = error.toBody();
+    const { code, message, param } = body;
+    const next = { sequence_number: this.#sequence + 1 };
+    const shown = this.#stream === 'whole' ? this.#shownResponse() : undefined;
+    if (shown) {
+      const response = { ...shown, status: 'failed', error: { code, message } };
+      return `event: response.failed\ndata: ${JSON.stringify({ type: 'response.failed', ...next, response })}\n\n`;
+    }
+    // clients raise on it, and take no response for a failed one
+    return `event: error\ndata: ${JSON.stringify({ type: 'error', ...next, code, message, param, error: body })}\n\n`;
+  }
+
+  #noteBeginning(chunk: Buffer): void {
+    this.#beginning.push(chunk.subarray(0, beginningLimit - this.#beginningLength));
+    this.#beginningLength += chunk.length;
+    const mayEnd = chunk.includes('\n') || chunk.includes('\r');
+    this.#hasBegun = this.#beginningLength >= beginningLimit || (mayEnd && firstEvent.test(this.#beginningText()));
+  }
+
+  #beginningText(): string {
+    this.#beginning = [Buffer.concat(this.#beginning)];
+    return String(this.#beginning[0]);
+  }
+
+  #shownResponse(): Readonly<Record<string, unknown>> | undefined {
+    const text = this.#beginningText();
+    const common = { object: 'response', created_at: Math.floor(Date.now() / 1_000), output: [] };
+    try {
+      const { response } = JSON.parse(dataOf(firstEvent.exec(text)?.[0] ?? ''));
+      return typeof response?.id === 'string' ? { ...common, ...response } : undefined;
+    } catch {
+      // the event is larger than what is kept of it
+      const id = responseId.exec(text)?.[1];
+      return id === undefined ? undefined : { id, ...common };
+    }
+  }
+}
+
+/** What is kept of the bytes before, to find what two chunks share. Characters. */
+const tailLength = 96;
+const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;
+
+/**
+ * The events of these types, by their field `event` or by the `type` that their data begins with. Both begin a line, which nothing
+ * inside a JSON string can do: what a caller has named, such as metadata, is in the events too.
+ * @param types as alternatives of a regular expression
+ */
+function eventsOf(types: string): RegExp {
+  return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|(?:^|[\\r\\n])data: ?\\{\\s*"type"\\s*:\\s*"(${types})"`);
+}
+
+/** Looks for the last event of a stream that does not end in `[DONE]`, however it is split into chunks. */
+class LastEvent {
+  readonly #pattern: RegExp;
+  #tail = '';
+  /** Its type, once it has begun. */
+  type: string | undefined;
+
+  constructor(pattern: RegExp) {
+    this.#pattern = pattern;
+  }
+
+  /** @returns the chunk as text, behind the end of what came before */
+  read(chunk: Buffer): string {
+    const text = this.#tail + chunk.toString('latin1');
+    if (this.type === undefined) {
+      const found = this.#pattern.exec(text);
+      this.type = found?.[1] ?? found?.[2];
+    }
+    this.#tail = text.slice(-tailLength);
+    return text;
+  }
+
+  /** Whether it has come, to its end. */
+  get isDone(): boolean {
+    return this.type !== undefined && blankLine.test(this.#tail);
+  }
+}
