@@ -1,5 +1,6 @@
 import { alternativesOf } from '../../openapi/schemas.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
+import { foldCase } from './tokens.ts';
 
 /** The part of a value that openapi.yaml describes. */
 export interface BodyShape {
@@ -15,14 +16,6 @@ export interface BodyShape {
   readonly keptString?: number;
   /** Whether an object inside a list, too, may not have a property twice, or one that differs from a described one only in case. @default false */
   readonly isStrict?: boolean;
-}
-
-/**
- * Folds a key as case-insensitive readers such as Go's encoding/json do (Unicode's simple case folding): `ſ` (U+017F) becomes
- * s, and the Kelvin sign (U+212A) k.
- */
-export function foldCase(key: string): string {
-  return key.toUpperCase().toLowerCase();
 }
 
 /** Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives. */

@@ -2,11 +2,12 @@ import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../errors.ts';
 import type { FieldRange } from '../operation.ts';
-import { type BodyShape, foldCase } from './body-shape.ts';
+import type { BodyShape } from './body-shape.ts';
 import { isExactNumber } from './exact-number.ts';
 import {
   endOfNumber,
   endOfShortString,
+  foldCase,
   isShortDecimal,
   isShortInteger,
   isSpace,

@@ -207,3 +207,11 @@ export class StructureWalk {
     return bytes.length;
   }
 }
+
+/**
+ * Folds a key as case-insensitive readers such as Go's encoding/json do (Unicode's simple case folding): `ſ` (U+017F) becomes
+ * s, and the Kelvin sign (U+212A) k.
+ */
+export function foldCase(key: string): string {
+  return key.toUpperCase().toLowerCase();
+}

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { bodyShape, foldCase } from '../../../src/http/json/body-shape.ts';
+import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { outline, parseJson } from '../../../src/http/json/scan.ts';
+import { foldCase } from '../../../src/http/json/tokens.ts';
 import { loadSpec, type SpecSchema } from '../../../src/openapi/spec.ts';
 
 const spec = loadSpec();
