@@ -89,35 +89,13 @@ export function isAnswered(res: ServerResponse, logger: Logger): boolean {
   return true;
 }
 
-/** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
-export class ClientDisconnect {
-  disconnected: boolean;
-  #listener: (() => void) | undefined;
-
-  /** @param onClose called when the answer is sent or the client has disconnected: the one listener of `close` that a request has */
-  constructor(res: ServerResponse, onClose: () => void) {
-    this.disconnected = res.destroyed;
-    res.on('close', () => {
-      onClose();
-      if (res.writableFinished) return;
-      this.disconnected = true;
-      this.#listener?.();
-    });
-    if (!res.socket) closeWithConnection(res);
-  }
-
-  /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
-  onDisconnect(listener: (() => void) | undefined): void {
-    if (this.disconnected) listener?.();
-    else this.#listener = listener;
-  }
-}
-
 /**
- * Closes an answer when its connection closes. Node does so itself, but not for the answer to a pipelined request, which has no socket as long as those
- * before it on the connection are not sent (RFC 9112, section 9.3.2).
+ * Calls a listener when an answer is sent or its client has disconnected. Node does not tell the answer to a pipelined request of that, which has no
+ * socket as long as those before it on the connection are not sent (RFC 9112, section 9.3.2).
  */
-function closeWithConnection(res: ServerResponse): void {
+function onClosed(res: ServerResponse, listener: () => void): void {
+  res.on('close', listener);
+  if (res.socket) return;
   const { socket } = res.req;
   const close = (): void => {
     if (res.socket) return;
@@ -128,6 +106,29 @@ function closeWithConnection(res: ServerResponse): void {
   socket.setMaxListeners(0);
   socket.on('close', close);
   res.on('close', () => socket.off('close', close));
+}
+
+/** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
+export class ClientDisconnect {
+  disconnected: boolean;
+  #listener: (() => void) | undefined;
+
+  /** @param onClose called when the answer is sent or the client has disconnected: the one listener of `close` that a request has */
+  constructor(res: ServerResponse, onClose: () => void) {
+    this.disconnected = res.destroyed;
+    onClosed(res, () => {
+      onClose();
+      if (res.writableFinished) return;
+      this.disconnected = true;
+      this.#listener?.();
+    });
+  }
+
+  /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
+  onDisconnect(listener: (() => void) | undefined): void {
+    if (this.disconnected) listener?.();
+    else this.#listener = listener;
+  }
 }
 
 function shuttingDown(): GatewayError {
@@ -157,7 +158,7 @@ export class OpenRequests {
   track(res: ServerResponse): void {
     this.add(res);
     if (res.destroyed) this.delete(res);
-    else res.on('close', () => this.delete(res));
+    else onClosed(res, () => this.delete(res));
   }
 
   /** Its answer is sent, or its client has disconnected. */

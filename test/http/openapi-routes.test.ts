@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { expect } from 'chai';
 import express from 'express';
 import { CORE_SCHEMA, load } from 'js-yaml';
@@ -38,6 +40,30 @@ describe('the description of the API', () => {
       expect(load(await yaml.text(), { schema: CORE_SCHEMA })).to.deep.equal({ ...loadSpec(), servers });
     });
   }
+
+  it('keeps no gateway open that closes, when the client of a pipelined request has left', async () => {
+    const openRequests = new OpenRequests();
+    const router = createRouter(silentLogger);
+    addOpenApiRoutes(router, { openRequests, logger: silentLogger });
+    let answered = () => {};
+    const isAnswered = new Promise<void>((resolve) => {
+      answered = resolve;
+    });
+    const app = express()
+      .get('/hangs', () => {})
+      .use(router);
+    const server = await listen((req, res) => {
+      app(req, res);
+      if (req.url === '/v1/openapi.json') answered();
+    });
+    const client = connect(Number(new URL(server.url).port), '127.0.0.1');
+    await once(client, 'connect');
+    client.write(['/hangs', '/v1/openapi.json'].map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''));
+    await isAnswered;
+    client.destroy();
+    await openRequests.drain(600_000);
+    await server.close();
+  });
 
   it('is served in front of Express too', async () => {
     const { servers } = (await (await fetch(`${inFront.url}/v1/openapi.json`)).json()) as {

@@ -15,6 +15,7 @@ import {
   NotJson,
   textAt,
   throughLongString,
+  whereItBreaks,
 } from './tokens.ts';
 
 /**
@@ -440,20 +441,6 @@ interface Outline {
 
 function checkUtf8(bytes: Buffer): void {
   if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
-}
-
-/** The number of the character, counted from 1, that a byte belongs to. */
-function characterAt(bytes: Buffer, at: number): number {
-  let count = 1;
-  // all bytes of a character but the first start with 10 (RFC 3629, section 3)
-  for (let i = 0; i < at; i += 1) if (((bytes[i] as number) & 0xc0) !== 0x80) count += 1;
-  return count;
-}
-
-/** Says where the text stops being JSON. Quotes none of it, because it may hold a secret. */
-function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
-  if (at < bytes.length) return `look at character ${characterAt(bytes, at)}`;
-  return bytes.length < sliceLength && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
 }
 
 /** Runs a scan to a position. @throws GatewayError what the scan throws, and `invalid_json` for text that is not JSON (RFC 8259) */

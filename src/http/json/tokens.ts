@@ -215,3 +215,17 @@ export class StructureWalk {
 export function foldCase(key: string): string {
   return key.toUpperCase().toLowerCase();
 }
+
+/** The number of the character, counted from 1, that a byte belongs to. */
+function characterAt(bytes: Buffer, at: number): number {
+  let count = 1;
+  // all bytes of a character but the first start with 10 (RFC 3629, section 3)
+  for (let i = 0; i < at; i += 1) if (((bytes[i] as number) & 0xc0) !== 0x80) count += 1;
+  return count;
+}
+
+/** Says where the text stops being JSON. Quotes none of it, because it may hold a secret. */
+export function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
+  if (at < bytes.length) return `look at character ${characterAt(bytes, at)}`;
+  return bytes.length <= largestPiece && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
+}
