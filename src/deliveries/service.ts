@@ -25,7 +25,7 @@ import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel } from './model.ts';
 import { createFindRecoverable } from './recoveries.ts';
 import { createMakeTestAttempt, createRedeliver, createResend } from './redeliver.ts';
-import { Scheduler } from './scheduler.ts';
+import { Scheduler, type SchedulerDeps } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
 /** How long the lease of an attempt or of an event lasts: after that, another process may go on for a dead one. Milliseconds. */
@@ -64,7 +64,8 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
     | 'retentionDays'
     | 'logger'
   > &
-    Partial<Pick<ResolvedOptions, 'tracing'>>;
+    Partial<Pick<ResolvedOptions, 'tracing'>> &
+    Pick<SchedulerDeps, 'maxWait'>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
   /** @default none */

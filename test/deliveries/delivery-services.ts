@@ -63,6 +63,8 @@ export interface ServiceChoices {
   readonly concurrencyPerAccount?: number;
   readonly concurrencyPerWebhook?: number;
   readonly sweepInterval?: number;
+  /** How long an attempt waits for a place or for room. Milliseconds. @default 1_000 */
+  readonly maxWait?: number;
   readonly changeStreams?: boolean;
   readonly retentionDays?: number;
   readonly logger?: Logger;

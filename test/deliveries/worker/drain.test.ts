@@ -23,7 +23,8 @@ describe('More events than there is room for', function () {
     database = await watchedDatabase();
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
-    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50 });
+    // on a busy machine too, a first attempt waits for its place, and is not stored before
+    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50, maxWait: 3_000 });
   });
   afterEach(async () => {
     // before: nobody waits for a receiver that hangs
@@ -46,9 +47,7 @@ describe('More events than there is room for', function () {
     ['to one webhook', 400, 1],
     ['to ten webhooks each', 80, 10],
   ] as const) {
-    it(`${what}, published by a process without workers, are delivered with one write each, and few commands`, async function () {
-      // a process that the machine keeps waiting shares each command among fewer deliveries: the least of three bursts counts
-      this.retries(2);
+    it(`${what}, published by a process without workers, are delivered with one write each, and few commands`, async () => {
       for (let i = 0; i < targets; i += 1) webhooks.add(receiver.url);
       await publish(count);
       database.forget();
@@ -60,14 +59,12 @@ describe('More events than there is room for', function () {
       await all(() => gateway.events.countDocuments({ fanOut: 'done' }), count);
 
       expect(ahead, 'deliveries stored before their attempt').to.be.below(count * targets * 0.05);
-      // one by one, they would be three and more
-      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.25);
+      // 0.1 to 0.2; on a busy machine, where fewer outcomes come together, up to 0.35; one by one, three and more
+      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.5);
     });
   }
 
-  it('published by a worker are delivered with one write each', async function () {
-    // first attempts that wait too long for a place are stored: the least of three bursts counts
-    this.retries(2);
+  it('published by a worker are delivered with one write each', async () => {
     webhooks.add(receiver.url);
     await gateway.start();
     await publish(200);
