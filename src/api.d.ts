@@ -375,6 +375,487 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List files
+         * @description Lists the files of your account.
+         */
+        get: operations["listFiles"];
+        put?: never;
+        /**
+         * Upload a file
+         * @description Uploads a file, up to 512 MiB. It goes up as it comes, and the provider keeps it until you delete it. Only your account can get at it. The provider checks what is in the form.
+         */
+        post: operations["createFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a file
+         * @description Retrieves what is known of a file.
+         */
+        get: operations["retrieveFile"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file
+         * @description Deletes a file.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download a file
+         * @description Gives the bytes of a file, as they come from the provider.
+         */
+        get: operations["downloadFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin an upload
+         * @description Begins a file that is sent in parts.
+         */
+        post: operations["createUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/uploads/{upload_id}/parts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add a part
+         * @description Adds a part to an upload. It goes up as it comes.
+         */
+        post: operations["addUploadPart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/uploads/{upload_id}/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete an upload
+         * @description Makes a file of the parts, in the order in which they are named.
+         */
+        post: operations["completeUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/uploads/{upload_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel an upload
+         * @description Cancels an upload. No part may be added to it then.
+         */
+        post: operations["cancelUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List vector stores
+         * @description Lists the vector stores of your account.
+         */
+        get: operations["listVectorStores"];
+        put?: never;
+        /**
+         * Create a vector store
+         * @description Makes a vector store, which models and you can search. The provider keeps it until you delete it, and only your account can get at it.
+         */
+        post: operations["createVectorStore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a vector store
+         * @description Retrieves a vector store.
+         */
+        get: operations["retrieveVectorStore"];
+        put?: never;
+        /**
+         * Update a vector store
+         * @description Changes the name, the metadata or the expiry of a vector store.
+         */
+        post: operations["updateVectorStore"];
+        /**
+         * Delete a vector store
+         * @description Deletes a vector store. Its files stay.
+         */
+        delete: operations["deleteVectorStore"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search a vector store
+         * @description Finds the parts of its files that answer a query.
+         */
+        post: operations["searchVectorStore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a vector store
+         * @description Lists the files of a vector store.
+         */
+        get: operations["listVectorStoreFiles"];
+        put?: never;
+        /**
+         * Add a file
+         * @description Adds a file of your account to a vector store.
+         */
+        post: operations["createVectorStoreFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a file of a vector store
+         * @description Retrieves what is known of a file in a vector store.
+         */
+        get: operations["retrieveVectorStoreFile"];
+        put?: never;
+        /**
+         * Update a file of a vector store
+         * @description Replaces the attributes of a file in a vector store.
+         */
+        post: operations["updateVectorStoreFile"];
+        /**
+         * Remove a file from a vector store
+         * @description Removes a file from a vector store. The file itself stays.
+         */
+        delete: operations["deleteVectorStoreFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve the texts of a file of a vector store
+         * @description Gives the texts that were read out of a file.
+         */
+        get: operations["retrieveVectorStoreFileContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/file_batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add several files
+         * @description Adds several files of your account to a vector store at once.
+         */
+        post: operations["createVectorStoreFileBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a batch of files
+         * @description Says how far a batch of files is.
+         */
+        get: operations["retrieveVectorStoreFileBatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a batch of files
+         * @description Stops a batch of files.
+         */
+        post: operations["cancelVectorStoreFileBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a batch
+         * @description Lists the files of a batch.
+         */
+        get: operations["listFilesInVectorStoreBatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/images/generations": {
         parameters: {
             query?: never;
@@ -1605,7 +2086,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "vector_store_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -1840,6 +2321,309 @@ export interface components {
             role?: string;
             /** @description The text of the message, or a list of its parts. */
             content?: unknown;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A form with a file. */
+        FileRequest: {
+            /**
+             * Format: binary
+             * @description The file itself.
+             */
+            file: string;
+            /** @description What the file is for, such as `user_data`, `vision`, `assistants`, `batch` or `fine-tune`. */
+            purpose: string;
+        } & {
+            [key: string]: unknown;
+        };
+        StoredFile: {
+            id: string;
+            /** @constant */
+            object: "file";
+            /** @description Its size in bytes. */
+            bytes?: number;
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description Its name. */
+            filename?: string;
+            /** @description What it is for. */
+            purpose?: string;
+            /** @description When the provider deletes it, in seconds since 1970. */
+            expires_at?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the files. */
+        StoredFileList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["StoredFile"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        UploadRequest: {
+            /** @description The size of the whole file in bytes. */
+            bytes: number;
+            /** @description The name of the file. */
+            filename: string;
+            /** @description Its media type. */
+            mime_type: string;
+            /** @description What it is for. */
+            purpose: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A form with a part of a file. */
+        UploadPartRequest: {
+            /**
+             * Format: binary
+             * @description The bytes of the part.
+             */
+            data: string;
+        } & {
+            [key: string]: unknown;
+        };
+        UploadCompletion: {
+            /** @description The ids of the parts, in their order. */
+            part_ids: string[];
+            /** @description The MD5 checksum of the file. */
+            md5?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Upload: {
+            id: string;
+            /** @constant */
+            object: "upload";
+            /** @description The size of the whole file in bytes. */
+            bytes?: number;
+            /** @description When it was begun, in seconds since 1970. */
+            created_at?: number;
+            /** @description The name of the file. */
+            filename?: string;
+            /** @description What it is for. */
+            purpose?: string;
+            /** @description `pending`, `completed`, `cancelled` or `expired`. */
+            status?: string;
+            /** @description When it ends, in seconds since 1970. */
+            expires_at?: number;
+            /** @description The file, once the upload is completed. */
+            file?: components["schemas"]["StoredFile"] | null;
+        } & {
+            [key: string]: unknown;
+        };
+        UploadPart: {
+            id: string;
+            /** @constant */
+            object: "upload.part";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description The upload it belongs to. */
+            upload_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreRequest: {
+            /** @description Its name. */
+            name?: string | null;
+            /** @description Files of your account that it is to have. */
+            file_ids?: string[];
+            /** @description What is attached to it. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStore: {
+            id: string;
+            /** @constant */
+            object: "vector_store";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description Its name. */
+            name?: string | null;
+            /** @description How much it takes, in bytes. */
+            usage_bytes?: number;
+            /** @description `in_progress`, `completed` or `expired`. */
+            status?: string;
+            /** @description How many of its files are in which state. */
+            file_counts?: {
+                in_progress?: number;
+                completed?: number;
+                failed?: number;
+                cancelled?: number;
+                total?: number;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description What is attached to it. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the vector stores. */
+        VectorStoreList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["VectorStore"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreSearchRequest: {
+            /** @description What to look for: a text or several. */
+            query: string | string[];
+            /** @description How many results at most. */
+            max_num_results?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreSearchResults: {
+            object?: string;
+            /** @description What was looked for. */
+            search_query?: unknown;
+            data: ({
+                file_id?: string;
+                filename?: string;
+                score?: number;
+                /** @description Texts, numbers and booleans to filter by. */
+                attributes?: {
+                    [key: string]: unknown;
+                } | null;
+                content?: {
+                    [key: string]: unknown;
+                }[];
+            } & {
+                [key: string]: unknown;
+            })[];
+            has_more?: boolean;
+            next_page?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreFileRequest: {
+            /** @description A file of your account. */
+            file_id: string;
+            /** @description Texts, numbers and booleans to filter by. */
+            attributes?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreFileUpdate: {
+            /** @description Texts, numbers and booleans to filter by. */
+            attributes: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreFile: {
+            id: string;
+            /** @constant */
+            object: "vector_store.file";
+            /** @description When it was added, in seconds since 1970. */
+            created_at?: number;
+            /** @description The vector store it is in. */
+            vector_store_id?: string;
+            /** @description How much it takes, in bytes. */
+            usage_bytes?: number;
+            /** @description `in_progress`, `completed`, `cancelled` or `failed`. */
+            status?: string;
+            /** @description What went wrong last. */
+            last_error?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Texts, numbers and booleans to filter by. */
+            attributes?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the files of a vector store. */
+        VectorStoreFileList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["VectorStoreFile"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreFileContent: {
+            object?: string;
+            data: ({
+                type?: string;
+                text?: string;
+            } & {
+                [key: string]: unknown;
+            })[];
+            has_more?: boolean;
+            next_page?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description Files that a vector store is to have: `file_ids`, or `files` with attributes of their own. */
+        VectorStoreFileBatchRequest: {
+            /** @description Files of your account. */
+            file_ids?: string[];
+            /** @description Files of your account, each with its attributes. */
+            files?: ({
+                file_id: string;
+                /** @description Texts, numbers and booleans to filter by. */
+                attributes?: {
+                    [key: string]: unknown;
+                } | null;
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description Texts, numbers and booleans to filter by. */
+            attributes?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        VectorStoreFileBatch: {
+            id: string;
+            /** @constant */
+            object: "vector_store.files_batch";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description The vector store that gets the files. */
+            vector_store_id?: string;
+            /** @description `in_progress`, `completed`, `cancelled` or `failed`. */
+            status?: string;
+            /** @description How many of its files are in which state. */
+            file_counts?: {
+                in_progress?: number;
+                completed?: number;
+                failed?: number;
+                cancelled?: number;
+                total?: number;
+            } & {
+                [key: string]: unknown;
+            };
         } & {
             [key: string]: unknown;
         };
@@ -3468,6 +4252,46 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /** @description Your account has no file with this id. The provider's own 404 comes through as it answered it. */
+        FileNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no upload with this id. The provider's own 404 comes through as it answered it. */
+        UploadNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no vector store with this id. The provider's own 404 comes through as it answered it. */
+        VectorStoreNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no file with an id that the request names. The provider's own 404 comes through as it answered it. */
+        NamedNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
         /** @description Your account has no stored chat completion with this id. The provider's own 404 comes through as it answered it. */
         ChatCompletionNotFound: {
             headers: {
@@ -3837,6 +4661,26 @@ export interface components {
          */
         PathConversationId: string;
         /**
+         * @description The id of the file.
+         * @example file-9f2c
+         */
+        PathFileId: string;
+        /**
+         * @description The id of the upload.
+         * @example upload_9f2c
+         */
+        PathUploadId: string;
+        /**
+         * @description The id of the vector store.
+         * @example vs_9f2c
+         */
+        PathVectorStoreId: string;
+        /**
+         * @description The id of the batch of files.
+         * @example vsfb_9f2c
+         */
+        PathFileBatchId: string;
+        /**
          * @description The id of the chat completion.
          * @example chatcmpl-9f2c
          */
@@ -3848,6 +4692,21 @@ export interface components {
          *     ]
          */
         Include: string[];
+        /**
+         * @description Where the next page begins; the id of the last file of the page before.
+         * @example file-9f2c
+         */
+        AfterFile: string;
+        /**
+         * @description Only the files with this status.
+         * @example completed
+         */
+        FileStatus: "in_progress" | "completed" | "failed" | "cancelled";
+        /**
+         * @description By when they were made.
+         * @example desc
+         */
+        StoredNewestFirst: "asc" | "desc";
         /**
          * @description The most items on a page.
          * @example 20
@@ -4970,6 +5829,1085 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ConversationNotFound"];
             429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listFiles: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last file of the page before.
+                 * @example file-9f2c
+                 */
+                after?: components["parameters"]["AfterFile"];
+                /**
+                 * @description How many at most. A page has at most 100, and `has_more` says whether there are more.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description By when they were made.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredNewestFirst"];
+                /**
+                 * @description Only those with this purpose.
+                 * @example user_data
+                 */
+                purpose?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredFileList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["FileRequest"];
+            };
+        };
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredFile"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredFile"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FileNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FileNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    downloadFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FileNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createUpload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UploadRequest"];
+            };
+        };
+        responses: {
+            /** @description The upload. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    addUploadPart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["UploadPartRequest"];
+            };
+        };
+        responses: {
+            /** @description The part. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadPart"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["UploadNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    completeUpload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UploadCompletion"];
+            };
+        };
+        responses: {
+            /** @description The upload, with its file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["UploadNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    cancelUpload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the upload.
+                 * @example upload_9f2c
+                 */
+                upload_id: components["parameters"]["PathUploadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The upload. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["UploadNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listVectorStores: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last vector store of the page before.
+                 * @example vs_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description By when they were made.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredNewestFirst"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The vector stores. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createVectorStore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreRequest"];
+            };
+        };
+        responses: {
+            /** @description The vector store. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NamedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveVectorStore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The vector store. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    updateVectorStore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreRequest"];
+            };
+        };
+        responses: {
+            /** @description The vector store. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteVectorStore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    searchVectorStore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreSearchRequest"];
+            };
+        };
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreSearchResults"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listVectorStoreFiles: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last file of the page before.
+                 * @example file-9f2c
+                 */
+                after?: components["parameters"]["AfterFile"];
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredOrder"];
+                /**
+                 * @description Only the files with this status.
+                 * @example completed
+                 */
+                filter?: components["parameters"]["FileStatus"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createVectorStoreFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreFileRequest"];
+            };
+        };
+        responses: {
+            /** @description The file in the vector store. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFile"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveVectorStoreFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFile"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    updateVectorStoreFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreFileUpdate"];
+            };
+        };
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFile"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteVectorStoreFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is removed. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveVectorStoreFileContent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the file.
+                 * @example file-9f2c
+                 */
+                file_id: components["parameters"]["PathFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The texts. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileContent"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createVectorStoreFileBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VectorStoreFileBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileBatch"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveVectorStoreFileBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileBatch"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    cancelVectorStoreFileBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileBatch"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listFilesInVectorStoreBatch: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last file of the page before.
+                 * @example file-9f2c
+                 */
+                after?: components["parameters"]["AfterFile"];
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredOrder"];
+                /**
+                 * @description Only the files with this status.
+                 * @example completed
+                 */
+                filter?: components["parameters"]["FileStatus"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the vector store.
+                 * @example vs_9f2c
+                 */
+                vector_store_id: components["parameters"]["PathVectorStoreId"];
+                /**
+                 * @description The id of the batch of files.
+                 * @example vsfb_9f2c
+                 */
+                batch_id: components["parameters"]["PathFileBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VectorStoreFileList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["VectorStoreNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];

@@ -2,7 +2,7 @@ import { addDashboard } from '../dashboard/dashboard.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
-import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
+import { createApi, createReadLimit, createWriteLimit, formLength } from '../http/api.ts';
 import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
 import type { OperationTable } from '../http/operation.ts';
@@ -86,6 +86,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     withDatabase: access.run,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
+    uploadLimit: options.maxFileBytes + formLength,
     bodyMemory: options.bodyMemory,
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),

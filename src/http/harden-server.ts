@@ -9,8 +9,9 @@ export interface HardenOptions {
   /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
   readonly headersTimeout?: number;
   /**
-   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more.
-   * It does not limit how long an answer takes, so streams may continue. @default 130_000 (Node: 300_000)
+   * To the end of a request's body: as long as a large file may take. The gateway itself gives a file 120 s from one chunk to the
+   * next, and any other body 120 s in all. It does not limit how long an answer takes, so streams may continue.
+   * @default 3_600_000 (Node: 300_000)
    */
   readonly requestTimeout?: number;
   /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
@@ -25,7 +26,7 @@ export interface HardenOptions {
 
 const defaults: Required<HardenOptions> = {
   headersTimeout: 10_000,
-  requestTimeout: 130_000,
+  requestTimeout: 3_600_000,
   connectionsCheckingInterval: 2_000,
   keepAliveTimeout: 5_000,
   maxHeadersCount: 100,

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { Form } from './body/form.ts';
+import type { Upload } from './body/upload.ts';
 import type { Principal } from './principal.ts';
 import type { ClientDisconnect } from './request.ts';
 
@@ -70,6 +71,8 @@ export interface ApiRequest<Op = Description> {
   readonly fields: ReadonlyMap<string, FieldRange>;
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
+  /** The body of an operation that takes it as it comes; `undefined` for any other. */
+  readonly upload: Upload | undefined;
   /**
    * Frees the bytes of the body, so that other requests may use that memory. This happens automatically when the answer has
    * ended.
@@ -113,6 +116,8 @@ export interface DataOperation<Request = ApiRequest, Answer extends Reply = Repl
 
 /** An operation that writes the response itself, byte by byte. Errors thrown before the first byte are answered for it. */
 export interface RelayOperation {
+  /** Whether it takes its body as it comes, which nobody checks before. @default false */
+  readonly streamsUp?: boolean;
   relay(request: ApiRequest, res: ServerResponse): Promise<void>;
 }
 

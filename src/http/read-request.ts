@@ -4,6 +4,7 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { readForm } from './body/form.ts';
 import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
+import { Upload } from './body/upload.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
@@ -29,6 +30,8 @@ interface RequestReaderDependencies {
   readonly routes: readonly Route[];
   readonly relayedLimits: BodyLimits;
   readonly otherLimits: BodyLimits;
+  /** Of what goes up as it comes; its time is that between two chunks. */
+  readonly uploadLimits: BodyLimits;
   readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
@@ -56,7 +59,8 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const { url = '' } = req;
     const limits = relayed ? deps.relayedLimits : deps.otherLimits;
     const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
-    const { raw, value, fields = noFields } = await takeBody(req, headers, plan);
+    const upload = openUpload(req, headers, plan, deps.uploadLimits);
+    const { raw, value, fields = noFields } = upload ? noBody : await takeBody(req, headers, plan);
     const search = searchOf(url);
     const parameters = queryParameters(url);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
@@ -70,7 +74,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       checkKnown(query, route.query);
     }
     if (form) checkForm(route, form);
-    else await check(req, route, { params, query, body: value });
+    else if (!upload) await check(req, route, { params, query, body: value });
     const request = {
       requestId,
       principal,
@@ -84,6 +88,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       rawBody: raw,
       fields,
       form,
+      upload,
       // the bytes are free at once, because nothing else here refers to them when it has returned
       releaseBody(): void {
         request.rawBody = noBytes;
@@ -177,6 +182,24 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
     return { raw, value, fields };
   }
   return { raw, value: parseJson(raw) };
+}
+
+/**
+ * The body of an operation that takes it as it comes; `undefined` for any other, and where the host has read it.
+ * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`
+ */
+function openUpload(
+  req: IncomingMessage,
+  headers: IncomingHttpHeaders,
+  { route }: BodyPlan,
+  limits: BodyLimits,
+): Upload | undefined {
+  if (!('streamsUp' in route.operation && route.operation.streamsUp) || keptBody(req) || req.readableDidRead) {
+    return undefined;
+  }
+  if (!announcesBody(headers)) throw new GatewayError('missing_required_parameter', 'This request needs a body');
+  bodyMediaType(headers, route.mediaTypes);
+  return new Upload(req, headers, limits);
 }
 
 /** Serialises again what the host has parsed; the bytes may differ from those that were sent. */

@@ -16,12 +16,18 @@ import { isAnswered, pathOf, requestId } from './request.ts';
  */
 export type GatewayRouter = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
+/** https://platform.openai.com/docs/deprecations, "Assistants API". */
+const assistantsShutDown =
+  'OpenAI has shut the Assistants API down on 26 August 2026: use /v1/responses and /v1/conversations';
+
 function notFound({ method }: IncomingMessage, path: string, modelPaths: readonly string[]): GatewayError {
   if (!/^\/v1(?:\/|$)/.test(path)) {
     return new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
   }
-  const served = `the model endpoints are ${modelPaths.join(', ')}`;
-  return new GatewayError('endpoint_not_served', `This gateway does not serve ${method} ${path}; ${served}`);
+  const served = `the model endpoints are ${modelPaths.join(', ')} and those below them`;
+  const message = `This gateway does not serve ${method} ${path}; ${served}`;
+  const isShutDown = /^\/v1\/(?:assistants|threads)(?:\/|$)/.test(path);
+  return new GatewayError('endpoint_not_served', isShutDown ? `${message}. ${assistantsShutDown}` : message);
 }
 
 function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
@@ -255,12 +261,12 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   );
 }
 
-/** The paths of the model endpoints, each once. */
+/** The paths of the model endpoints, each once, without those below another. */
 export function modelPaths(spec: Spec, operations: Operations): string[] {
   const paths = joinRoutes(spec, operations)
     .filter(isModelRoute)
     .map(({ path }) => path);
-  return [...new Set(paths)];
+  return [...new Set(paths)].filter((path) => !paths.some((other) => path.startsWith(`${other}/`)));
 }
 
 /** Whether a route passes a provider's answer on, byte by byte. */

@@ -24,6 +24,10 @@ export interface BodyOptions {
   readonly modelBodyLimit?: number;
   /** The largest body of any other call, in bytes. @default 262_144 (256 KiB) */
   readonly webhookBodyLimit?: number;
+  /** The largest file, or part of an upload, in bytes. Files go up as they come, and take no `bodyMemory`. @default 536_870_912 (512 MiB) */
+  readonly maxFileBytes?: number;
+  /** The most files an account may have at once. 1 to 1_000_000. @default 10_000 */
+  readonly maxFiles?: number;
   /**
    * Bytes of request bodies, decompressed, that this process holds at once: bodies that are still arriving, and bodies that
    * are kept until an upstream answers. One account may hold as much as is free. At least twice `modelBodyLimit`.

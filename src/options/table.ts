@@ -142,6 +142,21 @@ export const table = {
   onUsage: { check: aFunction },
   modelBodyLimit: { kind: wholeNumber(1, 1024 * mebibyte), default: 32 * mebibyte },
   webhookBodyLimit: { kind: wholeNumber(1, 16 * mebibyte), default: 256 * 1024 },
+  maxFileBytes: {
+    kind: wholeNumber(1, 16 * 1024 * mebibyte),
+    default: 512 * mebibyte,
+    variable: 'MAX_FILE_BYTES',
+    meaning: 'Maximum bytes of a file, or of a part of an upload',
+    byDefault: '536870912 (512 MiB)',
+    example: '104857600',
+  },
+  maxFiles: {
+    kind: wholeNumber(1, 1_000_000),
+    default: 10_000,
+    variable: 'MAX_FILES',
+    meaning: 'Maximum number of files that an account has at once',
+    example: '1000',
+  },
   bodyMemory: {
     // what an option may be follows from modelBodyLimit
     kind: readAs(wholeNumber(64 * mebibyte, 1024 ** 4), unchecked),

@@ -75,8 +75,11 @@ export interface OutboundRequest {
   readonly method?: string;
   /** `null`, `undefined` and `false` leave a header out. @default none */
   readonly headers?: Readonly<Record<string, unknown>>;
-  /** The bytes that are sent; several pieces are sent one after the other, without copying them into one. @default no body */
-  readonly data?: Buffer | readonly Buffer[] | null;
+  /**
+   * The bytes that are sent; several pieces are sent one after the other, without copying them into one. Of a stream, `headers` tell the
+   * length, if it is known. @default no body
+   */
+  readonly data?: Buffer | readonly Buffer[] | Readable | null;
   /** Covers the whole call, body included. @default no limit */
   readonly signal?: Abortable;
   /** Called when there is a connection, right before the request is written to it. If it throws, nothing is written. */

@@ -14,6 +14,7 @@ const idempotencyKeyName = 'idempotency-key';
 const passedResponseHeaders = [
   'content-type',
   'content-encoding',
+  'content-disposition',
   'openai-processing-ms',
   'openai-version',
   'retry-after',

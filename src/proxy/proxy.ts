@@ -31,6 +31,8 @@ export interface ProxyDependencies {
   readonly backgroundResponses: BackgroundResponses;
   /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
+  /** The most files an account may have. @default 10_000 */
+  readonly maxFiles?: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
@@ -101,6 +103,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     backgroundResponses,
     admissionChecks,
     exposeUpstream,
+    maxFiles: deps.maxFiles ?? 10_000,
     idempotencySecret,
     propagateTrace: deps.propagateTrace ?? false,
     logger,

@@ -6,7 +6,7 @@ import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { kinds, type StoredObject } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
-import { metadataOf, requireOwned, storedReferences } from '../stored/references.ts';
+import { metadataOf, namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import type { StoredObjects } from '../stored/service.ts';
 import {
   type Admission,
@@ -140,8 +140,10 @@ interface CallRoute {
 /** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
-  if (endpoint.continues) {
-    const referred = { references: storedReferences(apiRequest), itemsIn: 'input' };
+  const references = await namedObjects(apiRequest);
+  if (endpoint.continues) references.push(...storedReferences(apiRequest));
+  if (endpoint.continues || references.length > 0) {
+    const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };
     upstreams = (await requireOwned(deps.storedObjects, apiRequest, referred, upstreams)).keepers;
   }
   const change = await deps.hooks?.onRequest(info);
@@ -343,7 +345,7 @@ class RelayedCall implements OpenedCall {
       },
       onRunning: (id: string) => this.#follow(id),
     };
-    return ownedResponse(answer, object, this.#deps.storedObjects, inBackground ? background : undefined);
+    return ownedResponse(answer, object, this.#deps.storedObjects, inBackground ? { background } : {});
   }
 
   /** What runs on is counted when it has ended, by whichever process finds that out. */

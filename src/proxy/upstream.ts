@@ -226,6 +226,8 @@ export interface RequestOptions {
 
 /** One request to an upstream. */
 export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> {
+  /** The length of a body that is a stream, if it is known. Bytes. */
+  readonly length?: number | undefined;
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Below the upstream's base URL. */
   readonly path: string;
@@ -260,7 +262,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, data, onSend }: UpstreamRequest,
+    { method, path, template, model, data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -269,6 +271,7 @@ export class UpstreamRequests {
     const span = UpstreamSpan.start({ upstream, method, path: template, model, apiRequest });
     this.#span = span;
     const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
+    if (length !== undefined) headers['content-length'] = String(length);
     const request: RequestConfig = {
       method,
       url: upstreamUrl(upstream, path, apiRequest.search),

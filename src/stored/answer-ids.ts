@@ -29,6 +29,7 @@ const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
 export class CreatedObjectSearch {
   readonly #kind: StoredKind;
   readonly #readsStatus: boolean;
+  readonly #member: string | undefined;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Whether it is one JSON value; `undefined` until more than white space has come. */
@@ -36,10 +37,14 @@ export class CreatedObjectSearch {
   #triedHead = false;
   #isDone = false;
 
-  /** @param readsStatus whether the object's status is needed too: then one JSON value is read to its end */
-  constructor(kind: StoredKind, readsStatus: boolean) {
+  /**
+   * @param readsStatus whether the object's status is needed too: then one JSON value is read to its end
+   * @param member of one JSON value that is the object. @default the value is
+   */
+  constructor(kind: StoredKind, readsStatus: boolean, member?: string) {
     this.#kind = kind;
-    this.#readsStatus = readsStatus;
+    this.#member = member;
+    this.#readsStatus = readsStatus || member !== undefined;
   }
 
   /**
@@ -61,7 +66,7 @@ export class CreatedObjectSearch {
   end(): AnswerPart[] {
     if (this.#isDone) return [];
     const text = Buffer.concat(this.#held).toString('latin1');
-    const object = this.#isPlain ? parsed(text) : this.#objectOf(text);
+    const object = this.#isPlain ? memberOf(parsed(text), this.#member) : this.#objectOf(text);
     return hasId(object) ? this.#found(object) : this.#release();
   }
 
@@ -94,8 +99,7 @@ export class CreatedObjectSearch {
   /** The object that an event is about. */
   #objectOf(event: string): Fields {
     const data = parsed(dataOf(event));
-    const { eventMember } = kinds[this.#kind];
-    return eventMember === undefined ? data : ((data[eventMember] ?? {}) as Fields);
+    return memberOf(data, kinds[this.#kind].eventMember);
   }
 
   #found({ id, status }: Fields): AnswerPart[] {
@@ -115,6 +119,11 @@ export class CreatedObjectSearch {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** @param member @default the object itself */
+function memberOf(object: Fields, member: string | undefined): Fields {
+  return member === undefined ? object : ((object[member] ?? {}) as Fields);
+}
 
 const hasId = ({ id }: Fields): boolean => id !== undefined && id !== null;
 

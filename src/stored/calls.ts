@@ -26,7 +26,7 @@ import {
   upstreamPath,
 } from './kinds.ts';
 import { type BodyWatcher, ownedResponse, shownItems } from './recorded-answer.ts';
-import { metadataOf, requireOwned } from './references.ts';
+import { metadataOf, namedObjects, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 
 export interface StoredRelayDeps extends RequestOptions {
@@ -36,6 +36,8 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
+  /** The most files an account may have. */
+  readonly maxFiles: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
   readonly logger: Logger;
@@ -48,7 +50,8 @@ export type StoredRelay = (call: StoredCall, apiRequest: ApiRequest, res: Server
 export function storedOperations({ relay, list }: { readonly relay: StoredRelay; readonly list: StoredRelay }) {
   const operations = Object.entries(storedCalls).map(([operationId, call]): [string, RelayOperation] => {
     const serve = call.lists ? list : relay;
-    return [operationId, { relay: (apiRequest, res) => serve(call, apiRequest, res) }];
+    const { streamsUp = false } = call;
+    return [operationId, { streamsUp, relay: (apiRequest, res) => serve(call, apiRequest, res) }];
   });
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
@@ -73,6 +76,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   return async function relayStored(call, apiRequest, res) {
     const { object, order } = await routeOf(call, apiRequest);
     await requireRoom(call, apiRequest, res);
+    await requireRoomForFile(call, apiRequest);
     await requireCounted(call, object);
     const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
@@ -94,11 +98,12 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const param = idParameter(call);
     // no account would own what the upstream keeps
     if (param === undefined) storedObjects.require();
-    const references = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
+    const about = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
+    const references = [...about, ...(await namedObjects(apiRequest))];
     const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
     const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
-    const [object] = objects;
-    return { object, order: object ? keepers : selectUpstreams(keepers, undefined) };
+    const object = param === undefined ? undefined : objects[0];
+    return { object, order: objects.length > 0 ? keepers : selectUpstreams(keepers, undefined) };
   }
 
   /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
@@ -109,6 +114,17 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
     for (const admission of admissions) admission.dropped();
+  }
+
+  /** @throws GatewayError `file_limit_reached` */
+  async function requireRoomForFile({ makesFile }: StoredCall, { principal }: ApiRequest): Promise<void> {
+    const { maxFiles } = deps;
+    if (!makesFile || (await storedObjects.count({ userId: principal.userId, kind: 'file' }, maxFiles)) < maxFiles)
+      return;
+    throw new GatewayError(
+      'file_limit_reached',
+      `This account has ${maxFiles} files, the most it may have; delete some`,
+    );
   }
 
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
@@ -123,14 +139,19 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const path = upstreamPath(call, apiRequest.params);
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
+    const { upload } = apiRequest;
     const send = (upstream: Upstream, onSend: () => void) => {
       const { rawBody } = apiRequest;
-      const data = rawBody.length > 0 && { data: rawBody };
+      const data = upload ? { data: upload, length: upload.length } : rawBody.length > 0 && { data: rawBody };
       return requests.send(upstream, { method: call.method, path, template: call.path, onSend, ...data });
     };
+    // an upstream that takes it answers when it has all of it
+    if (upload) upload.onProgress = () => deadline.reset();
     let answer: DecodedResponse | undefined;
     try {
-      const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, retry);
+      // what has gone up cannot be sent again
+      const policy = upload ? { ...retry, attempts: 1 } : retry;
+      const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();
       requireRelayable(response, apiRequest);
@@ -139,8 +160,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
-      throw error;
+      throw upload?.failure ?? error;
     } finally {
+      upload?.destroy();
       place.release();
       requests.end();
     }
@@ -152,10 +174,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { name: upstream }: Upstream,
     response: DecodedResponse,
   ): Promise<DecodedResponse> {
-    const { kind, effect, showsItems } = call;
-    if (!object) {
+    const { kind, effect, showsItems, brings } = call;
+    if (!object || brings) {
       const { userId } = apiRequest.principal;
-      return ownedResponse(response, { kind, userId, upstream, model: null }, storedObjects);
+      const made = { kind: brings?.kind ?? kind, userId, upstream, model: null };
+      return ownedResponse(response, made, storedObjects, { member: brings?.member });
     }
     try {
       if (effect === 'removes') await storedObjects.remove(object);
@@ -193,7 +216,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function sendDown(
-    { apiRequest, deadline }: RoutedStoredCall,
+    { call, apiRequest, deadline }: RoutedStoredCall,
     upstream: Upstream,
     response: DecodedResponse,
     res: ServerResponse,
@@ -210,6 +233,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: new UsageMeter({ answersImages: false }, false, 1),
+      answers: call.answersBytes ? 'bytes' : undefined,
       asksForStream: apiRequest.query.stream === 'true',
       endsInDone: false,
       responseStream: 'resumed',

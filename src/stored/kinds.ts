@@ -24,7 +24,25 @@ interface CallRow {
   /** Whether its answer is the response, which may have ended. @default false */
   readonly showsEnd?: boolean;
   /** Whether it lists the account's objects: which they are says the gateway, each is read by this path. @default false */
-  readonly lists?: boolean;
+  readonly lists?: ListRow;
+  /** Whether it makes a file, of which an account may have so many, or begins to. @default false */
+  readonly makesFile?: boolean;
+  /** Whether its body is a file, which goes up as it comes and is never held. @default false */
+  readonly streamsUp?: boolean;
+  /** Whether its answer is the bytes of a file. @default false: it is JSON */
+  readonly answersBytes?: boolean;
+  /** An object of another kind that its answer brings, and the member that has it. @default none */
+  readonly brings?: { readonly kind: 'file'; readonly member: string };
+}
+
+/** What is special about the list of a kind. */
+interface ListRow {
+  /** @default 'asc' */
+  readonly order?: 'asc' | 'desc';
+  /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
+  readonly mostAsked?: number;
+  /** A parameter of the query, and the member of the objects that must be equal to it. @default none */
+  readonly filter?: string;
 }
 
 interface KindRow {
@@ -32,6 +50,8 @@ interface KindRow {
   readonly name: string;
   /** What to do about one that is not known. */
   readonly remedy: string;
+  /** Keys under which a request names some, wherever they stand in it: a text or a list of texts. @default none */
+  readonly namedBy?: readonly string[];
   /** How a request names one that it continues: the first of these fields counts, and errors call it `param`. @default not at all */
   readonly continuedBy?: { readonly param: string; readonly fields: readonly string[] };
   /** The member of an event that has the new object. @default the event is the object */
@@ -54,6 +74,11 @@ const ofResponse = '/responses/{response_id}';
 const ofConversation = '/conversations/{conversation_id}';
 const ofItem = `${ofConversation}/items/{item_id}`;
 const ofChat = '/chat/completions/{completion_id}';
+const ofFile = '/files/{file_id}';
+const ofUpload = '/uploads/{upload_id}';
+const ofVectorStore = '/vector_stores/{vector_store_id}';
+const ofVectorStoreFile = `${ofVectorStore}/files/{file_id}`;
+const ofFileBatch = `${ofVectorStore}/file_batches/{batch_id}`;
 
 /** What upstreams keep for accounts. Everything that is special about one kind is in its row. */
 const rows = {
@@ -97,11 +122,58 @@ const rows = {
     remedy: 'GET /v1/chat/completions lists those that are',
     hasMetadata: true,
     calls: {
-      listChatCompletions: { method: 'GET', path: ofChat, lists: true },
+      listChatCompletions: { method: 'GET', path: ofChat, lists: {} },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
       updateChatCompletion: { method: 'POST', path: ofChat, keepsMore: true, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
       listChatCompletionMessages: { method: 'GET', path: `${ofChat}/messages` },
+    },
+  },
+  file: {
+    name: 'file',
+    remedy: 'GET /v1/files lists those that are',
+    namedBy: ['file_id', 'file_ids'],
+    isKept: true,
+    calls: {
+      createFile: { method: 'POST', path: '/files', keepsMore: true, makesFile: true, streamsUp: true },
+      listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' } },
+      retrieveFile: { method: 'GET', path: ofFile },
+      deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
+      downloadFile: { method: 'GET', path: `${ofFile}/content`, answersBytes: true },
+    },
+  },
+  upload: {
+    name: 'upload',
+    remedy: givenId,
+    calls: {
+      createUpload: { method: 'POST', path: '/uploads', keepsMore: true, makesFile: true },
+      addUploadPart: { method: 'POST', path: `${ofUpload}/parts`, keepsMore: true, streamsUp: true },
+      completeUpload: { method: 'POST', path: `${ofUpload}/complete`, brings: { kind: 'file', member: 'file' } },
+      cancelUpload: { method: 'POST', path: `${ofUpload}/cancel` },
+    },
+  },
+  vector_store: {
+    name: 'vector store',
+    remedy: 'GET /v1/vector_stores lists those that are',
+    namedBy: ['vector_store_ids'],
+    isKept: true,
+    calls: {
+      createVectorStore: { method: 'POST', path: '/vector_stores', keepsMore: true },
+      listVectorStores: { method: 'GET', path: ofVectorStore, lists: { order: 'desc' } },
+      retrieveVectorStore: { method: 'GET', path: ofVectorStore },
+      updateVectorStore: { method: 'POST', path: ofVectorStore, keepsMore: true },
+      deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },
+      searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search`, keepsMore: true },
+      createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files`, keepsMore: true },
+      listVectorStoreFiles: { method: 'GET', path: `${ofVectorStore}/files` },
+      retrieveVectorStoreFile: { method: 'GET', path: ofVectorStoreFile },
+      updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile, keepsMore: true },
+      deleteVectorStoreFile: { method: 'DELETE', path: ofVectorStoreFile },
+      retrieveVectorStoreFileContent: { method: 'GET', path: `${ofVectorStoreFile}/content` },
+      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches`, keepsMore: true },
+      retrieveVectorStoreFileBatch: { method: 'GET', path: ofFileBatch },
+      cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel` },
+      listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files` },
     },
   },
   item: {
@@ -161,7 +233,7 @@ export interface BackgroundUsage extends OpenUsage {
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `msg_…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `vs_…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */

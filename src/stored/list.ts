@@ -125,7 +125,7 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       const body = small === 'too large' ? await read(object, objectLimit) : small;
       if (body === 'too large') throw failure('upstream_invalid_response');
       if (body === null) page.gone.push(object);
-      if (body) page.found.push({ id: object.id, bytes: body });
+      if (body && isWanted(body, call, apiRequest)) page.found.push({ id: object.id, bytes: body });
       if (sizeOf(page.found) > pageBytes) return object;
     }
     return objects.at(-1);
@@ -141,11 +141,19 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
 }
 
 /** @throws GatewayError `invalid_value` */
-function queryOf({ kind }: StoredCall, { principal, query }: ApiRequest): StoredObjectQuery {
-  const { after, limit = String(defaultLimit), order = 'asc', model } = query as Readonly<Record<string, string>>;
-  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > longestPage) {
-    refuse('invalid_value', 'limit', `must be a whole number from 1 to ${longestPage}`);
+function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest): StoredObjectQuery {
+  const { order: usualOrder = 'asc', mostAsked = longestPage } = lists ?? {};
+  const {
+    after,
+    before,
+    limit = String(defaultLimit),
+    order = usualOrder,
+    model,
+  } = query as Readonly<Record<string, string>>;
+  if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > mostAsked) {
+    refuse('invalid_value', 'limit', `must be a whole number from 1 to ${mostAsked}`);
   }
+  if (before !== undefined) refuse('invalid_value', 'before', 'is not served; go on with after, in the other order');
   if (order !== 'asc' && order !== 'desc') refuse('invalid_value', 'order', 'must be one of asc, desc');
   if (after !== undefined && !storedId.test(after)) refuse('invalid_value', 'after', 'must be an id');
   const metadata = Object.entries(query).flatMap(([name, value]) => {
@@ -155,7 +163,7 @@ function queryOf({ kind }: StoredCall, { principal, query }: ApiRequest): Stored
   return {
     userId: principal.userId,
     kind,
-    limit: Number(limit),
+    limit: Math.min(Number(limit), longestPage),
     order,
     ...(after !== undefined && { after }),
     ...(model !== undefined && { model }),
@@ -172,6 +180,14 @@ function bytesWithin(limit: number) {
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');
   };
+}
+
+/** Whether an object has what the query of its list asks for. */
+function isWanted(bytes: Buffer, { lists }: StoredCall, { query }: ApiRequest): boolean {
+  const { filter } = lists ?? {};
+  const wanted = filter === undefined ? undefined : query[filter];
+  if (filter === undefined || wanted === undefined || wanted === '') return true;
+  return (JSON.parse(bytes.toString()) as Readonly<Record<string, unknown>>)[filter] === wanted;
 }
 
 function sizeOf(found: Page['found']): number {

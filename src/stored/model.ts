@@ -38,6 +38,9 @@ export interface StoredObjectDocument {
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
 
+/** Kinds that are listed by account. */
+const listed = { userChats: 'chat_completion', userFiles: 'file', userVectorStores: 'vector_store' } as const;
+
 const schema = new Schema<StoredObjectDocument>(
   {
     _id: String,
@@ -58,11 +61,11 @@ const schema = new Schema<StoredObjectDocument>(
     { 'background.dueAt': 1 },
     { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
   )
-  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } })
-  .index(
-    { userId: 1, createdAt: 1, _id: 1 },
-    { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },
-  );
+  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } });
+for (const [name, kind] of Object.entries<StoredKind>(listed)) {
+  // MongoDB takes two indexes of the same keys where their filters differ
+  schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name, partialFilterExpression: { kind } });
+}
 
 /** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
 export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {

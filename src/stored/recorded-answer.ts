@@ -27,13 +27,17 @@ interface AskedInBackground {
  * the object and, for a background response, that its usage is to be counted: no client sees an id that no account owns. In a
  * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
  * the owner cannot be stored, the body breaks off with that error as the `cause`.
+ * @param how `background` for a response that may run on; `member` where the object is that of an answer in JSON, and not the answer
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read
  */
 export function ownedResponse<A extends Answer>(
   response: A,
   object: Omit<StoredObject, 'id'>,
   objects: Pick<StoredObjects, 'add' | 'addItems'>,
-  background?: AskedInBackground,
+  {
+    background,
+    member,
+  }: { readonly background?: AskedInBackground | undefined; readonly member?: string | undefined } = {},
 ): Recorded<A> {
   if (isEncoded(response.headers)) {
     response.data.destroy();
@@ -42,7 +46,7 @@ export function ownedResponse<A extends Answer>(
   const { kind } = object;
   const { bringsItems } = kinds[kind];
   const data = recordedBody(response.data, {
-    search: new CreatedObjectSearch(kind, background !== undefined),
+    search: new CreatedObjectSearch(kind, background !== undefined, member),
     async record({ id, status }) {
       const usage = background && runsOn(status) ? background.usage : undefined;
       const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });

@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
+import { namedTexts } from '../http/json/named-texts.ts';
 import { outline } from '../http/json/scan.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
@@ -15,6 +16,14 @@ interface StoredReference {
   readonly id: string;
   readonly param: string;
 }
+
+/** Key → the kind that a request names under it. */
+const kindOfKey = new Map(
+  Object.entries(kinds).flatMap(([kind, { namedBy = [] }]) => namedBy.map((key) => [key, kind as StoredKind])),
+);
+
+/** The most stored objects that one request may name beside what it continues: each costs the database a read. */
+const mostNamed = 1_000;
 
 /** What a request refers to. */
 interface Referred {
@@ -32,8 +41,8 @@ interface Owned {
 /**
  * Requires that what a request refers to belongs to its account. An item that comes with its content may have any id that no account
  * has been shown: clients send back what was never stored, too.
- * @throws GatewayError `response_not_found`, `conversation_not_found`, `chat_completion_not_found`, `item_not_found`, also where the
- * upstream that keeps it is no longer configured; `database_unavailable`; what {@link inputItems} throws
+ * @throws GatewayError `response_not_found`, `file_not_found` and so on for every kind, also where the upstream
+ * that keeps it is no longer configured; `database_unavailable`; what {@link inputItems} throws
  */
 export async function requireOwned(
   storedObjects: StoredObjects,
@@ -98,6 +107,22 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
     const id = shortValue(rawBody, span);
     return typeof id === 'string' ? [{ kind, id, param }] : [];
   });
+}
+
+/**
+ * The stored objects that a JSON body names, wherever in it, each once.
+ * @throws GatewayError `request_too_large` for too many
+ */
+export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
+  if (form || upload || rawBody.length === 0) return [];
+  const named = await namedTexts(rawBody, [...kindOfKey.keys()], longestId);
+  const byText = new Map(named.map(({ key, text, path }) => [`${key} ${text}`, { key, text, path }]));
+  if (byText.size > mostNamed) {
+    throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and vector stores`);
+  }
+  return [...byText.values()].map(
+    ({ key, text, path }): StoredReference => ({ kind: kindOfKey.get(key) as StoredKind, id: text, param: path }),
+  );
 }
 
 const lengthOf = ({ start, end }: ByteRange): number => end - start;

@@ -165,6 +165,10 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
       return document && toObject(document);
     },
 
+    /** How many objects of a kind an account has, counted up to `most`. */
+    count: ({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> =>
+      database.run(() => collection.countDocuments({ userId, kind }, { limit: most })),
+
     /** Forgets an object. @param minAge only if it was stored so long ago, in milliseconds. @default 0 */
     async remove({ id, userId }: Pick<StoredObject, 'id' | 'userId'>, minAge = 0): Promise<void> {
       const isOld = { $expr: { $lte: ['$createdAt', fromNow(-minAge)] } };

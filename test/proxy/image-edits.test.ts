@@ -4,6 +4,7 @@ import type { UsageRecord } from '../../src/index.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';
 import { chunks, json, ScriptedUpstream } from '../support/upstream.ts';
+import { ownedByAll } from './relay/endpoint-calls.ts';
 
 describe('an image edit that says as JSON where its images are', () => {
   let upstream: ScriptedUpstream;
@@ -15,6 +16,7 @@ describe('an image edit that says as JSON where its images are', () => {
     upstream = await ScriptedUpstream.start();
     server = await startModelServer({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, aliases: { fast: 'vendor/image' } }],
+      storedObjects: ownedByAll('one'),
       hooks: { onUsage: (record) => void records.push(record) },
     });
     client = server.client();

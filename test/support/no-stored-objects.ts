@@ -7,6 +7,7 @@ export const noStoredObjects: StoredObjects = {
   add: async () => true,
   find: async () => null,
   async remove() {},
+  count: async () => 0,
   async setMetadata() {},
   async addItems() {},
   findItems: async () => ({ own: new Map(), foreign: new Set() }),

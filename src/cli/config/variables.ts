@@ -214,7 +214,14 @@ const rows = {
     default: 'upstream',
     example: 'openai',
   },
-  ...ofOptions('storedRetentionDays', 'backgroundPollInterval', 'backgroundPollLimit', 'backgroundTimeout'),
+  ...ofOptions(
+    'maxFileBytes',
+    'maxFiles',
+    'storedRetentionDays',
+    'backgroundPollInterval',
+    'backgroundPollLimit',
+    'backgroundTimeout',
+  ),
   UPSTREAM_INCLUDE_USAGE: {
     meaning:
       'Whether streams are asked for their usage (stream_options); false for an upstream that refuses that, whose usage is then estimated',

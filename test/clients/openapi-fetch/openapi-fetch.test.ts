@@ -35,7 +35,7 @@ const provider: Script = (res, { method, path, body }) => {
 };
 
 /** The fields that take files. */
-const files = new Set(['file', 'image']);
+const files = new Set(['file', 'image', 'data']);
 
 function toForm(fields: object): FormData {
   const form = new FormData();
@@ -120,6 +120,25 @@ describe('a client generated from openapi.yaml', () => {
     const { data } = await client().POST('/v1/conversations', { body: {} });
     return { conversation_id: data?.id ?? '' };
   }
+
+  async function newFile(): Promise<{ file_id: string }> {
+    const body = { file: 'Tagus', purpose: 'user_data' };
+    const { data } = await client().POST('/v1/files', { body, bodySerializer: toForm });
+    return { file_id: data?.id ?? '' };
+  }
+
+  async function newUpload(): Promise<{ upload_id: string }> {
+    const body = { bytes: 5, filename: 'rivers.txt', mime_type: 'text/plain', purpose: 'user_data' };
+    const { data } = await client().POST('/v1/uploads', { body });
+    return { upload_id: data?.id ?? '' };
+  }
+
+  async function newVectorStore(): Promise<{ vector_store_id: string }> {
+    const { data } = await client().POST('/v1/vector_stores', { body: { name: 'Rivers' } });
+    return { vector_store_id: data?.id ?? '' };
+  }
+
+  const newFileBatch = async () => ({ ...(await newVectorStore()), batch_id: 'vsfb_9f2c' });
 
   /** A chat completion that the provider keeps. */
   async function newChat(): Promise<{ completion_id: string }> {
@@ -214,6 +233,134 @@ describe('a client generated from openapi.yaml', () => {
       const params = { path: { ...(await newConversation()), item_id: 'msg_9f2c' } };
       const { data } = await client().DELETE('/v1/conversations/{conversation_id}/items/{item_id}', { params });
       expect(data?.id).to.equal('conv_9f2c');
+    },
+    async createFile() {
+      expect(await newFile()).to.deep.equal({ file_id: 'file-9f2c' });
+    },
+    async listFiles() {
+      await newFile();
+      const { data } = await client().GET('/v1/files', { params: { query: { limit: 20, purpose: 'user_data' } } });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['file-9f2c']);
+    },
+    async retrieveFile() {
+      const { data } = await client().GET('/v1/files/{file_id}', { params: { path: await newFile() } });
+      expect(data?.filename).to.equal('rivers.jsonl');
+    },
+    async downloadFile() {
+      const params = { path: await newFile() };
+      const { data } = await client().GET('/v1/files/{file_id}/content', { params, parseAs: 'text' });
+      expect(data).to.include('Which rivers');
+    },
+    async deleteFile() {
+      const { data } = await client().DELETE('/v1/files/{file_id}', { params: { path: await newFile() } });
+      expect(data?.deleted).to.equal(true);
+    },
+    async createUpload() {
+      expect(await newUpload()).to.deep.equal({ upload_id: 'upload_9f2c' });
+    },
+    async addUploadPart() {
+      const params = { path: await newUpload() };
+      const call = { params, body: { data: 'Tagus' }, bodySerializer: toForm };
+      const { data } = await client().POST('/v1/uploads/{upload_id}/parts', call);
+      expect(data?.object).to.equal('upload.part');
+    },
+    async completeUpload() {
+      const params = { path: await newUpload() };
+      const { data } = await client().POST('/v1/uploads/{upload_id}/complete', {
+        params,
+        body: { part_ids: ['part_9f2c'] },
+      });
+      expect(data?.file?.id).to.equal('file-9f2c');
+    },
+    async cancelUpload() {
+      const { data } = await client().POST('/v1/uploads/{upload_id}/cancel', { params: { path: await newUpload() } });
+      expect(data?.status).to.equal('cancelled');
+    },
+    async createVectorStore() {
+      expect(await newVectorStore()).to.deep.equal({ vector_store_id: 'vs_9f2c' });
+    },
+    async listVectorStores() {
+      await newVectorStore();
+      const { data } = await client().GET('/v1/vector_stores', { params: { query: { order: 'asc' } } });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['vs_9f2c']);
+    },
+    async retrieveVectorStore() {
+      const params = { path: await newVectorStore() };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}', { params });
+      expect(data?.object).to.equal('vector_store');
+    },
+    async updateVectorStore() {
+      const params = { path: await newVectorStore() };
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}', { params, body: { name: 'Lakes' } });
+      expect(data?.id).to.equal('vs_9f2c');
+    },
+    async deleteVectorStore() {
+      const params = { path: await newVectorStore() };
+      const { data } = await client().DELETE('/v1/vector_stores/{vector_store_id}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async searchVectorStore() {
+      const params = { path: await newVectorStore() };
+      const body = { query: 'longest river' };
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}/search', { params, body });
+      expect(data?.data[0]?.file_id).to.equal('file-9f2c');
+    },
+    async createVectorStoreFile() {
+      const params = { path: await newVectorStore() };
+      const body = await newFile();
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}/files', { params, body });
+      expect(data?.id).to.equal('file-9f2c');
+    },
+    async listVectorStoreFiles() {
+      const params = { path: await newVectorStore() };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}/files', { params });
+      expect(data?.data).to.have.length(1);
+    },
+    async retrieveVectorStoreFile() {
+      const params = { path: { ...(await newVectorStore()), file_id: 'file-9f2c' } };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}/files/{file_id}', { params });
+      expect(data?.status).to.equal('completed');
+    },
+    async updateVectorStoreFile() {
+      const params = { path: { ...(await newVectorStore()), file_id: 'file-9f2c' } };
+      const body = { attributes: { country: 'Portugal' } };
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}/files/{file_id}', { params, body });
+      expect(data?.id).to.equal('file-9f2c');
+    },
+    async deleteVectorStoreFile() {
+      const params = { path: { ...(await newVectorStore()), file_id: 'file-9f2c' } };
+      const { data } = await client().DELETE('/v1/vector_stores/{vector_store_id}/files/{file_id}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async retrieveVectorStoreFileContent() {
+      const params = { path: { ...(await newVectorStore()), file_id: 'file-9f2c' } };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}/files/{file_id}/content', { params });
+      expect(data?.data[0]?.text).to.include('Tagus');
+    },
+    async createVectorStoreFileBatch() {
+      const params = { path: await newVectorStore() };
+      const body = { file_ids: [(await newFile()).file_id] };
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}/file_batches', { params, body });
+      expect(data?.id).to.equal('vsfb_9f2c');
+    },
+    async retrieveVectorStoreFileBatch() {
+      const params = { path: await newFileBatch() };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}', { params });
+      expect(data?.file_counts?.total).to.equal(1);
+    },
+    async cancelVectorStoreFileBatch() {
+      const params = { path: await newFileBatch() };
+      const { data } = await client().POST('/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel', {
+        params,
+      });
+      expect(data?.status).to.equal('cancelled');
+    },
+    async listFilesInVectorStoreBatch() {
+      const params = { path: await newFileBatch() };
+      const { data } = await client().GET('/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/files', {
+        params,
+      });
+      expect(data?.data).to.have.length(1);
     },
     async listChatCompletions() {
       await newChat();

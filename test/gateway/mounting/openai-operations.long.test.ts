@@ -16,6 +16,13 @@ const item = { id: 'msg_1', type: 'message', role: 'user', content: [{ type: 'in
 const list = { object: 'list', data: [item], has_more: false };
 const image = { created: 1, data: [{ b64_json: 'AAAA' }] };
 const model = { id: 'm', object: 'model', created: 1, owned_by: 'vendor' };
+const aFile = { id: 'file-1', object: 'file', bytes: 15, created_at: 1, filename: 'a.png', purpose: 'vision' };
+const upload = { id: 'upload_1', object: 'upload', status: 'pending', bytes: 15 };
+const store = { id: 'vs_1', object: 'vector_store', created_at: 1, name: null, status: 'completed' };
+const storeFile = { id: 'file-1', object: 'vector_store.file', vector_store_id: 'vs_1', status: 'completed' };
+const fileBatch = { id: 'vsfb_1', object: 'vector_store.files_batch', vector_store_id: 'vs_1', status: 'completed' };
+const files = { object: 'list', data: [storeFile], has_more: false };
+const inStore = { vector_store_id: 'vs_1' };
 const speech = Buffer.from([0xff, 0xf3, 0x00, 0x80]);
 const file = () => toFile(Buffer.from('bytes of a file'), 'a.png', { type: 'image/png' });
 
@@ -112,7 +119,71 @@ const served: Readonly<Record<string, Served>> = {
     (client) => client.conversations.delete('conv_1'),
     { id: 'conv_1', object: 'conversation.deleted', deleted: true },
   ],
+  'files.create': [async (client) => client.files.create({ file: await file(), purpose: 'vision' }), aFile],
+  'files.retrieve': [(client) => client.files.retrieve('file-1'), aFile],
+  'files.list': [(client) => client.files.list(), aFile],
+  'files.content': [async (client) => Buffer.from(await (await client.files.content('file-1')).arrayBuffer()), speech],
+  'uploads.create': [
+    (client) => client.uploads.create({ bytes: 15, filename: 'a.png', mime_type: 'image/png', purpose: 'vision' }),
+    upload,
+  ],
+  'uploads.parts.create': [
+    async (client) => client.uploads.parts.create('upload_1', { data: await file() }),
+    { id: 'part_1', object: 'upload.part', upload_id: 'upload_1' },
+  ],
+  'uploads.complete': [
+    (client) => client.uploads.complete('upload_1', { part_ids: ['part_1'] }),
+    { ...upload, status: 'completed', file: { ...aFile, id: 'file-2' } },
+  ],
+  'uploads.cancel': [(client) => client.uploads.cancel('upload_1'), { ...upload, status: 'cancelled' }],
+  'vectorStores.create': [(client) => client.vectorStores.create({ file_ids: ['file-1'] }), store],
+  'vectorStores.retrieve': [(client) => client.vectorStores.retrieve('vs_1'), store],
+  'vectorStores.update': [(client) => client.vectorStores.update('vs_1', { name: 'Rivers' }), store],
+  'vectorStores.list': [(client) => client.vectorStores.list(), store],
+  'vectorStores.search': [
+    (client) => client.vectorStores.search('vs_1', { query: 'Hi' }),
+    { object: 'vector_store.search_results.page', data: [{ file_id: 'file-1', score: 1 }], has_more: false },
+  ],
+  'vectorStores.files.create': [(client) => client.vectorStores.files.create('vs_1', { file_id: 'file-1' }), storeFile],
+  'vectorStores.files.retrieve': [(client) => client.vectorStores.files.retrieve('file-1', inStore), storeFile],
+  'vectorStores.files.update': [
+    (client) => client.vectorStores.files.update('file-1', { ...inStore, attributes: { a: 'b' } }),
+    storeFile,
+  ],
+  'vectorStores.files.list': [(client) => client.vectorStores.files.list('vs_1'), files],
+  'vectorStores.files.content': [
+    (client) => client.vectorStores.files.content('file-1', inStore),
+    { object: 'vector_store.file_content.page', data: [{ type: 'text', text: 'Hi' }], has_more: false },
+  ],
+  'vectorStores.files.delete': [
+    (client) => client.vectorStores.files.delete('file-1', inStore),
+    { id: 'file-1', object: 'vector_store.file.deleted', deleted: true },
+  ],
+  'vectorStores.fileBatches.create': [
+    (client) => client.vectorStores.fileBatches.create('vs_1', { file_ids: ['file-1'] }),
+    fileBatch,
+  ],
+  'vectorStores.fileBatches.retrieve': [
+    (client) => client.vectorStores.fileBatches.retrieve('vsfb_1', inStore),
+    fileBatch,
+  ],
+  'vectorStores.fileBatches.listFiles': [
+    (client) => client.vectorStores.fileBatches.listFiles('vsfb_1', inStore),
+    files,
+  ],
+  'vectorStores.fileBatches.cancel': [
+    (client) => client.vectorStores.fileBatches.cancel('vsfb_1', inStore),
+    { ...fileBatch, status: 'cancelled' },
+  ],
+  'vectorStores.delete': [
+    (client) => client.vectorStores.delete('vs_1'),
+    { id: 'vs_1', object: 'vector_store.deleted', deleted: true },
+  ],
+  'files.delete': [(client) => client.files.delete('file-1'), { id: 'file-1', object: 'file', deleted: true }],
 };
+
+/** Lists that the gateway makes of the account's own: each object is what the upstream answers for it. */
+const ownLists: ReadonlySet<string> = new Set(['chat.completions.list', 'files.list', 'vectorStores.list']);
 
 describe("the operations of OpenAI's client", () => {
   let upstream: ScriptedUpstream;
@@ -147,7 +218,7 @@ describe("the operations of OpenAI's client", () => {
         : json(200, answer);
       const returned = await call(client);
       if (Buffer.isBuffer(answer)) expect(returned).to.deep.equal(answer);
-      else if (name === 'chat.completions.list') expect(returned).to.have.property('data').that.deep.equals([answer]);
+      else if (ownLists.has(name)) expect(returned).to.have.property('data').that.deep.equals([answer]);
       else if ('data' in answer) expect(returned).to.have.property('data').that.deep.equals(answer.data);
       else expect(returned).to.deep.include(answer);
     });
@@ -171,7 +242,7 @@ describe("the operations of OpenAI's client", () => {
       () => expect.fail('the call should have failed'),
       (error: Error) => error,
     );
-    for (const path of ['/v1/chat/completions', '/v1/audio/speech', '/v1/models', '/v1/models/{model}']) {
+    for (const path of ['/v1/chat/completions', '/v1/audio/speech', '/v1/models', '/v1/vector_stores']) {
       expect(message.split(/[ ,]+/)).to.include(path);
     }
     expect(message).not.to.include('/v1/webhooks');

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { UsageRecord } from '../../../src/options/options.ts';
+import { ownedByAll } from '../../proxy/relay/endpoint-calls.ts';
 import { callerKey, startModelServer } from '../../support/model-server.ts';
 import { hang, ScriptedUpstream } from '../../support/upstream.ts';
 
@@ -16,6 +17,7 @@ async function recordOf(path: string, body: string | FormData): Promise<UsageRec
   });
   const server = await startModelServer({
     upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+    storedObjects: ownedByAll('one'),
     hooks: { onUsage: (record) => tell(record) },
   });
   try {

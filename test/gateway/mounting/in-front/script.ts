@@ -131,6 +131,36 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'deleteConversationItem', ['conv_1', 'msg_1']);
   await on.operation(200, 'deleteConversation', ['conv_1']);
 
+  await on.operation(200, 'createFile', [], form({ purpose: 'user_data', file: 'Tagus' }));
+  await on.operation(200, 'listFiles', [], { query: '?purpose=user_data' });
+  await on.operation(200, 'retrieveFile', ['file-1']);
+  await on.operation(200, 'downloadFile', ['file-1']);
+  await on.operation(404, 'retrieveFile', ['file-2']);
+  await on.operation(200, 'createUpload', [], {
+    body: { bytes: 5, filename: 'a', mime_type: 'text/plain', purpose: 'user_data' },
+  });
+  await on.operation(200, 'addUploadPart', ['upload_1'], form({ data: 'Tagus' }));
+  await on.operation(200, 'completeUpload', ['upload_1'], { body: { part_ids: ['part_1'] } });
+  await on.operation(200, 'cancelUpload', ['upload_1']);
+  await on.operation(200, 'createVectorStore', [], { body: { file_ids: ['file-1'] } });
+  await on.operation(200, 'listVectorStores');
+  await on.operation(200, 'retrieveVectorStore', ['vs_1']);
+  await on.operation(200, 'updateVectorStore', ['vs_1'], { body: { metadata } });
+  await on.operation(200, 'searchVectorStore', ['vs_1'], { body: { query: 'Hé' } });
+  await on.operation(200, 'createVectorStoreFile', ['vs_1'], { body: { file_id: 'file-1' } });
+  await on.operation(404, 'createVectorStoreFile', ['vs_1'], { body: { file_id: 'file-9' } });
+  await on.operation(200, 'listVectorStoreFiles', ['vs_1']);
+  await on.operation(200, 'retrieveVectorStoreFile', ['vs_1', 'file-1']);
+  await on.operation(200, 'updateVectorStoreFile', ['vs_1', 'file-1'], { body: { attributes: metadata } });
+  await on.operation(200, 'retrieveVectorStoreFileContent', ['vs_1', 'file-1']);
+  await on.operation(200, 'deleteVectorStoreFile', ['vs_1', 'file-1']);
+  await on.operation(200, 'createVectorStoreFileBatch', ['vs_1'], { body: { file_ids: ['file-1'] } });
+  await on.operation(200, 'retrieveVectorStoreFileBatch', ['vs_1', 'vsfb_1']);
+  await on.operation(200, 'listFilesInVectorStoreBatch', ['vs_1', 'vsfb_1']);
+  await on.operation(200, 'cancelVectorStoreFileBatch', ['vs_1', 'vsfb_1']);
+  await on.operation(200, 'deleteVectorStore', ['vs_1']);
+  await on.operation(200, 'deleteFile', ['file-1']);
+
   await on.operation(200, 'createChatCompletion', [], { body: { model: 'm', messages, store: true, metadata } });
   await on.operation(200, 'listChatCompletions', [], { query: '?limit=5' });
   await on.operation(200, 'retrieveChatCompletion', ['chatcmpl-1']);

@@ -24,6 +24,10 @@ function answerOf(path: string): unknown {
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
   if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
   if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
+  if (path.includes('/vector_stores')) return { id: 'vs_1', object: 'vector_store', data: [] };
+  if (path.endsWith('/complete')) return { id: 'upload_1', object: 'upload', file: { id: 'file-2', object: 'file' } };
+  if (path.includes('/uploads')) return { id: 'upload_1', object: 'upload' };
+  if (path.includes('/files')) return { id: 'file-1', object: 'file' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
   if (path.includes('/models/')) return model(decodeURIComponent(path.slice(path.indexOf('/models/') + 8)));

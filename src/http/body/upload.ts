@@ -1,0 +1,99 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { GatewayError } from '../../errors.ts';
+import { announcedLength } from '../request.ts';
+import { type BodyLimits, checkSize } from './read-body.ts';
+
+/**
+ * The body of a request that goes on as it comes. It holds a few chunks, and takes no more from the client than its reader takes. A reader
+ * that stops leaves the connection open, so that the client gets an answer.
+ */
+export class Upload extends Readable {
+  /** As it was announced; `undefined` where the client does not say. Bytes. */
+  readonly length: number | undefined;
+  /** Why it has ended early, if it was not its reader who ended it. */
+  failure: Error | undefined;
+  /** Called for each chunk that has come. */
+  onProgress: () => void = () => {};
+  readonly #req: IncomingMessage;
+  readonly #limits: BodyLimits;
+  #received = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /**
+   * @param limits the time is that between two chunks
+   * @throws GatewayError `request_too_large`, by its announced length; `unsupported_media_type` where it is compressed. Ends with
+   * `request_too_large` or `request_timeout` as its {@link failure}, or when the client leaves
+   */
+  constructor(req: IncomingMessage, headers: IncomingHttpHeaders, limits: BodyLimits) {
+    super({ highWaterMark: 64 * 1024 });
+    const encoding = headers['content-encoding'] ?? '';
+    if (!/^(?:identity)?$/i.test(encoding.trim())) {
+      throw new GatewayError('unsupported_media_type', 'A file must be sent without Content-Encoding');
+    }
+    const length = announcedLength(headers);
+    this.length = Number.isFinite(length) ? length : undefined;
+    if (this.length !== undefined) checkSize(this.length, limits);
+    this.#req = req;
+    this.#limits = limits;
+    // whoever reads it may have left when it fails
+    this.on('error', () => {});
+    req.on('data', this.#onChunk).pause();
+    req.on('end', this.#onEnd);
+    req.on('close', this.#onClose);
+  }
+
+  override _read(): void {
+    this.#wait();
+    this.#req.resume();
+  }
+
+  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.#stop();
+    callback(error);
+  }
+
+  #wait(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#fail(new GatewayError('request_timeout', 'The next part of the file did not arrive in time'));
+    }, this.#limits.time);
+  }
+
+  #onChunk = (chunk: Buffer): void => {
+    this.#received += chunk.length;
+    try {
+      checkSize(this.#received, this.#limits);
+    } catch (error) {
+      this.#fail(error as Error);
+      return;
+    }
+    this.onProgress();
+    if (this.push(chunk)) this.#wait();
+    else {
+      clearTimeout(this.#timer);
+      this.#req.pause();
+    }
+  };
+
+  #onEnd = (): void => {
+    this.#stop();
+    this.push(null);
+  };
+
+  #onClose = (): void => {
+    if (!this.#req.complete) this.#fail(new Error('the client left in the middle of the body'));
+  };
+
+  #fail(error: Error): void {
+    this.failure ??= error;
+    this.destroy(error);
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#req.off('data', this.#onChunk);
+    this.#req.off('end', this.#onEnd);
+    this.#req.off('close', this.#onClose);
+  }
+}

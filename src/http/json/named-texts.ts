@@ -1,0 +1,110 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { foldCase, StructureWalk, textAt } from './tokens.ts';
+
+/** A text under one of the searched keys. */
+export interface NamedText {
+  readonly key: string;
+  readonly text: string;
+  /** Where it stands: `input[3].content[0].file_id`. */
+  readonly path: string;
+}
+
+/** Under these keys stands what a client has made up, whatever its own keys are: providers look up nothing in it. */
+const unread: ReadonlySet<string> = new Set(['metadata', 'attributes', 'parameters', 'schema']);
+/** A longer key is none of those that are searched for. Bytes, with its quotes. */
+const longestKey = 256;
+/** Bytes that are read in one turn of the event loop. */
+const sliceLength = 256 * 1024;
+
+/** An object or a list that is open. */
+interface Open {
+  readonly isList: boolean;
+  /** The key of what comes; in a list, that of the list. */
+  key: string;
+  /** The same as it is compared. */
+  folded: string;
+  index: number;
+  /** Whether the next text is a key. */
+  expectsKey: boolean;
+  readonly isUnread: boolean;
+}
+
+const noKey = { key: '', folded: '' };
+
+/** A part of every searched key: `e_id`, in any case. Searched for from `_` on, which is rarer than `e`. */
+const parts = [Buffer.from('_i'), Buffer.from('_I')];
+/** How an escape of a letter of ASCII or of `_` begins, before a digit from 4 to 7. No JSON writer escapes those. */
+const escapeStart = Buffer.from('\\u00');
+
+/** Whether bytes stand anywhere with what a check wants around them. @param check of the index where they begin */
+function standsAnywhere(bytes: Buffer, wanted: Buffer, check: (at: number) => boolean): boolean {
+  for (let at = bytes.indexOf(wanted); at !== -1; at = bytes.indexOf(wanted, at + wanted.length)) {
+    if (check(at)) return true;
+  }
+  return false;
+}
+
+/** Whether one of the keys may stand in the bytes: in nearly every body, none does. */
+function mayHold(bytes: Buffer): boolean {
+  const isInKey = (at: number) => isLetter(bytes[at - 1], 0x65) && isLetter(bytes[at + 2], 0x64);
+  const isLetterEscaped = (at: number) => ((bytes[at + escapeStart.length] as number) & 0xfc) === 0x34;
+  return (
+    parts.some((part) => standsAnywhere(bytes, part, isInKey)) || standsAnywhere(bytes, escapeStart, isLetterEscaped)
+  );
+}
+
+/** @param lower the letter in lower case */
+const isLetter = (byte: number | undefined, lower: number): boolean => byte !== undefined && (byte | 0x20) === lower;
+
+/**
+ * The texts under some keys in a JSON body, wherever they stand: the value of a key, or in a list under it. A key in other case counts, for
+ * some readers take it for the same. What stands in metadata, in a JSON schema or in a text counts for nothing.
+ * @param bytes a JSON text that was found valid
+ * @param keys in lower case, each with `e_id` in it
+ * @param longest of a text, in bytes; a longer one is given as '…'
+ */
+export async function namedTexts(bytes: Buffer, keys: readonly string[], longest: number): Promise<NamedText[]> {
+  if (!mayHold(bytes)) return [];
+  const found: NamedText[] = [];
+  const walk = new StructureWalk();
+  const open: Open[] = [];
+  let from = 0;
+  let turnEnd = sliceLength;
+  for (let at = walk.next(bytes, 0); at < bytes.length; at = walk.next(bytes, at + 1)) {
+    if (at > turnEnd) {
+      turnEnd = at + sliceLength;
+      await nextTurn();
+    }
+    const top = open.at(-1);
+    const mark = bytes[at];
+    if (mark === 0x22) {
+      const start = bytes.indexOf(0x22, from);
+      if (top?.expectsKey) {
+        top.key = at - start < longestKey ? textAt(bytes, start, at + 1) : '…';
+        top.folded = foldCase(top.key);
+      } else if (top && !top.isUnread && keys.includes(top.folded)) {
+        const text = at - start < 6 * longest ? textAt(bytes, start, at + 1) : '…';
+        found.push({ key: top.folded, text, path: pathOf(open) });
+      }
+    } else if (mark === 0x7b || mark === 0x5b) {
+      const isUnread = top !== undefined && (top.isUnread || (!top.isList && unread.has(top.folded)));
+      const isList = mark === 0x5b;
+      const { key, folded } = isList && top ? top : noKey;
+      open.push({ isList, key, folded, index: 0, expectsKey: !isList, isUnread });
+    } else if (mark === 0x7d || mark === 0x5d) open.pop();
+    else if (mark === 0x3a && top) top.expectsKey = false;
+    else if (mark === 0x2c && top) {
+      top.index += 1;
+      top.expectsKey = !top.isList;
+    }
+    from = at + 1;
+  }
+  return found;
+}
+
+function pathOf(open: readonly Open[]): string {
+  return open
+    .map(({ isList, key, index }) => (isList ? `[${index}]` : `.${key}`))
+    .join('')
+    .replace(/^\./, '');
+}

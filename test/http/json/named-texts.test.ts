@@ -1,0 +1,94 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { namedTexts } from '../../../src/http/json/named-texts.ts';
+
+const keys = ['file_id', 'file_ids', 'vector_store_ids'];
+const unread = ['metadata', 'attributes', 'parameters', 'schema'];
+
+const text = fc.oneof(fc.string(), fc.constantFrom('file_id', '"', '\\\\', '{"file_id":"x"}', 'é\u2028', ',:[]{}'));
+const key = fc.oneof(fc.constantFrom(...keys, ...unread), fc.string({ maxLength: 3 }));
+const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 5 },
+    fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null)),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(key, tie('value'), { maxKeys: 5, noNullPrototype: true }),
+  ),
+}));
+
+const found = async (text: string) =>
+  (await namedTexts(Buffer.from(text), keys, 256)).map(({ path, text: value }) => [path, value]);
+
+describe('texts under given keys of a JSON body', () => {
+  for (const [what, json, expected] of [
+    ['at the top', '{"file_id":"a"}', [['file_id', 'a']]],
+    [
+      'in a list',
+      '{"file_ids":["a","b"],"x":["c"]}',
+      [
+        ['file_ids[0]', 'a'],
+        ['file_ids[1]', 'b'],
+      ],
+    ],
+    ['deep inside', '{"input":[1,{"content":[{"file_id" : "a"}]}]}', [['input[1].content[0].file_id', 'a']]],
+    [
+      'twice in one object',
+      '{"file_id":"a","file_id":"b"}',
+      [
+        ['file_id', 'a'],
+        ['file_id', 'b'],
+      ],
+    ],
+    ['with a key in escapes', '{"\\u0066ile_id":"a"}', [['file_id', 'a']]],
+    ['with an underscore as an escape', '{"file\\u005Fid":"a"}', [['file_id', 'a']]],
+    [
+      'with a key in other case',
+      '{"File_ID":"a","FILE_IDS":["b"]}',
+      [
+        ['File_ID', 'a'],
+        ['FILE_IDS[0]', 'b'],
+      ],
+    ],
+    ['with a value in escapes', '{"file_id":"\\u0061"}', [['file_id', 'a']]],
+    ['that are too long', `{"file_id":"${'a'.repeat(2_000)}"}`, [['file_id', '…']]],
+    ['that are empty', '{"file_id":""}', [['file_id', '']]],
+    ['in a list of lists', '{"file_ids":[["a"]]}', [['file_ids[0][0]', 'a']]],
+  ] as const) {
+    it(`are found ${what}`, async () => {
+      expect(await found(json)).to.deep.equal(expected);
+    });
+  }
+
+  for (const [what, json] of [
+    ['a text that quotes them', '{"content":"{\\"file_id\\":\\"a\\"}","id":"\\"file_id\\":"}'],
+    ['metadata', '{"metadata":{"file_id":"a","deep":{"file_ids":["b"]}}}'],
+    ['the parameters of a tool', '{"tools":[{"parameters":{"properties":{"file_id":{"default":"a","file_id":"b"}}}}]}'],
+    ['values of other types', '{"file_id":null,"file_ids":[1,{"id":"a"}],"vector_store_ids":{"a":"b"}}'],
+    ['a value that is called so', '{"type":"file_id","list":["file_ids"]}'],
+    ['longer keys', '{"my_file_id":"a","file_id_2":"b","tool_call_id":"c"}'],
+  ] as const) {
+    it(`are not found in ${what}`, async () => {
+      expect(await found(json)).to.deep.equal([]);
+    });
+  }
+
+  it('are those that JSON.parse shows, in any body', async () => {
+    const property = fc.asyncProperty(json, fc.constantFrom(undefined, 1), async (value, indent) => {
+      const text = JSON.stringify(value, null, indent);
+      const expected: unknown[] = [];
+      collect(JSON.parse(text), '', '', expected);
+      expect(await found(text)).to.deep.equal(expected);
+    });
+    await fc.assert(property, { seed: 20_261_127, numRuns: 2_000 });
+  });
+});
+
+function collect(value: unknown, key: string, path: string, into: unknown[]): void {
+  if (typeof value === 'string' && keys.includes(key)) into.push([path.replace(/^\./, ''), value]);
+  if (Array.isArray(value)) for (const [i, item] of value.entries()) collect(item, key, `${path}[${i}]`, into);
+  else if (typeof value === 'object' && value !== null) {
+    for (const [name, member] of Object.entries(value)) {
+      if (!unread.includes(name) || typeof member !== 'object') collect(member, name, `${path}.${name}`, into);
+    }
+  }
+}

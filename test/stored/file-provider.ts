@@ -1,0 +1,189 @@
+import { File } from 'node:buffer';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { listenOn } from '../support/listen.ts';
+
+interface KeptFile {
+  readonly id: string;
+  readonly object: 'file';
+  readonly bytes: number;
+  readonly created_at: number;
+  readonly filename: string;
+  readonly purpose: string;
+}
+
+/** JSON from outside, as far as it is read. */
+interface JsonBody {
+  readonly name?: string;
+  readonly file_id?: string;
+  readonly file_ids?: readonly string[];
+  readonly part_ids?: readonly string[];
+  readonly filename?: string;
+  readonly purpose?: string;
+}
+
+/** A request that the provider got. */
+interface Seen {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+async function bytesOf(part: unknown): Promise<Buffer> {
+  return part instanceof File ? Buffer.from(await part.arrayBuffer()) : Buffer.alloc(0);
+}
+
+/** A provider that keeps files, uploads and vector stores in memory, and answers responses and chats with what their bodies were. */
+export class FileProvider {
+  readonly seen: Seen[] = [];
+  readonly bodies: string[] = [];
+  /** What is done with an upload in place of keeping it. */
+  onUpload: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
+  readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
+  readonly #parts = new Map<string, Buffer>();
+  readonly #stores = new Map<string, Set<string>>();
+  readonly #uploads = new Map<string, { readonly filename: string; readonly purpose: string }>();
+  #ids = 0;
+  readonly #server = createServer((req, res) => {
+    this.#answer(req, res).catch(() => res.destroy());
+  });
+
+  static async start(): Promise<FileProvider> {
+    const provider = new FileProvider();
+    await listenOn(provider.#server);
+    return provider;
+  }
+
+  get baseUrl(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #id(prefix: string): string {
+    this.#ids += 1;
+    return `${prefix}${this.#ids}`;
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { method = '', url = '', headers } = req;
+    const { pathname } = new URL(url, 'http://provider');
+    this.seen.push({ method, path: url.replace('/v1', ''), headers });
+    const isForm = headers['content-type']?.startsWith('multipart/form-data') ?? false;
+    if (isForm && this.onUpload) return this.onUpload(req, res);
+    const bytes = await buffer(req);
+    if (!isForm) this.bodies.push(bytes.toString());
+    const form = isForm
+      ? await new Response(bytes, { headers: headers as Record<string, string> }).formData()
+      : undefined;
+    const body = !isForm && bytes.length > 0 ? JSON.parse(bytes.toString()) : {};
+    const answer = await this.#object(method, pathname.split('/').slice(2), body, form);
+    if (answer === undefined)
+      res.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"code":"gone"}}');
+    else if (Buffer.isBuffer(answer))
+      res
+        .writeHead(200, {
+          'content-type': 'application/octet-stream',
+          'content-disposition': 'attachment; filename="a"',
+        })
+        .end(answer);
+    else res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+  }
+
+  #keep(content: Buffer, filename: string, purpose: string): KeptFile {
+    const file = {
+      id: this.#id('file-'),
+      object: 'file',
+      bytes: content.length,
+      created_at: 1,
+      filename,
+      purpose,
+    } as const;
+    this.#files.set(file.id, { file, content });
+    return file;
+  }
+
+  async #object(method: string, path: readonly string[], body: JsonBody, form: FormData | undefined) {
+    const [kind, id = '', part, sub = '', last] = path;
+    if (kind === 'responses') return { id: this.#id('resp_'), object: 'response', status: 'completed', output: [] };
+    if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
+    if (kind === 'files' && method === 'POST') {
+      const given = form?.get('file');
+      return this.#keep(await bytesOf(given), given instanceof File ? given.name : '', String(form?.get('purpose')));
+    }
+    if (kind === 'files') {
+      const kept = this.#files.get(id);
+      if (method === 'DELETE' && this.#files.delete(id)) return { id, object: 'file', deleted: true };
+      return part === 'content' ? kept?.content : kept?.file;
+    }
+    if (kind === 'uploads') return this.#upload(id, part, body, form);
+    if (kind === 'vector_stores') return this.#vectorStore(method, [id, part ?? '', sub, last ?? ''], body);
+    return undefined;
+  }
+
+  async #upload(id: string, part: string | undefined, body: JsonBody, form: FormData | undefined) {
+    if (id === '') {
+      const upload = this.#id('upload_');
+      this.#uploads.set(upload, { filename: body.filename ?? '', purpose: body.purpose ?? '' });
+      return { ...body, id: upload, object: 'upload', status: 'pending' };
+    }
+    const begun = this.#uploads.get(id);
+    if (!begun) return undefined;
+    if (part === 'parts') {
+      const partId = this.#id('part_');
+      this.#parts.set(partId, await bytesOf(form?.get('data')));
+      return { id: partId, object: 'upload.part', upload_id: id };
+    }
+    if (part === 'cancel') return { id, object: 'upload', status: 'cancelled' };
+    const whole = Buffer.concat((body.part_ids ?? []).map((partId) => this.#parts.get(partId) as Buffer));
+    return { id, object: 'upload', status: 'completed', file: this.#keep(whole, begun.filename, begun.purpose) };
+  }
+
+  #vectorStore(method: string, [id = '', part, sub = '', last]: readonly string[], body: JsonBody) {
+    const store = (storeId: string) => ({
+      id: storeId,
+      object: 'vector_store',
+      name: body.name ?? null,
+      status: 'completed',
+    });
+    const entry = (fileId: string) => ({
+      id: fileId,
+      object: 'vector_store.file',
+      vector_store_id: id,
+      status: 'completed',
+    });
+    if (id === '') {
+      const made = this.#id('vs_');
+      this.#stores.set(made, new Set(body.file_ids ?? []));
+      return store(made);
+    }
+    const files = this.#stores.get(id);
+    if (!files) return undefined;
+    const list = { object: 'list', data: [...files].map(entry), has_more: false };
+    if (part === '') {
+      if (method === 'DELETE') this.#stores.delete(id);
+      return method === 'DELETE' ? { id, object: 'vector_store.deleted', deleted: true } : store(id);
+    }
+    if (part === 'search') return { object: 'vector_store.search_results.page', data: [], has_more: false };
+    if (part === 'file_batches') {
+      if (last === 'files') return list;
+      for (const fileId of body.file_ids ?? []) files.add(fileId);
+      return {
+        id: 'vsfb_1',
+        object: 'vector_store.files_batch',
+        vector_store_id: id,
+        status: last === 'cancel' ? 'cancelled' : 'completed',
+      };
+    }
+    if (sub === '' && method === 'POST') files.add(body.file_id ?? '');
+    if (sub === '') return method === 'POST' ? entry(body.file_id ?? '') : list;
+    if (last === 'content')
+      return { object: 'vector_store.file_content.page', data: [{ type: 'text', text: 'Tagus' }] };
+    if (method === 'DELETE') files.delete(sub);
+    return method === 'DELETE' ? { id: sub, object: 'vector_store.file.deleted', deleted: true } : entry(sub);
+  }
+}
