@@ -12,7 +12,14 @@ export function matches(template: string, path: string): boolean {
 }
 
 /** What the provider keeps has an id of its own each. */
-const kept: ReadonlySet<string> = new Set(['/v1/responses', '/v1/conversations', '/v1/chat/completions']);
+const kept: ReadonlySet<string> = new Set([
+  '/v1/responses',
+  '/v1/conversations',
+  '/v1/chat/completions',
+  '/v1/files',
+  '/v1/uploads',
+  '/v1/vector_stores',
+]);
 let made = 0;
 
 function newlyNamed(value: unknown): unknown {

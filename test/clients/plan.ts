@@ -28,15 +28,28 @@ interface Parameter {
 const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.completed', customType] };
 const event = { type: customType, user_id: 'usr_1', data: customData };
 
-/** Bodies of operations whose example does not fit a gateway on this machine. */
-const bodies: Readonly<Record<string, unknown>> = {
+/** A file that the provider keeps. @returns its id */
+async function newFile(live: LiveGateway): Promise<string> {
+  const body = new FormData();
+  body.append('purpose', 'user_data');
+  body.append('file', new Blob(['Tagus']), 'rivers.txt');
+  const headers = { authorization: `Bearer ${live.key}` };
+  const answer = await fetch(`${live.url}/v1/files`, { method: 'POST', headers, body });
+  return ((await answer.json()) as { id: string }).id;
+}
+
+/** Bodies of operations whose example does not fit a gateway on this machine. @param file a file of the account */
+const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   createWebhook: webhook,
   // what is kept can be retrieved later
   createChatCompletion: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }], store: true },
   publishEvent: event,
   testWebhook: { type: customType },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
-};
+  createVectorStore: { name: 'Rivers', file_ids: [file] },
+  createVectorStoreFile: { file_id: file },
+  createVectorStoreFileBatch: { file_ids: [file] },
+});
 
 /** The values of the parameters in a path, of things that the gateway has. */
 function pathValues(live: LiveGateway): (operationId: string, path: string) => Promise<Record<string, string>> {
@@ -61,6 +74,16 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
         store: true,
       }),
     }),
+    '/v1/files/{file_id}': async () => ({ file_id: await newFile(live) }),
+    '/v1/uploads/{upload_id}': async () => ({
+      upload_id: await made('/v1/uploads', {
+        bytes: 5,
+        filename: 'a.txt',
+        mime_type: 'text/plain',
+        purpose: 'user_data',
+      }),
+    }),
+    '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {
       const id = await newWebhook();
@@ -93,11 +116,11 @@ function filesOf(schema: SpecSchema | undefined): string[] {
   return Object.entries(properties).flatMap(([name, property]) => (isFile(property) ? [name] : []));
 }
 
-/** The body of an operation, out of its first example. */
-function bodyOf(operationId: string, content: Readonly<Record<string, SpecMediaType>>): Partial<PlannedCall> {
+/** The body of an operation: what is given, or its first example. */
+function bodyOf(given: unknown, content: Readonly<Record<string, SpecMediaType>>): Partial<PlannedCall> {
   const [[type, { schema, examples = {} }] = ['', {}]] = Object.entries(content) as [string, SpecMediaType][];
   const [example] = Object.values(examples).map(resolved);
-  const body = bodies[operationId] ?? example?.value;
+  const body = given ?? example?.value;
   return type === 'multipart/form-data' ? { body, files: filesOf(schema) } : { body };
 }
 
@@ -107,6 +130,7 @@ function bodyOf(operationId: string, content: Readonly<Record<string, SpecMediaT
  */
 export async function planCalls(live: LiveGateway): Promise<PlannedCall[]> {
   const valuesFor = pathValues(live);
+  const bodies = bodiesFor(await newFile(live));
   const calls: PlannedCall[] = [];
   for (const { path, operation } of operations) {
     const { operationId, tags: [tag = ''] = [], requestBody } = operation;
@@ -123,7 +147,7 @@ export async function planCalls(live: LiveGateway): Promise<PlannedCall[]> {
       path: { ...Object.fromEntries(valuesIn('path')), ...(await valuesFor(operationId, path)) },
       query: {},
       header: Object.fromEntries(valuesIn('header')),
-      ...(requestBody && bodyOf(operationId, requestBody.content)),
+      ...(requestBody && bodyOf(bodies[operationId], requestBody.content)),
     };
     const needsQuery = parameters.some(({ in: place, required }) => place === 'query' && required);
     if (!needsQuery) calls.push(call);

@@ -56,7 +56,7 @@ describe('a router with no host behind it', () => {
       const { error } = (await response.json()) as { error: Record<string, unknown> };
       expect(error).to.include({ type: 'not_found_error', param: null, code: 'endpoint_not_served' });
       expect(error.message).to.equal(
-        `This gateway does not serve ${method} ${path}; the model endpoints are /v1/chat/completions, /v1/models`,
+        `This gateway does not serve ${method} ${path}; the model endpoints are /v1/chat/completions, /v1/models and those below them`,
       );
     });
   }

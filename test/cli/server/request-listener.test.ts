@@ -50,7 +50,8 @@ describe('the request listener of a stand-alone gateway', () => {
     expect(response.status).to.equal(404);
     expect(await response.json()).to.deep.equal({
       error: {
-        message: 'This gateway does not serve GET /v1/realtime; the model endpoints are /v1/models',
+        message:
+          'This gateway does not serve GET /v1/realtime; the model endpoints are /v1/models and those below them',
         type: 'not_found_error',
         param: null,
         code: 'endpoint_not_served',

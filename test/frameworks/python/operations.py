@@ -63,6 +63,16 @@ def served_responses(name, resource):
 
 
 conversations = client.conversations
+stores = client.vector_stores
+
+
+def new_upload():
+    return client.uploads.create(bytes=15, filename="a.png", mime_type="image/png", purpose="vision")
+
+
+def in_store():
+    return {"vector_store_id": ids["store"]}
+
 
 # A call for each operation that is served, in an order in which each finds what it needs.
 SERVED = {
@@ -91,6 +101,32 @@ SERVED = {
     ),
     "conversations.items.delete": lambda: conversations.items.delete("msg_1", conversation_id=ids["conversation"]),
     "conversations.delete": lambda: conversations.delete(ids["conversation"]),
+    "files.create": lambda: kept("file", client.files.create(file=file, purpose="vision")),
+    "files.retrieve": lambda: client.files.retrieve(ids["file"]),
+    "files.list": lambda: client.files.list(),
+    "files.content": lambda: client.files.content(ids["file"]),
+    "files.retrieve_content": lambda: client.files.retrieve_content(ids["file"]),
+    "uploads.create": lambda: kept("upload", new_upload()),
+    "uploads.parts.create": lambda: client.uploads.parts.create(ids["upload"], data=file),
+    "uploads.complete": lambda: client.uploads.complete(ids["upload"], part_ids=["part_1"]),
+    "uploads.cancel": lambda: client.uploads.cancel(ids["upload"]),
+    "vector_stores.create": lambda: kept("store", stores.create(file_ids=[ids["file"]])),
+    "vector_stores.retrieve": lambda: stores.retrieve(ids["store"]),
+    "vector_stores.update": lambda: stores.update(ids["store"], name="Rivers"),
+    "vector_stores.list": lambda: stores.list(),
+    "vector_stores.search": lambda: stores.search(ids["store"], query="Hi"),
+    "vector_stores.files.create": lambda: stores.files.create(ids["store"], file_id=ids["file"]),
+    "vector_stores.files.retrieve": lambda: stores.files.retrieve("file_1", **in_store()),
+    "vector_stores.files.update": lambda: stores.files.update("file_1", attributes={"a": "b"}, **in_store()),
+    "vector_stores.files.list": lambda: stores.files.list(ids["store"]),
+    "vector_stores.files.content": lambda: stores.files.content("file_1", **in_store()),
+    "vector_stores.files.delete": lambda: stores.files.delete("file_1", **in_store()),
+    "vector_stores.file_batches.create": lambda: stores.file_batches.create(ids["store"], file_ids=[ids["file"]]),
+    "vector_stores.file_batches.retrieve": lambda: stores.file_batches.retrieve("vsfb_1", **in_store()),
+    "vector_stores.file_batches.list_files": lambda: stores.file_batches.list_files("vsfb_1", **in_store()),
+    "vector_stores.file_batches.cancel": lambda: stores.file_batches.cancel("vsfb_1", **in_store()),
+    "vector_stores.delete": lambda: stores.delete(ids["store"]),
+    "files.delete": lambda: client.files.delete(ids["file"]),
 }
 
 
