@@ -34,6 +34,7 @@ export interface Talker {
 const volatile: readonly (readonly [RegExp, string])[] = [
   [/\b(wh|evt|dlv|key|rec|use|req|prc)_[0-9a-z]{26}\b/g, '$1_…'],
   [/\bemg_[\w-]+/g, 'emg_…'],
+  [/\bupload_\w+/g, 'upload_…'],
   [/\bwhsec_[\w+/=]+/g, 'whsec_…'],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '<time>'],
   [/"(duration_ms|last_used_at|prefix|hint)":("[^"]*"|\d+|null)/g, '"$1":…'],

@@ -136,12 +136,13 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'retrieveFile', ['file-1']);
   await on.operation(200, 'downloadFile', ['file-1']);
   await on.operation(404, 'retrieveFile', ['file-2']);
+  const upload = `upload_${on.talker.userId}`;
   await on.operation(200, 'createUpload', [], {
-    body: { bytes: 5, filename: 'a', mime_type: 'text/plain', purpose: 'user_data' },
+    body: { bytes: 5, filename: upload, mime_type: 'text/plain', purpose: 'user_data' },
   });
-  await on.operation(200, 'addUploadPart', ['upload_1'], form({ data: 'Tagus' }));
-  await on.operation(200, 'completeUpload', ['upload_1'], { body: { part_ids: ['part_1'] } });
-  await on.operation(200, 'cancelUpload', ['upload_1']);
+  await on.operation(200, 'addUploadPart', [upload], form({ data: 'Tagus' }));
+  await on.operation(200, 'completeUpload', [upload], { body: { part_ids: ['part_1'] } });
+  await on.operation(200, 'cancelUpload', [upload]);
   await on.operation(200, 'createVectorStore', [], { body: { file_ids: ['file-1'] } });
   await on.operation(200, 'listVectorStores');
   await on.operation(200, 'retrieveVectorStore', ['vs_1']);

@@ -19,14 +19,16 @@ const pieces = ['Hé', ', you'].map((content) => ({
 const model = (id: string) => ({ id, object: 'model', created: 1, owned_by: 'us' });
 const failure = { error: { message: 'Out of order', type: 'server_error', param: null, code: null } };
 
-function answerOf(path: string): unknown {
+function answerOf(path: string, text: string): unknown {
   if (path.endsWith('/embeddings'))
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
   if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
   if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
   if (path.includes('/vector_stores')) return { id: 'vs_1', object: 'vector_store', data: [] };
-  if (path.endsWith('/complete')) return { id: 'upload_1', object: 'upload', file: { id: 'file-2', object: 'file' } };
-  if (path.includes('/uploads')) return { id: 'upload_1', object: 'upload' };
+  // an upload is never deleted, so each account has one of its own
+  const uploadId = /"filename":"(\w+)"/.exec(text)?.[1] ?? 'any';
+  if (path.endsWith('/complete')) return { id: 'any', object: 'upload', file: { id: 'file-2', object: 'file' } };
+  if (path.includes('/uploads')) return { id: uploadId, object: 'upload' };
   if (path.includes('/files')) return { id: 'file-1', object: 'file' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
@@ -40,5 +42,5 @@ export const steady: Script = (res, request) => {
   if (text.includes('"broken"')) return json(500, failure)(res, request);
   if (text.includes('"dying"')) return reset(`data: ${JSON.stringify(pieces[0])}\n\n`)(res, request);
   if (text.includes('"stream":true')) return events(pieces)(res, request);
-  return json(200, answerOf(request.path), { 'x-of-upstream': 'yes', 'openai-processing-ms': '5' })(res, request);
+  return json(200, answerOf(request.path, text), { 'x-of-upstream': 'yes', 'openai-processing-ms': '5' })(res, request);
 };
