@@ -26,7 +26,7 @@ export class Upload extends Readable {
    * `request_too_large` or `request_timeout` as its {@link failure}, or when the client leaves
    */
   constructor(req: IncomingMessage, headers: IncomingHttpHeaders, limits: BodyLimits) {
-    super({ highWaterMark: 64 * 1024 });
+    super({ highWaterMark: 256 * 1024 });
     const encoding = headers['content-encoding'] ?? '';
     if (!/^(?:identity)?$/i.test(encoding.trim())) {
       throw new GatewayError('unsupported_media_type', 'A file must be sent without Content-Encoding');

@@ -4,18 +4,20 @@ import { fileURLToPath } from 'node:url';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
+import { download, FileUpstream, fileLength, upload } from './files.ts';
 import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
 import { BenchUpstream } from './upstream.ts';
 
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
  * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=metrics` for what the metrics cost, alone, and with `-- --only=everyday` for calls that come alone.
+ * with `-- --only=metrics` for what the metrics cost, alone, with `-- --only=everyday` for calls that come alone, and with `-- --only=files` for files.
  */
 
 const quick = process.argv.includes('--quick');
 const onlyMetrics = process.argv.includes('--only=metrics');
 const onlyEveryday = process.argv.includes('--only=everyday');
+const onlyFiles = process.argv.includes('--only=files');
 const rounds = quick ? 3 : 5;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
@@ -45,7 +47,7 @@ const pinned = hasTaskset();
 /** As `npm start` runs Node: old garbage is collected when there is three fifths as much of it as what lives. All servers alike. */
 const collecting = ['--max-semi-space-size=4', '--heap-growing-percent=60'];
 
-async function start(name: Name, upstream: BenchUpstream, mongo: string): Promise<Server> {
+async function start(name: Name, upstream: Pick<BenchUpstream, 'port'>, mongo: string): Promise<Server> {
   const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
   const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.match(/\S+/g) ?? collecting), script];
   const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
@@ -174,6 +176,36 @@ async function measureAllEveryday(upstream: BenchUpstream, mongo: EmbeddedMongo)
   }
 }
 
+/** What a file costs, beside a bare pipe, in turns. */
+async function measureFiles(mongo: string): Promise<void> {
+  const upstream = await FileUpstream.start();
+  const servers = [
+    ['pipe', await start('pipe', upstream, mongo)],
+    ['gateway', await start('gateway', upstream, mongo)],
+  ] as const;
+  const size = fileLength / 1024 / 1024;
+  for (const [, server] of servers) for (let i = 0; i < 3; i += 1) await download(server, await upload(server));
+  for (let round = 0; round < 2 * rounds + 1; round += 1) {
+    const rates: Record<string, number> = {};
+    for (const [name, server] of round % 2 === 0 ? servers : servers.toReversed()) {
+      const timed = async <T>(way: string, work: () => Promise<T>): Promise<T> => {
+        const startedAt = performance.now();
+        const { cpu, result } = await costOf(server, work);
+        rates[`${way} ${name}`] = size / (performance.now() - startedAt);
+        note(`relay_${name}_${way}_cpu_per_mib`, 'µs', cpu / size);
+        return result;
+      };
+      const id = await timed('upload', () => upload(server));
+      await timed('download', () => download(server, id));
+    }
+    for (const way of ['upload', 'download']) {
+      note(`relay_gateway_${way}_share_of_pipe`, 'ratio', (rates[`${way} gateway`] ?? 0) / (rates[`${way} pipe`] ?? 0));
+    }
+  }
+  await stop(...servers.map(([, server]) => server));
+  upstream.close();
+}
+
 async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
   for (const name of ['express', 'gateway'] as const) {
     const server = servers[name];
@@ -207,8 +239,10 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
-  if (mongo && !onlyMetrics) for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
-  if (!onlyEveryday) await measureTogether(upstream, uri);
+  if (!onlyMetrics && !onlyEveryday) await measureFiles(uri);
+  if (mongo && !onlyMetrics && !onlyFiles)
+    for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
+  if (!onlyEveryday && !onlyFiles) await measureTogether(upstream, uri);
   upstream.close();
   await mongo?.stop();
   const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;

@@ -68,11 +68,17 @@ func decoded(of reflect.Type, text []byte) (reflect.Value, error) {
 	return value.Elem(), err
 }
 
-func arguments(method reflect.Type, c call) ([]reflect.Value, error) {
+// pathArguments are the first arguments of every method.
+func pathArguments(c call) []reflect.Value {
 	values := []reflect.Value{reflect.ValueOf(context.Background())}
 	for _, name := range placeholder.FindAllStringSubmatch(c.Template, -1) {
 		values = append(values, reflect.ValueOf(c.Path[name[1]]))
 	}
+	return values
+}
+
+func arguments(method reflect.Type, c call) ([]reflect.Value, error) {
+	values := pathArguments(c)
 	for i := len(values); i < method.NumIn()-1; i++ {
 		of := method.In(i)
 		text := []byte(c.Body)
@@ -101,9 +107,8 @@ func send(client reflect.Value, c call) (out outcome, err error) {
 			return out, err
 		}
 		method := client.MethodByName(name + "WithBodyWithResponse")
-		results = method.Call([]reflect.Value{
-			reflect.ValueOf(context.Background()), reflect.ValueOf(contentType), reflect.ValueOf(body),
-		})
+		values := append(pathArguments(c), reflect.ValueOf(contentType), reflect.ValueOf(body))
+		results = method.Call(values)
 	} else {
 		method := client.MethodByName(name + "WithResponse")
 		values, err := arguments(method.Type(), c)
