@@ -156,7 +156,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#body?.push(chunk);
+    // undici (7) gives an empty chunk behind each that fills its buffer, and passing it on would cost a write to the socket
+    if (chunk.length > 0) this.#body?.push(chunk);
   }
 
   onResponseEnd(): void {

@@ -26,7 +26,8 @@ export class Upload extends Readable {
    * `request_too_large` or `request_timeout` as its {@link failure}, or when the client leaves
    */
   constructor(req: IncomingMessage, headers: IncomingHttpHeaders, limits: BodyLimits) {
-    super({ highWaterMark: 256 * 1024 });
+    // less than a chunk: one may wait while its reader does, and is still in the processor's caches when it goes on
+    super({ highWaterMark: 16 * 1024 });
     const encoding = headers['content-encoding'] ?? '';
     if (!/^(?:identity)?$/i.test(encoding.trim())) {
       throw new GatewayError('unsupported_media_type', 'A file must be sent without Content-Encoding');
