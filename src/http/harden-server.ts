@@ -2,6 +2,7 @@ import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from '../errors.ts';
 import { refuseOption } from '../options/kinds.ts';
+import { isUploading } from './body/upload.ts';
 import { sendReply } from './reply.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */
@@ -9,9 +10,8 @@ export interface HardenOptions {
   /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
   readonly headersTimeout?: number;
   /**
-   * To the end of a request's body: as long as a large file may take. The gateway itself gives a file 120 s from one chunk to the
-   * next, and any other body 120 s in all. It does not limit how long an answer takes, so streams may continue.
-   * @default 3_600_000 (Node: 300_000)
+   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more. Files that are uploaded may take
+   * longer. It does not limit how long an answer takes, so streams may continue. @default 130_000 (Node: 300_000)
    */
   readonly requestTimeout?: number;
   /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
@@ -26,7 +26,7 @@ export interface HardenOptions {
 
 const defaults: Required<HardenOptions> = {
   headersTimeout: 10_000,
-  requestTimeout: 3_600_000,
+  requestTimeout: 130_000,
   connectionsCheckingInterval: 2_000,
   keepAliveTimeout: 5_000,
   maxHeadersCount: 100,
@@ -136,6 +136,8 @@ function answerClientErrors(server: Server): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: ClientSocket) => {
     // the host may have started to listen later; errors after the answer do not matter
     if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
+    // Node says so once, and lets the request go on
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
     if (!canAnswer(socket)) {
       socket.destroy();
       return;

@@ -1,9 +1,12 @@
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
+import { hardenServer } from '../../src/http/harden-server.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { FileProvider } from './file-provider.ts';
@@ -299,6 +302,43 @@ describe('files, uploads and vector stores', () => {
       await writing;
       expect((await answerTo(sent)).body.id).to.equal('file-large');
       expect([arrived, length]).to.deep.equal([total, String(total)]);
+    });
+
+    it('may take longer than the server gives other requests', async () => {
+      const server = hardenServer(
+        createServer((req, res) => gateway.gateway.router(req, res)),
+        { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 },
+      );
+      const port = await listenOn(server);
+      provider.onUpload = (req, res) => {
+        req.resume().on('end', () => res.end('{"id":"file-slow","object":"file"}'));
+      };
+      const headers = { authorization: `Bearer ${gateway.key}`, 'content-type': 'multipart/form-data; boundary=x' };
+      const sent = request({ port, path: '/v1/files', method: 'POST', headers });
+      for (let i = 0; i < 6; i += 1) {
+        sent.write('part');
+        // six times this is well beyond requestTimeout
+        await sleep(50);
+      }
+      sent.end();
+      expect((await answerTo(sent)).body.id).to.equal('file-slow');
+      server.closeAllConnections();
+      server.close();
+    });
+
+    it('that was answered before its end has its connection closed, if the client sends no more', async function () {
+      this.timeout(15_000);
+      provider.onUpload = (_req, res) => {
+        res.writeHead(400, { 'content-type': 'application/json' }).end('{}');
+      };
+      const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
+      socket.write(
+        `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\n` +
+          'content-type: multipart/form-data; boundary=x\r\ncontent-length: 100000\r\n\r\nbeginning',
+      );
+      const [answer] = (await once(socket, 'data')) as [Buffer];
+      expect(answer.toString()).to.match(/^HTTP\/1.1 400 /);
+      await once(socket.resume(), 'close');
     });
 
     it('of unknown length goes up in chunks', async () => {

@@ -1,8 +1,16 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
+import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
 import { announcedLength } from '../request.ts';
 import { type BodyLimits, checkSize } from './read-body.ts';
+
+/** Connections on which a file is being uploaded. */
+const uploading = new WeakSet<Duplex>();
+
+/** Whether a file is being uploaded on a connection: it may take longer than other bodies, and has time limits of its own. */
+export function isUploading(socket: Duplex): boolean {
+  return uploading.has(socket);
+}
 
 /**
  * The body of a request that goes on as it comes. It holds a few chunks, and takes no more from the client than its reader takes. A reader
@@ -39,6 +47,7 @@ export class Upload extends Readable {
     this.#limits = limits;
     // whoever reads it may have left when it fails
     this.on('error', () => {});
+    uploading.add(req.socket);
     req.on('data', this.#onChunk).pause();
     req.on('end', this.#onEnd);
     req.on('close', this.#onClose);
@@ -93,6 +102,7 @@ export class Upload extends Readable {
 
   #stop(): void {
     clearTimeout(this.#timer);
+    uploading.delete(this.#req.socket);
     this.#req.off('data', this.#onChunk);
     this.#req.off('end', this.#onEnd);
     this.#req.off('close', this.#onClose);

@@ -115,7 +115,7 @@ describe('a hardened server', () => {
     server = hardenServer(createServer());
     expect(server).to.deep.include({
       headersTimeout: 10_000,
-      requestTimeout: 3_600_000,
+      requestTimeout: 130_000,
       connectionsCheckingInterval: 2_000,
       keepAliveTimeout: 5_000,
       maxHeadersCount: 100,
