@@ -9,8 +9,20 @@ export interface NamedText {
   readonly path: string;
 }
 
-/** Under these keys stands what a client has made up, whatever its own keys are: providers look up nothing in it. */
-const unread: ReadonlySet<string> = new Set(['metadata', 'attributes', 'parameters', 'schema']);
+/**
+ * Under these keys providers look up nothing: there stands what a client has made up, whatever its own keys are, and what an earlier answer
+ * has said of a file, such as one that a container has made.
+ */
+const unread: ReadonlySet<string> = new Set([
+  'metadata',
+  'attributes',
+  'parameters',
+  'schema',
+  'annotations',
+  'results',
+]);
+/** Here clients choose the keys, and a value of any key may be a file: variables of a prompt. */
+const freelyNamed = 'variables';
 /** A longer key is none of those that are searched for. Bytes, with its quotes. */
 const longestKey = 256;
 /** Bytes that are read in one turn of the event loop. */
@@ -27,6 +39,8 @@ interface Open {
   /** Whether the next text is a key. */
   expectsKey: boolean;
   readonly isUnread: boolean;
+  /** Whether its keys are the client's choice. */
+  readonly isFreelyNamed: boolean;
 }
 
 const noKey = { key: '', folded: '' };
@@ -87,10 +101,12 @@ export async function namedTexts(bytes: Buffer, keys: readonly string[], longest
         found.push({ key: top.folded, text, path: pathOf(open) });
       }
     } else if (mark === 0x7b || mark === 0x5b) {
-      const isUnread = top !== undefined && (top.isUnread || (!top.isList && unread.has(top.folded)));
+      const beginsUnread = top !== undefined && !top.isList && !top.isFreelyNamed && unread.has(top.folded);
+      const isUnread = beginsUnread || top?.isUnread === true;
       const isList = mark === 0x5b;
       const { key, folded } = isList && top ? top : noKey;
-      open.push({ isList, key, folded, index: 0, expectsKey: !isList, isUnread });
+      const isFreelyNamed = top?.folded === freelyNamed && !isList;
+      open.push({ isList, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed });
     } else if (mark === 0x7d || mark === 0x5d) open.pop();
     else if (mark === 0x3a && top) top.expectsKey = false;
     else if (mark === 0x2c && top) {

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { namedTexts } from '../../../src/http/json/named-texts.ts';
 
 const keys = ['file_id', 'file_ids', 'vector_store_ids'];
-const unread = ['metadata', 'attributes', 'parameters', 'schema'];
+const unread = ['metadata', 'attributes', 'parameters', 'schema', 'annotations', 'results'];
 
 const text = fc.oneof(fc.string(), fc.constantFrom('file_id', '"', '\\\\', '{"file_id":"x"}', 'é\u2028', ',:[]{}'));
 const key = fc.oneof(fc.constantFrom(...keys, ...unread), fc.string({ maxLength: 3 }));
@@ -49,6 +49,11 @@ describe('texts under given keys of a JSON body', () => {
         ['FILE_IDS[0]', 'b'],
       ],
     ],
+    [
+      'in a variable that is called metadata',
+      '{"prompt":{"variables":{"metadata":{"file_id":"a"}}}}',
+      [['prompt.variables.metadata.file_id', 'a']],
+    ],
     ['with a value in escapes', '{"file_id":"\\u0061"}', [['file_id', 'a']]],
     ['that are too long', `{"file_id":"${'a'.repeat(2_000)}"}`, [['file_id', '…']]],
     ['that are empty', '{"file_id":""}', [['file_id', '']]],
@@ -63,6 +68,8 @@ describe('texts under given keys of a JSON body', () => {
     ['a text that quotes them', '{"content":"{\\"file_id\\":\\"a\\"}","id":"\\"file_id\\":"}'],
     ['metadata', '{"metadata":{"file_id":"a","deep":{"file_ids":["b"]}}}'],
     ['the parameters of a tool', '{"tools":[{"parameters":{"properties":{"file_id":{"default":"a","file_id":"b"}}}}]}'],
+    ['what an answer has cited', '{"input":[{"content":[{"annotations":[{"file_id":"cfile_1"}]}]}]}'],
+    ['what a search has found', '{"input":[{"type":"file_search_call","results":[{"file_id":"file-1"}]}]}'],
     ['values of other types', '{"file_id":null,"file_ids":[1,{"id":"a"}],"vector_store_ids":{"a":"b"}}'],
     ['a value that is called so', '{"type":"file_id","list":["file_ids"]}'],
     ['longer keys', '{"my_file_id":"a","file_id_2":"b","tool_call_id":"c"}'],

@@ -200,7 +200,8 @@ export async function runEverything(scanner: LeakScanner) {
     ...loopbackOptions,
     mongo: connection,
     upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: upstreamKey }],
-    retryDelays: [20, 20],
+    // the job of a last attempt is in the database when that is looked through
+    retryDelays: [20, 600_000],
     attemptTimeout: 300,
     logger,
     logRequests: true,
