@@ -88,7 +88,8 @@ export function startProcesses(count: number, log: (line: string) => void): Proc
   }
 
   launch(0, firstPause, () => {
-    if (isBegun) return;
+    // the first one may say so when it has been told to stop
+    if (isBegun || isStopping) return;
     isBegun = true;
     for (let number = 1; number < count; number += 1) launch(number, firstPause, () => {});
   });

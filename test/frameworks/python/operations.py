@@ -188,6 +188,8 @@ def served(call):
     if returned is None:
         return outcome
     sent = made[-1].content
+    if isinstance(returned, str):
+        return outcome | {"sent": sent.decode(), "returned": returned}
     if hasattr(returned, "to_dict"):
         return outcome | {"sent": json.loads(sent), "returned": returned.to_dict(mode="json")}
     return outcome | {"sent": sent.decode(), "returned": returned.content.decode()}
