@@ -130,15 +130,17 @@ describe('the body of a model call', () => {
     }
   });
 
-  it('with a 10 MB image is read in less time than JSON.parse takes', () => {
+  it('with a 10 MB image takes less of the CPU to be read than to be parsed', () => {
     const text = `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,${'A'.repeat(1e7)}"}}]}],"model":"m"}`;
     const bytes = Buffer.from(text);
     const time = (read: () => { readonly model?: unknown }) => {
-      const start = performance.now();
+      // not the time that passes: others may run meanwhile
+      const start = process.cpuUsage();
       expect(read().model).to.equal('m');
-      return performance.now() - start;
+      const { user, system } = process.cpuUsage(start);
+      return user + system;
     };
-    const pairs = Array.from({ length: 5 }, () => [
+    const pairs = Array.from({ length: 9 }, () => [
       time(() => readBytes(bytes)),
       time(() => JSON.parse(bytes.toString())),
     ]);
