@@ -51,7 +51,14 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
   const operations = Object.entries(storedCalls).map(([operationId, call]): [string, RelayOperation] => {
     const serve = call.lists ? list : relay;
     const { streamsUp = false } = call;
-    return [operationId, { streamsUp, relay: (apiRequest, res) => serve(call, apiRequest, res) }];
+    return [
+      operationId,
+      {
+        streamsUp,
+        // what is not taken of an upload is dropped before an error is answered, so that the connection can take the next request
+        relay: (apiRequest, res) => serve(call, apiRequest, res).finally(() => apiRequest.upload?.destroy()),
+      },
+    ];
   });
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
@@ -162,7 +169,6 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       answer?.data.destroy();
       throw upload?.failure ?? error;
     } finally {
-      upload?.destroy();
       place.release();
       requests.end();
     }

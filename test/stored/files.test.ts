@@ -341,6 +341,23 @@ describe('files, uploads and vector stores', () => {
       await once(socket.resume(), 'close');
     });
 
+    it('that is refused before it goes up is dropped, and its connection takes the next request', async () => {
+      const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
+      const authorization = `host: x\r\nauthorization: Bearer ${gateway.key}\r\n`;
+      socket.write(
+        `POST /v1/uploads/upload_nobodys/parts HTTP/1.1\r\n${authorization}` +
+          `content-type: multipart/form-data; boundary=x\r\ncontent-length: 500000\r\n\r\n${'x'.repeat(500_000)}`,
+      );
+      socket.write(`GET /v1/files HTTP/1.1\r\n${authorization}\r\n`);
+      let answers = '';
+      socket.on('data', (chunk) => {
+        answers += chunk;
+      });
+      await until(() => answers.match(/HTTP\/1.1 \d+/g)?.length === 2);
+      expect(answers.match(/HTTP\/1.1 \d+/g)).to.deep.equal(['HTTP/1.1 404', 'HTTP/1.1 200']);
+      socket.destroy();
+    });
+
     it('of unknown length goes up in chunks', async () => {
       let text = '';
       provider.onUpload = async (req, res) => {
