@@ -2,7 +2,7 @@ import { addDashboard } from '../dashboard/dashboard.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
 import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
-import { createApi, createReadLimit, createWriteLimit, formLength } from '../http/api.ts';
+import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
 import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
 import type { OperationTable } from '../http/operation.ts';
@@ -72,6 +72,9 @@ function authenticatorOf({ options, authenticateKey }: RouterDeps): Authenticato
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
 }
+
+/** What a form has beside the file in it. Bytes. */
+const formLength = 64 * 1024;
 
 /** Makes the router of a gateway: the API, and the dashboard. */
 export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRouter> {

@@ -34,7 +34,7 @@ export interface ApiDependencies {
   readonly modelBodyLimit: number;
   /** The largest body of any other operation. */
   readonly webhookBodyLimit: number;
-  /** The largest body that goes up as it comes. @default 512 MiB and the rest of its form */
+  /** The largest body that goes up as it comes. @default no limit */
   readonly uploadLimit?: number;
   /** How many bytes of bodies may be in memory at once. @default no limit */
   readonly bodyMemory?: number;
@@ -51,8 +51,6 @@ export interface ApiDependencies {
   readonly logger: Logger;
 }
 
-/** What a form has beside the file in it. Bytes. */
-export const formLength = 64 * 1024;
 /** How many reads of one account run at once, in this process. */
 const readsAtOnce = 8;
 /**
@@ -191,7 +189,7 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },
     otherLimits: { bytes: deps.webhookBodyLimit, time },
-    uploadLimits: { bytes: deps.uploadLimit ?? 512 * 1024 * 1024 + formLength, time },
+    uploadLimits: { bytes: deps.uploadLimit ?? Number.POSITIVE_INFINITY, time },
     openRequests,
     logger,
   });

@@ -37,6 +37,8 @@ interface CallRow {
 
 /** What is special about the list of a kind. */
 interface ListRow {
+  /** The name of the index that serves it. */
+  readonly index: string;
   /** @default 'asc' */
   readonly order?: 'asc' | 'desc';
   /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
@@ -122,7 +124,7 @@ const rows = {
     remedy: 'GET /v1/chat/completions lists those that are',
     hasMetadata: true,
     calls: {
-      listChatCompletions: { method: 'GET', path: ofChat, lists: {} },
+      listChatCompletions: { method: 'GET', path: ofChat, lists: { index: 'userChats' } },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
       updateChatCompletion: { method: 'POST', path: ofChat, keepsMore: true, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
@@ -136,7 +138,11 @@ const rows = {
     isKept: true,
     calls: {
       createFile: { method: 'POST', path: '/files', keepsMore: true, makesFile: true, streamsUp: true },
-      listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' } },
+      listFiles: {
+        method: 'GET',
+        path: ofFile,
+        lists: { index: 'userFiles', order: 'desc', mostAsked: 10_000, filter: 'purpose' },
+      },
       retrieveFile: { method: 'GET', path: ofFile },
       deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
       downloadFile: { method: 'GET', path: `${ofFile}/content`, answersBytes: true },
@@ -159,7 +165,7 @@ const rows = {
     isKept: true,
     calls: {
       createVectorStore: { method: 'POST', path: '/vector_stores', keepsMore: true },
-      listVectorStores: { method: 'GET', path: ofVectorStore, lists: { order: 'desc' } },
+      listVectorStores: { method: 'GET', path: ofVectorStore, lists: { index: 'userVectorStores', order: 'desc' } },
       retrieveVectorStore: { method: 'GET', path: ofVectorStore },
       updateVectorStore: { method: 'POST', path: ofVectorStore, keepsMore: true },
       deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },

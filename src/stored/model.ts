@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import type { BackgroundUsage, StoredKind, StoredObject } from './kinds.ts';
+import { type BackgroundUsage, type StoredKind, type StoredObject, storedCalls } from './kinds.ts';
 
 /** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
@@ -38,9 +38,6 @@ export interface StoredObjectDocument {
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
 
-/** Kinds that are listed by account. */
-const listed = { userChats: 'chat_completion', userFiles: 'file', userVectorStores: 'vector_store' } as const;
-
 const schema = new Schema<StoredObjectDocument>(
   {
     _id: String,
@@ -62,9 +59,10 @@ const schema = new Schema<StoredObjectDocument>(
     { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
   )
   .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } });
-for (const [name, kind] of Object.entries<StoredKind>(listed)) {
+for (const { kind, lists } of Object.values(storedCalls)) {
+  if (!lists) continue;
   // MongoDB takes two indexes of the same keys where their filters differ
-  schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name, partialFilterExpression: { kind } });
+  schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name: lists.index, partialFilterExpression: { kind } });
 }
 
 /** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
-import { namedTexts } from '../http/json/named-texts.ts';
 import { outline } from '../http/json/scan.ts';
+import { namedTexts } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
@@ -21,6 +21,8 @@ interface StoredReference {
 const kindOfKey = new Map(
   Object.entries(kinds).flatMap(([kind, { namedBy = [] }]) => namedBy.map((key) => [key, kind as StoredKind])),
 );
+
+const namingKeys = [...kindOfKey.keys()];
 
 /** The most stored objects that one request may name beside what it continues: each costs the database a read. */
 const mostNamed = 1_000;
@@ -115,7 +117,7 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
  */
 export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
   if (form || upload || rawBody.length === 0) return [];
-  const named = await namedTexts(rawBody, [...kindOfKey.keys()], longestId);
+  const named = await namedTexts(rawBody, namingKeys, longestId);
   const byText = new Map(named.map(({ key, text, path }) => [`${key} ${text}`, { key, text, path }]));
   if (byText.size > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and vector stores`);

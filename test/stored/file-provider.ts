@@ -1,6 +1,5 @@
 import { File } from 'node:buffer';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { listenOn } from '../support/listen.ts';
 
@@ -36,6 +35,7 @@ async function bytesOf(part: unknown): Promise<Buffer> {
 
 /** A provider that keeps files, uploads and vector stores in memory, and answers responses and chats with what their bodies were. */
 export class FileProvider {
+  baseUrl = '';
   readonly seen: Seen[] = [];
   readonly bodies: string[] = [];
   /** What is done with an upload in place of keeping it. */
@@ -51,12 +51,8 @@ export class FileProvider {
 
   static async start(): Promise<FileProvider> {
     const provider = new FileProvider();
-    await listenOn(provider.#server);
+    provider.baseUrl = `http://127.0.0.1:${await listenOn(provider.#server)}/v1`;
     return provider;
-  }
-
-  get baseUrl(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
   async close(): Promise<void> {

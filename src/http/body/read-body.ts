@@ -54,8 +54,9 @@ export function checkSize(size: number, limits: BodyLimits): void {
 
 const decoderOptions = { chunkSize: 64 * 1024 };
 
-function encodingOf(headers: IncomingHttpHeaders): string {
-  return headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+/** The `Content-Encoding` of a body: `identity` where it has none. Pure. */
+export function encodingOf(headers: IncomingHttpHeaders): string {
+  return headers['content-encoding']?.trim().toLowerCase() || 'identity';
 }
 
 /**
@@ -63,7 +64,7 @@ function encodingOf(headers: IncomingHttpHeaders): string {
  * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate, br and, where Node has it, zstd
  */
 function decoderFor(encoding: string): Decoder | undefined {
-  if (encoding === 'identity' || encoding === '') return undefined;
+  if (encoding === 'identity') return undefined;
   const decoder = createDecoder(encoding, decoderOptions);
   if (!decoder) {
     const message = `Content-Encoding must be ${encodings.join(' or ')}, or be left out`;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
 import { announcedLength } from '../request.ts';
-import { type BodyLimits, checkSize } from './read-body.ts';
+import { type BodyLimits, checkSize, encodingOf } from './read-body.ts';
 
 /** Connections on which a file is being uploaded. */
 const uploading = new WeakSet<Duplex>();
@@ -36,8 +36,7 @@ export class Upload extends Readable {
   constructor(req: IncomingMessage, headers: IncomingHttpHeaders, limits: BodyLimits) {
     // less than a chunk: one may wait while its reader does, and is still in the processor's caches when it goes on
     super({ highWaterMark: 16 * 1024 });
-    const encoding = headers['content-encoding'] ?? '';
-    if (!/^(?:identity)?$/i.test(encoding.trim())) {
+    if (encodingOf(headers) !== 'identity') {
       throw new GatewayError('unsupported_media_type', 'A file must be sent without Content-Encoding');
     }
     const length = announcedLength(headers);

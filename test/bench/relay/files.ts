@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { listenOn } from '../../support/listen.ts';
 import type { Target } from './load.ts';
 
@@ -9,9 +8,10 @@ const mebibyte = 1024 * 1024;
 export const fileLength = 64 * mebibyte;
 const piece = Buffer.alloc(mebibyte, 'x');
 
-/** A provider that drops the files that it gets, and gives out one of the same length. */
-export class FileUpstream {
-  readonly #server = createServer((req, res) => {
+/** Starts a provider that drops the files that it gets, and gives out one of the same length. */
+export async function startFileUpstream(): Promise<{ readonly port: number; readonly close: () => void }> {
+  let files = 0;
+  const server = createServer((req, res) => {
     if (req.method === 'GET') {
       res.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': fileLength });
       const write = (left: number): void => {
@@ -22,25 +22,11 @@ export class FileUpstream {
       return write(fileLength);
     }
     req.resume().on('end', () => {
-      this.#files += 1;
-      res.writeHead(200, { 'content-type': 'application/json' }).end(`{"id":"file-${this.#files}","object":"file"}`);
+      files += 1;
+      res.writeHead(200, { 'content-type': 'application/json' }).end(`{"id":"file-${files}","object":"file"}`);
     });
   });
-  #files = 0;
-
-  static async start(): Promise<FileUpstream> {
-    const upstream = new FileUpstream();
-    await listenOn(upstream.#server);
-    return upstream;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  close(): void {
-    this.#server.close();
-  }
+  return { port: await listenOn(server), close: () => server.close() };
 }
 
 const agent = new Agent({ keepAlive: true });

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
-import { download, FileUpstream, fileLength, upload } from './files.ts';
+import { download, fileLength, startFileUpstream, upload } from './files.ts';
 import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
 import { BenchUpstream } from './upstream.ts';
 
@@ -178,7 +178,7 @@ async function measureAllEveryday(upstream: BenchUpstream, mongo: EmbeddedMongo)
 
 /** What a file costs, beside a bare pipe, in turns. */
 async function measureFiles(mongo: string): Promise<void> {
-  const upstream = await FileUpstream.start();
+  const upstream = await startFileUpstream();
   const servers = [
     ['pipe', await start('pipe', upstream, mongo)],
     ['gateway', await start('gateway', upstream, mongo)],
