@@ -44,6 +44,7 @@ export const errorStatus = {
   file_not_found: 404,
   upload_not_found: 404,
   vector_store_not_found: 404,
+  batch_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,
   delivery_not_found: 404,

@@ -29,7 +29,7 @@ import type {
   UsageModel,
 } from './model.ts';
 import { createPaymentService, type PaymentService } from './payments.ts';
-import { costOf } from './price.ts';
+import { batches, costOf } from './price.ts';
 import { createReport, type ReportUsage } from './report.ts';
 import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
 import { createUsageService, type UsageService } from './usage-writer.ts';
@@ -193,7 +193,16 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     payments,
     limits,
     admissionChecks: [
-      ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
+      ...(admit
+        ? [
+            ({ principal, endpoint }: ModelCall, tokens: number) => {
+              if (endpoint !== batches) return admit(principal, tokens);
+              // a provider takes hours for the tokens of a batch, under limits of its own: it counts as one request
+              admit(principal, 0)?.dropped();
+              return undefined;
+            },
+          ]
+        : []),
       ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),
       ...(credits ? [credits.admit] : []),
     ],

@@ -4,12 +4,14 @@ import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Allowances } from './allowances.ts';
-import { type Charged, costOf, toCredits } from './price.ts';
+import { batches, type Charged, costOf, toCredits } from './price.ts';
 
 export interface CreditAdmissionDeps {
   readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
   /** While it is unavailable, no more credits can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  /** What an account has, in micro-credits. */
+  readonly balanceOf: (userId: string) => Promise<number>;
   readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'> & Required<Pick<CreditOptions, 'allowance'>>;
 }
 
@@ -60,10 +62,18 @@ function tooFast(amount: number, allowance: number): GatewayError {
 /** They need no credits. */
 const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
 
+/** For what is reserved nowhere. */
+const noReservation: CallReservation = { closed() {}, dropped() {} };
+
 const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 
 /** Decides by an account's credits whether it may make a call. */
-export function createCreditAdmission({ allowances, database, options }: CreditAdmissionDeps): AdmitByCredits {
+export function createCreditAdmission({
+  allowances,
+  database,
+  balanceOf,
+  options,
+}: CreditAdmissionDeps): AdmitByCredits {
   const { prices, allowance: leaseAmount } = options;
   const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = options;
 
@@ -75,7 +85,20 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     if (freeEndpoints.has(endpoint)) return 0;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(prices, { outputTokens, images, seconds, characters, ...input });
+    return costOf(prices, { outputTokens, images, seconds, characters, endpoint, ...input });
+  }
+
+  /**
+   * A batch may cost more than processes lease, and its upstream may work on it for a day: nothing is reserved, but its account must have as
+   * much as it may cost.
+   * @throws GatewayError `insufficient_credits`
+   */
+  async function requireBalance(userId: string, amount: number): Promise<void> {
+    if (amount === 0) return;
+    const balance = await balanceOf(userId);
+    if (balance >= amount) return;
+    const message = `This batch may cost ${toCredits(amount)} credits, and this account has ${toCredits(balance)}; add some, or make the batch smaller`;
+    throw new GatewayError('insufficient_credits', message, { headers: { 'x-should-retry': 'false' } });
   }
 
   function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
@@ -105,6 +128,10 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
   return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
+      if (endpoint === batches) {
+        await requireBalance(userId, amount);
+        return noReservation;
+      }
       // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already
       if (amount > 0 && !database?.isUnavailable) await allowances.ensureCurrent(userId);
     } catch (error) {

@@ -142,7 +142,12 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const open = (userId: string) => writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
   const renewLease = createLeaseOrOpen(accounts, initial > 0 ? open : undefined, leaseDuration);
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
-  const admission = { allowances, ...(database && { database }), options: { ...options, allowance } };
+  const admission = {
+    allowances,
+    balanceOf: (userId: string) => ledger.balance(userId),
+    ...(database && { database }),
+    options: { ...options, allowance },
+  };
   const admit = createCreditAdmission(admission);
 
   async function balance(userId: string): Promise<CreditBalance> {

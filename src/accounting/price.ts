@@ -20,7 +20,10 @@ export function toCredits(amount: number): number {
 /** What a call is charged for. */
 export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
   // records of earlier versions have neither
-  Partial<Pick<UsageRecord, 'seconds' | 'characters'>> & { readonly model: string | null | undefined };
+  Partial<Pick<UsageRecord, 'seconds' | 'characters' | 'endpoint'>> & { readonly model: string | null | undefined };
+
+/** The endpoint of a batch in usage records. */
+export const batches = '/batches';
 
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
@@ -31,13 +34,22 @@ const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
  * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
-  const { model, inputTokens, cachedInputTokens, outputTokens, images, seconds = 0, characters = 0 } = charged;
+  const {
+    model,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    images,
+    seconds = 0,
+    characters = 0,
+    endpoint,
+  } = charged;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
+  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0, batch = 1 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const ofTokens = ofInput + outputTokens * output;
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
-  const cost = ofText + images * image * microCreditsPerCredit;
+  const cost = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

@@ -4,6 +4,7 @@ import type { CounterDocument, KeyTotalDocument, PeriodDocument, UsageDocument, 
 export const countedFields = [
   'userId',
   'keyId',
+  'endpoint',
   'model',
   'startedAt',
   'ending',

@@ -93,6 +93,8 @@ interface ModelPrice {
   readonly second?: number;
   /** A million characters of text that is spoken, where the upstream counts no tokens for it. @default 0 */
   readonly character?: number;
+  /** The part of these prices that requests in a batch cost: 0.5 for half. @default 1 */
+  readonly batch?: number;
 }
 
 /** Prepaid credits: what calls cost, and when an event says that an account runs out of them. */
@@ -117,7 +119,15 @@ export interface CreditOptions {
   readonly renewInterval?: number;
 }
 
-const prices: readonly (keyof ModelPrice)[] = ['input', 'cachedInput', 'output', 'image', 'second', 'character'];
+const prices: readonly (keyof ModelPrice)[] = [
+  'input',
+  'cachedInput',
+  'output',
+  'image',
+  'second',
+  'character',
+  'batch',
+];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
 
@@ -230,7 +240,7 @@ export const accountRows = {
     required: true,
     variable: 'CREDIT_PRICES',
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },

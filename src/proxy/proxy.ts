@@ -104,6 +104,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     admissionChecks,
     exposeUpstream,
     maxFiles: deps.maxFiles ?? 10_000,
+    usageRecorder,
     idempotencySecret,
     propagateTrace: deps.propagateTrace ?? false,
     logger,

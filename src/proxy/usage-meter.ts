@@ -415,7 +415,8 @@ export type Used = Pick<
   | 'estimated'
 >;
 
-const nothing: Used = Object.freeze({
+/** Of a call that has used nothing. */
+export const noUsage: Used = Object.freeze({
   inputTokens: 0,
   cachedInputTokens: 0,
   outputTokens: 0,
@@ -431,20 +432,20 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
   const { reported, duration } = meter;
   const { ending, endpoint, output } = call;
   const { answersImages, unit, isFree } = endpoint;
-  if (isFree || meter.hasFailed) return nothing;
+  if (isFree || meter.hasFailed) return noUsage;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   // exact, whatever came of the answer: the whole text was sent up
   const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
-  if (reported) return { ...nothing, ...reported, images, characters };
-  if (unit === 'characters') return { ...nothing, characters };
-  if (unit === 'seconds' && duration !== undefined) return { ...nothing, seconds: duration };
+  if (reported) return { ...noUsage, ...reported, images, characters };
+  if (unit === 'characters') return { ...noUsage, characters };
+  if (unit === 'seconds' && duration !== undefined) return { ...noUsage, seconds: duration };
   // images are counted by number; many providers report no tokens for them
   if (images > 0 && ending === 'complete') {
-    return { ...nothing, images };
+    return { ...noUsage, images };
   }
   return {
-    ...nothing,
+    ...noUsage,
     inputTokens: call.estimatedInput,
     outputTokens: estimateOutput(meter, call),
     images,

@@ -152,7 +152,7 @@ function beginsAsJson(chunk: Buffer): boolean | undefined {
 }
 
 /** Reads the ids of items out of an answer while it passes. */
-interface ItemIds {
+export interface ItemIds {
   /** @returns the ids that must be stored before this chunk is passed on */
   read(chunk: Buffer): readonly string[];
   /** The ids that are left when the answer has ended. */

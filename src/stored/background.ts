@@ -33,7 +33,7 @@ interface BackgroundServiceDeps {
   readonly logger: Logger;
 }
 
-/** Follows responses that are made in the background, for the calls about them. */
+/** Follows responses that are made in the background, and batches, for the calls about them. */
 export type BackgroundResponses = Omit<ReturnType<typeof createBackgroundService>, 'init' | 'start' | 'close'>;
 
 /** How often this process looks for responses that no job polls. Milliseconds. */
@@ -44,7 +44,7 @@ const mostOfAccount = 200;
 
 const ignore = () => {};
 
-/** Polls responses that are made in the background until each is counted, once. */
+/** Polls responses that are made in the background, and batches, until each is counted, once. */
 export function createBackgroundService(deps: BackgroundServiceDeps) {
   const { objects, collectionPrefix, interval, logger } = deps;
   const polls = createPolls(objects);
@@ -54,7 +54,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     poller
       .pollNext(id)
       .catch((error: unknown) =>
-        logger.warn('a response that is made in the background is asked for later', { id, reason: String(error) }),
+        logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
       ),
   );
   // losing all jobs loses nothing: a sweep reads the responses themselves
@@ -71,7 +71,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   const poller = createPoller(deps, { polls, held, schedule: jobs.schedule });
 
   const sweeping = createPeriodic({
-    name: 'the sweep for responses that are made in the background',
+    name: 'the sweep for what is made in the background',
     async task() {
       for (const response of await polls.overdue()) queue.add(response);
     },
@@ -96,7 +96,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     requireRoom(userId: string): void {
       const count = held.countOf(userId);
       if (count < mostOfAccount) return;
-      const message = `This account already has ${count} background responses, its maximum; send the request again when one has ended`;
+      const message = `This account already has ${count} background responses and batches, its maximum; send the request again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
     },
 
@@ -197,13 +197,13 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
 
   /** How it has ended, by what is known now; `undefined` if it is polled again. */
   async function endOf({ response, count: claims, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
-    const { id, upstream, background } = response;
+    const { id, kind, upstream, background } = response;
     const state = await pollResponse(response).catch((error: unknown) => String(error));
     if (typeof state === 'object') return state;
     const isGone = state === 'gone' && claims >= minGonePolls;
     if (!isGone && !isLast) return undefined;
     const reason = isGone ? 'its upstream does not keep it' : `it has not ended in time; the last answer: ${state}`;
-    logger.warn('a response that is made in the background is charged by estimate', { id, upstream, reason });
+    logger.warn('what was made in the background is charged by estimate', { kind, id, upstream, reason });
     return unknownRecord(background);
   }
 

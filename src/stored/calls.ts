@@ -1,31 +1,34 @@
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
-import type { Logger } from '../options/options.ts';
+import type { Logger, OpenUsage } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type AdmissionCheck, requestAdmission } from '../proxy/admission.ts';
+import { type AdmissionCheck, type RequestedCall, requestAdmission } from '../proxy/admission.ts';
 import type { DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEventStream } from '../proxy/headers.ts';
+import { shortValue } from '../proxy/model-body.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
 import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
-import { UsageMeter } from '../proxy/usage-meter.ts';
+import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
+import { readBatchInput } from './batch.ts';
 import { ResponseReader } from './ended-response.ts';
 import {
   type BackgroundResponse,
   idParameter,
   isUncounted,
+  runsOn,
   type StoredCall,
   type StoredObject,
   type StoredOperation,
   storedCalls,
   upstreamPath,
 } from './kinds.ts';
-import { type BodyWatcher, ownedResponse, shownItems } from './recorded-answer.ts';
+import { type BodyWatcher, ownedResponse, shownFiles, shownItems } from './recorded-answer.ts';
 import { metadataOf, namedObjects, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 
@@ -36,6 +39,8 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
+  /** Where it is noted that a batch is being made, until that is stored with it. */
+  readonly usageRecorder: Pick<UsageRecorder, 'opened' | 'dropped'>;
   /** The most files an account may have. */
   readonly maxFiles: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
@@ -63,7 +68,7 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
 
-/** One call, on its way. It calls no model, so it is neither metered nor charged. */
+/** One call, on its way. Unless it makes a batch, it calls no model, and is neither metered nor charged. */
 interface RoutedStoredCall {
   readonly call: StoredCall;
   readonly apiRequest: ApiRequest;
@@ -74,22 +79,26 @@ interface RoutedStoredCall {
   readonly deadline: CallDeadline;
   /** What it attaches to the object in place of what was. */
   readonly metadata: StoredObject['metadata'];
+  /** The file of which it makes a batch; `undefined` where it makes none. */
+  readonly file: StoredObject | undefined;
 }
+
+const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
 
 /** Relays calls about what upstreams keep to the upstream that keeps it. */
 export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
-  const { upstreams, retry, storedObjects, backgroundResponses, logger } = deps;
+  const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
 
   return async function relayStored(call, apiRequest, res) {
-    const { object, order } = await routeOf(call, apiRequest);
-    await requireRoom(call, apiRequest, res);
+    const { object, file, order } = await routeOf(call, apiRequest);
+    if (call.keepsMore && !file) await requireRoom(call, apiRequest, res);
     await requireRoomForFile(call, apiRequest);
     await requireCounted(call, object);
     const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total);
     try {
-      await run({ call, apiRequest, object, order, deadline, metadata }, res);
+      await run({ call, apiRequest, object, order, deadline, metadata, file }, res);
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
@@ -110,17 +119,40 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
     const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
     const object = param === undefined ? undefined : objects[0];
-    return { object, order: objects.length > 0 ? keepers : selectUpstreams(keepers, undefined) };
+    const inputFile = shortValue(apiRequest.rawBody, apiRequest.fields.get('input_file_id'));
+    const file = call.runsFile ? objects.find(({ id }) => id === inputFile) : undefined;
+    return { object, file, order: objects.length > 0 ? keepers : selectUpstreams(keepers, undefined) };
   }
 
-  /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
-  async function requireRoom({ path, keepsMore }: StoredCall, apiRequest: ApiRequest, res: ServerResponse) {
-    if (!keepsMore) return;
-    const { requestId, principal } = apiRequest;
-    const info = { requestId, principal, endpoint: path, model: undefined, stream: false };
-    const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
-    const admissions = await requestAdmission(deps.admissionChecks, request, res);
+  /** Requires that an account may have an upstream keep more, or work on a batch. It counts as one request, and reserves nothing. */
+  async function requireRoom(
+    { path }: StoredCall,
+    { requestId, principal }: ApiRequest,
+    res: ServerResponse,
+    {
+      model,
+      estimatedTokens,
+      output,
+    }: Pick<RequestedCall, 'estimatedTokens' | 'output'> & { model?: string } = noTokens,
+  ): Promise<RequestedCall> {
+    const info = { requestId, principal, endpoint: path, model, stream: false };
+    const requested = { info, estimatedTokens, output };
+    const admissions = await requestAdmission(deps.admissionChecks, requested, res);
     for (const admission of admissions) admission.dropped();
+    return requested;
+  }
+
+  /** Admits a batch when it is known what is in it. */
+  async function admitBatch(
+    { call, apiRequest, order, deadline }: RoutedStoredCall,
+    file: StoredObject,
+    res: ServerResponse,
+  ): Promise<OpenUsage> {
+    backgroundResponses.requireRoom(apiRequest.principal.userId);
+    const [upstream] = order as [Upstream];
+    const requests = await readBatchInput({ apiRequest, deadline, upstream, file, storedObjects, retry });
+    apiRequest.relayed.model = requests.model;
+    return openRecord(await requireRoom(call, apiRequest, res, requests), upstream.name, Date.now());
   }
 
   /** @throws GatewayError `file_limit_reached` */
@@ -141,9 +173,12 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
-    const { call, apiRequest, order, deadline } = routed;
+    const { call, apiRequest, order, deadline, file } = routed;
     const { userId } = apiRequest.principal;
     const path = upstreamPath(call, apiRequest.params);
+    const usage = file && (await admitBatch(routed, file, res));
+    // until it is stored with the batch
+    if (usage) usageRecorder.opened(usage);
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
     const { upload } = apiRequest;
@@ -162,13 +197,14 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       answer = response;
       apiRequest.releaseBody();
       requireRelayable(response, apiRequest);
-      answer = response.status < 300 ? await noted(routed, upstream, response) : response;
+      answer = response.status < 300 ? await noted(routed, upstream, response, usage) : response;
       await sendDown(routed, upstream, answer, res);
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
       throw upload?.failure ?? error;
     } finally {
+      if (usage) usageRecorder.dropped(usage.id);
       place.release();
       requests.end();
     }
@@ -179,12 +215,17 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { call, apiRequest, object, metadata }: RoutedStoredCall,
     { name: upstream }: Upstream,
     response: DecodedResponse,
+    usage: OpenUsage | undefined,
   ): Promise<DecodedResponse> {
-    const { kind, effect, showsItems, brings } = call;
+    const { kind, effect, showsItems, showsFiles, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
-      const made = { kind: brings?.kind ?? kind, userId, upstream, model: null };
-      return ownedResponse(response, made, storedObjects, { member: brings?.member });
+      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null };
+      const background = usage && {
+        usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
+        onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
+      };
+      return ownedResponse(response, made, storedObjects, { background, member: brings?.member });
     }
     try {
       if (effect === 'removes') await storedObjects.remove(object);
@@ -193,6 +234,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       // the upstream has done it, and says so also when it is asked again
       const { id } = object;
       logger.warn('a change of what an upstream keeps was not noted', { kind, id, reason: String(error) });
+    }
+    if (showsFiles) {
+      return shownFiles(response, showsFiles, object, storedObjects, (status) => {
+        if (isUncounted(object) && !runsOn(kind, status)) backgroundResponses.pollSoon(object);
+      });
     }
     if (showsItems === undefined) return response;
     if (showsItems === 'item') {

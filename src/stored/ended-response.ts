@@ -8,19 +8,21 @@ import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { closedRecord, finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import { pollBatch } from './batch.ts';
 import { type BackgroundResponse, type BackgroundUsage, runsOn } from './kinds.ts';
+import type { StoredObjects } from './service.ts';
 import { readStored } from './upstream-reads.ts';
 
 /** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
 export type ResponseState = UsageRecord | 'running' | 'gone';
 
 /**
- * Asks an upstream for the state of a response that is made in the background.
+ * Asks an upstream for the state of a response that is made in the background, or of a batch.
  * @throws GatewayError with the code of an upstream's failure
  */
 export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
 
-/** The longest that one poll takes. Milliseconds. */
+/** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
 const pollTimeout = 30_000;
 
 /** No client waits for the answer. */
@@ -29,14 +31,18 @@ const noClient = { disconnected: false, onDisconnect() {} };
 export function createPollResponse(deps: {
   readonly upstreams: readonly Upstream[];
   readonly retry: RetryPolicy;
+  readonly storedObjects: StoredObjects;
 }): PollResponse {
-  return async function pollResponse({ id, userId, upstream: name, background }) {
+  return async function pollResponse(object) {
+    const { id, kind, userId, upstream: name, background } = object;
     const upstream = deps.upstreams.find((candidate) => candidate.name === name);
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
-    const deadline = new CallDeadline(noClient, Math.min(pollTimeout, upstream.timeouts.total));
+    const { total } = upstream.timeouts;
+    const deadline = new CallDeadline(noClient, kind === 'batch' ? total : Math.min(pollTimeout, total));
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
+      if (kind === 'batch') return await pollBatch(object, upstream, { ...deps, apiRequest, deadline });
       const path = `/responses/${encodeURIComponent(id)}`;
       const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
@@ -97,7 +103,7 @@ export class ResponseReader {
     const lengths = this.#lengths;
     const status = values.get('status');
     if (!this.#members.isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
-    if (runsOn(status)) return undefined;
+    if (runsOn('response', status)) return undefined;
     const output = lengths.get('output') ?? textBytes(values.get('output'));
     // the client may have read text of which this body says nothing: estimate as for a client that has left
     const hidesText =

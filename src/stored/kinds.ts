@@ -21,7 +21,7 @@ interface CallRow {
   readonly takesItems?: boolean;
   /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default nowhere */
   readonly showsItems?: 'output' | 'data' | 'item';
-  /** Whether its answer is the response, which may have ended. @default false */
+  /** Whether its answer is the object, on which its upstream may have ended its work. @default false */
   readonly showsEnd?: boolean;
   /** Whether it lists the account's objects: which they are says the gateway, each is read by this path. @default false */
   readonly lists?: ListRow;
@@ -33,6 +33,10 @@ interface CallRow {
   readonly answersBytes?: boolean;
   /** An object of another kind that its answer brings, and the member that has it. @default none */
   readonly brings?: { readonly kind: 'file'; readonly member: string };
+  /** Members of its answer that are ids of files, which its upstream has made for the account. @default none */
+  readonly showsFiles?: readonly string[];
+  /** Whether it has its upstream work through a file of requests, which the account pays for when that has ended. @default false */
+  readonly runsFile?: boolean;
 }
 
 /** What is special about the list of a kind. */
@@ -66,9 +70,18 @@ interface KindRow {
   readonly isShared?: boolean;
   /** Whether the gateway remembers the metadata of it: lists are filtered by that. @default false */
   readonly hasMetadata?: boolean;
+  /** With which `status` its upstream still works on one. @default never */
+  readonly runsWhile?: readonly string[];
+  /** The least time for which one is asked for until its upstream has ended its work. Milliseconds. @default `backgroundTimeout` */
+  readonly followedFor?: number;
   /** Which calls there are about it, by operationId. */
   readonly calls: { readonly [OperationId in keyof OperationTable]?: CallRow };
 }
+
+/** Providers end a batch after a day, whether it is done or not. Milliseconds. */
+const longestBatch = 2 * 86_400_000;
+/** What a batch has made, and which of its requests have failed. */
+const batchFiles = ['output_file_id', 'error_file_id'];
 
 const givenId = 'use an id that this account was given';
 
@@ -78,6 +91,7 @@ const ofItem = `${ofConversation}/items/{item_id}`;
 const ofChat = '/chat/completions/{completion_id}';
 const ofFile = '/files/{file_id}';
 const ofUpload = '/uploads/{upload_id}';
+const ofBatch = '/batches/{batch_id}';
 const ofVectorStore = '/vector_stores/{vector_store_id}';
 const ofVectorStoreFile = `${ofVectorStore}/files/{file_id}`;
 const ofFileBatch = `${ofVectorStore}/file_batches/{batch_id}`;
@@ -90,6 +104,7 @@ const rows = {
     continuedBy: { param: 'previous_response_id', fields: ['previous_response_id'] },
     eventMember: 'response',
     bringsItems: 'output',
+    runsWhile: ['queued', 'in_progress'],
     calls: {
       retrieveResponse: { method: 'GET', path: ofResponse, showsEnd: true, showsItems: 'output' },
       deleteResponse: { method: 'DELETE', path: ofResponse, effect: 'removes' },
@@ -134,7 +149,7 @@ const rows = {
   file: {
     name: 'file',
     remedy: 'GET /v1/files lists those that are',
-    namedBy: ['file_id', 'file_ids'],
+    namedBy: ['file_id', 'file_ids', 'input_file_id'],
     isKept: true,
     calls: {
       createFile: { method: 'POST', path: '/files', keepsMore: true, makesFile: true, streamsUp: true },
@@ -156,6 +171,24 @@ const rows = {
       addUploadPart: { method: 'POST', path: `${ofUpload}/parts`, keepsMore: true, streamsUp: true },
       completeUpload: { method: 'POST', path: `${ofUpload}/complete`, brings: { kind: 'file', member: 'file' } },
       cancelUpload: { method: 'POST', path: `${ofUpload}/cancel` },
+    },
+  },
+  batch: {
+    name: 'batch',
+    remedy: 'GET /v1/batches lists those that are',
+    isKept: true,
+    runsWhile: ['validating', 'in_progress', 'finalizing', 'cancelling'],
+    followedFor: longestBatch,
+    calls: {
+      createBatch: { method: 'POST', path: '/batches', keepsMore: true, runsFile: true },
+      listBatches: {
+        method: 'GET',
+        path: ofBatch,
+        lists: { index: 'userBatches', order: 'desc' },
+        showsFiles: batchFiles,
+      },
+      retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true, showsFiles: batchFiles },
+      cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, showsEnd: true, showsFiles: batchFiles },
     },
   },
   vector_store: {
@@ -227,7 +260,7 @@ export function idParameter({ path }: Pick<StoredCall, 'path'>): string | undefi
   return path.match(parameter)?.[0].slice(1, -1);
 }
 
-/** What is known of the usage of a response that its upstream makes after the call for it has been answered. */
+/** What is known of the usage of what an upstream works on after the call for it has been answered: a response, or a batch. */
 export interface BackgroundUsage extends OpenUsage {
   /** From the call's arrival to the head of the answer. Milliseconds. */
   readonly firstByteMs: number;
@@ -239,7 +272,7 @@ export interface BackgroundUsage extends OpenUsage {
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `vs_…`, `msg_…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `vs_…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */
@@ -250,21 +283,21 @@ export interface StoredObject {
   readonly model: string | null;
   /** What its caller has attached to it. @default nothing */
   readonly metadata?: Readonly<Record<string, string>>;
-  /** Of a response that is made in the background, while it is not counted. */
+  /** Of a response that is made in the background, or a batch, while it is not counted. */
   readonly background?: BackgroundUsage;
 }
 
-/** A response that is made in the background and has not been counted yet. */
+/** A response that is made in the background, or a batch, that has not been counted yet. */
 export interface BackgroundResponse extends StoredObject {
   readonly background: BackgroundUsage;
 }
 
-/** Whether this is a response that is made in the background and is not counted. */
+/** Whether this is a response that is made in the background, or a batch, and is not counted. */
 export function isUncounted(object: StoredObject | undefined): object is BackgroundResponse {
   return object?.background !== undefined;
 }
 
-/** Whether an upstream works on a response after the call for it has been answered, by the status in that answer. Pure. */
-export function runsOn(status: unknown): boolean {
-  return status === 'queued' || status === 'in_progress';
+/** Whether an upstream still works on an object, by the status that it says. Pure. */
+export function runsOn(kind: StoredKind, status: unknown): boolean {
+  return typeof status === 'string' && kinds[kind].runsWhile?.includes(status) === true;
 }

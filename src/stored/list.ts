@@ -8,6 +8,7 @@ import { mayCall } from '../proxy/admission.ts';
 import { collect, isJson, type RelayedBody } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
+import { filesOf } from './batch.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
 import { type StoredCall, type StoredObject, storedId } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
@@ -126,6 +127,7 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       if (body === 'too large') throw failure('upstream_invalid_response');
       if (body === null) page.gone.push(object);
       if (body && isWanted(body, call, apiRequest)) page.found.push({ id: object.id, bytes: body });
+      if (body && call.showsFiles) await storedObjects.addFiles(filesOf(JSON.parse(body.toString()), call), object);
       if (sizeOf(page.found) > pageBytes) return object;
     }
     return objects.at(-1);

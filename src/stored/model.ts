@@ -2,14 +2,14 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import { type BackgroundUsage, type StoredKind, type StoredObject, storedCalls } from './kinds.ts';
 
-/** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
+/** A response that is made in the background, or a batch, that has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
   usage: BackgroundUsage;
   /** How often a process has claimed the next poll; the number fences that claim. */
   polls: number;
   /** When the upstream is polled next, or when the claim of who polls it lapses. */
   dueAt: Date;
-  /** When the response is polled no longer. */
+  /** When it is polled no longer. */
   giveUpAt: Date;
 }
 

@@ -1,10 +1,11 @@
+import { JsonMembers } from '../http/json/search.ts';
 import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { RelayedBody } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
-import { AnsweredIds, type AnswerPart, type CreatedObject, CreatedObjectSearch } from './answer-ids.ts';
-import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.ts';
+import { AnsweredIds, type AnswerPart, type CreatedObject, CreatedObjectSearch, type ItemIds } from './answer-ids.ts';
+import { type BackgroundUsage, kinds, runsOn, type StoredObject, storedId } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
 /** An answer of an upstream. */
@@ -48,7 +49,7 @@ export function ownedResponse<A extends Answer>(
   const data = recordedBody(response.data, {
     search: new CreatedObjectSearch(kind, background !== undefined, member),
     async record({ id, status }) {
-      const usage = background && runsOn(status) ? background.usage : undefined;
+      const usage = background && runsOn(kind, status) ? background.usage : undefined;
       const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });
       if (usage && isOwn) background?.onRunning(id);
     },
@@ -85,15 +86,57 @@ export function shownItems<A extends Answer>(
   return { ...response, data };
 }
 
+/**
+ * An answer that shows which files its upstream has made: the client gets the id of one when it is stored that the account owns it.
+ * @param members those of the answer that have the ids
+ * @param onStatus called when all of it has come, with its `status`
+ */
+export function shownFiles<A extends Answer>(
+  response: A,
+  members: readonly string[],
+  keeper: ItemKeeper,
+  objects: Pick<StoredObjects, 'addFiles'>,
+  onStatus: (status: unknown) => void,
+): Recorded<A> {
+  if (isEncoded(response.headers)) return response;
+  let status: unknown;
+  let ids: string[] = [];
+  const wanted = new JsonMembers({
+    names: ['status', ...members],
+    keepLimit: 4_096,
+    onMember(name, value) {
+      if (name === 'status') status = value;
+      else if (typeof value === 'string' && storedId.test(value)) ids.push(value);
+    },
+  });
+  const files = {
+    read(chunk: Buffer) {
+      wanted.read(chunk);
+      return files.rest();
+    },
+    rest() {
+      const found = ids;
+      ids = [];
+      return found;
+    },
+  };
+  const data = recordedBody(response.data, {
+    items: files,
+    storeItems: (found) => objects.addFiles(found, keeper),
+    watcher: { read() {}, onEnd: () => onStatus(status) },
+  });
+  return { ...response, data };
+}
+
 /** What is read of an answer, and what is stored before it is passed on. */
 interface Recording {
   /** Finds the object that it creates. @default it creates none */
   readonly search?: CreatedObjectSearch;
   /** Stores whose that is. */
   readonly record?: (created: CreatedObject) => Promise<void>;
-  /** Finds the items that it shows. @default it shows none */
-  readonly items?: AnsweredIds;
-  /** Stores that the account is shown these items. Never rejects. */
+  /** Finds the items, or files, that it shows. @default it shows none */
+  readonly items?: ItemIds;
+  /** Stores that the account is shown these items, or owns these files. */
   readonly storeItems: (ids: readonly string[]) => Promise<void>;
   /** @default nobody else reads it */
   readonly watcher?: BodyWatcher;

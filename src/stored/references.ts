@@ -48,7 +48,7 @@ interface Owned {
  */
 export async function requireOwned(
   storedObjects: StoredObjects,
-  apiRequest: ApiRequest,
+  apiRequest: Body & Pick<ApiRequest, 'principal'>,
   { references, itemsIn }: Referred,
   upstreams: readonly Upstream[],
 ): Promise<Owned> {
@@ -88,7 +88,7 @@ function keepersOf(
 }
 
 /** The same for what does not exist as for what another account has. */
-function storedObjectNotFound({ kind, id, param }: StoredReference): GatewayError {
+export function storedObjectNotFound({ kind, id, param }: StoredReference): GatewayError {
   const { name, remedy } = kinds[kind];
   return new GatewayError(`${kind}_not_found`, `No ${name} ${id} is in this account; ${remedy}`, { param });
 }

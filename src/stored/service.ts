@@ -66,7 +66,8 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
   async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
-    const { interval, timeout } = background;
+    const { interval } = background;
+    const timeout = Math.max(background.timeout, kinds[object.kind].followedFor ?? 0);
     const computed = {
       createdAt: '$$NOW',
       ...(!kinds[object.kind].isKept && {
@@ -141,20 +142,27 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     return (await cursor.toArray()).map(toObject);
   }
 
+  async function add(object: StoredObject): Promise<boolean> {
+    const stored = await database.run(() => insert(object));
+    if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
+    logger.warn('an upstream has named a new object as another one is named', {
+      upstream: object.upstream,
+      kind: object.kind,
+      id: object.id,
+    });
+    return false;
+  }
+
   return {
     /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
     require: () => database.require(),
 
     /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
-    async add(object: StoredObject): Promise<boolean> {
-      const stored = await database.run(() => insert(object));
-      if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
-      logger.warn('an upstream has named a new object as another one is named', {
-        upstream: object.upstream,
-        kind: object.kind,
-        id: object.id,
-      });
-      return false;
+    add,
+
+    /** Stores that an upstream has made files with these ids for an account. */
+    async addFiles(ids: readonly string[], { userId, upstream }: ItemKeeper): Promise<void> {
+      await Promise.all(ids.map((id) => add({ id, kind: 'file', userId, upstream, model: null })));
     },
 
     /** The account's object of this kind and id; `null` is certain. */

@@ -18,6 +18,7 @@ const kept: ReadonlySet<string> = new Set([
   '/v1/chat/completions',
   '/v1/files',
   '/v1/uploads',
+  '/v1/batches',
   '/v1/vector_stores',
 ]);
 let made = 0;

@@ -38,6 +38,12 @@ async function newFile(live: LiveGateway): Promise<string> {
   return ((await answer.json()) as { id: string }).id;
 }
 
+const batchOf = (input_file_id: string) => ({
+  input_file_id,
+  endpoint: '/v1/chat/completions',
+  completion_window: '24h',
+});
+
 /** Bodies of operations whose example does not fit a gateway on this machine. @param file a file of the account */
 const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   createWebhook: webhook,
@@ -46,6 +52,7 @@ const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   publishEvent: event,
   testWebhook: { type: customType },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
+  createBatch: batchOf(file),
   createVectorStore: { name: 'Rivers', file_ids: [file] },
   createVectorStoreFile: { file_id: file },
   createVectorStoreFileBatch: { file_ids: [file] },
@@ -83,6 +90,7 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
         purpose: 'user_data',
       }),
     }),
+    '/v1/batches/{batch_id}': async () => ({ batch_id: await made('/v1/batches', batchOf(await newFile(live))) }),
     '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {

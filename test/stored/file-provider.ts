@@ -33,13 +33,15 @@ async function bytesOf(part: unknown): Promise<Buffer> {
   return part instanceof File ? Buffer.from(await part.arrayBuffer()) : Buffer.alloc(0);
 }
 
-/** A provider that keeps files, uploads and vector stores in memory, and answers responses and chats with what their bodies were. */
+/** A provider that keeps files, uploads, batches and vector stores in memory, and answers responses and chats with what their bodies were. */
 export class FileProvider {
   baseUrl = '';
   readonly seen: Seen[] = [];
   readonly bodies: string[] = [];
   /** What is done with an upload in place of keeping it. */
   onUpload: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
+  /** What batches say of themselves; a test makes them end. */
+  readonly batches = new Map<string, Readonly<Record<string, unknown>>>();
   readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
   readonly #parts = new Map<string, Buffer>();
   readonly #stores = new Map<string, Set<string>>();
@@ -90,7 +92,7 @@ export class FileProvider {
     else res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
   }
 
-  #keep(content: Buffer, filename: string, purpose: string): KeptFile {
+  keep(content: Buffer, filename: string, purpose: string): KeptFile {
     const file = {
       id: this.#id('file-'),
       object: 'file',
@@ -103,22 +105,38 @@ export class FileProvider {
     return file;
   }
 
+  forget(id: string): void {
+    this.#files.delete(id);
+  }
+
   async #object(method: string, path: readonly string[], body: JsonBody, form: FormData | undefined) {
     const [kind, id = '', part, sub = '', last] = path;
     if (kind === 'responses') return { id: this.#id('resp_'), object: 'response', status: 'completed', output: [] };
     if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
     if (kind === 'files' && method === 'POST') {
       const given = form?.get('file');
-      return this.#keep(await bytesOf(given), given instanceof File ? given.name : '', String(form?.get('purpose')));
+      return this.keep(await bytesOf(given), given instanceof File ? given.name : '', String(form?.get('purpose')));
     }
     if (kind === 'files') {
       const kept = this.#files.get(id);
       if (method === 'DELETE' && this.#files.delete(id)) return { id, object: 'file', deleted: true };
       return part === 'content' ? kept?.content : kept?.file;
     }
+    if (kind === 'batches') return this.#batch(id, part, body);
     if (kind === 'uploads') return this.#upload(id, part, body, form);
     if (kind === 'vector_stores') return this.#vectorStore(method, [id, part ?? '', sub, last ?? ''], body);
     return undefined;
+  }
+
+  #batch(id: string, part: string | undefined, body: JsonBody) {
+    if (id === '') {
+      const made = this.#id('batch_');
+      this.batches.set(made, { ...body, id: made, object: 'batch', status: 'validating', output_file_id: null });
+      return this.batches.get(made);
+    }
+    const batch = this.batches.get(id);
+    if (batch && part === 'cancel') this.batches.set(id, { ...batch, status: 'cancelling' });
+    return this.batches.get(id);
   }
 
   async #upload(id: string, part: string | undefined, body: JsonBody, form: FormData | undefined) {
@@ -136,7 +154,7 @@ export class FileProvider {
     }
     if (part === 'cancel') return { id, object: 'upload', status: 'cancelled' };
     const whole = Buffer.concat((body.part_ids ?? []).map((partId) => this.#parts.get(partId) as Buffer));
-    return { id, object: 'upload', status: 'completed', file: this.#keep(whole, begun.filename, begun.purpose) };
+    return { id, object: 'upload', status: 'completed', file: this.keep(whole, begun.filename, begun.purpose) };
   }
 
   #vectorStore(method: string, [id = '', part, sub = '', last]: readonly string[], body: JsonBody) {

@@ -5,6 +5,7 @@ import type { StoredObjects } from '../../src/stored/service.ts';
 export const noStoredObjects: StoredObjects = {
   require() {},
   add: async () => true,
+  async addFiles() {},
   find: async () => null,
   async remove() {},
   count: async () => 0,

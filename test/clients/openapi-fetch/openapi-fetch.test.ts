@@ -133,6 +133,13 @@ describe('a client generated from openapi.yaml', () => {
     return { upload_id: data?.id ?? '' };
   }
 
+  async function newBatch(): Promise<{ batch_id: string }> {
+    const { file_id: input_file_id } = await newFile();
+    const body = { input_file_id, endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
+    const { data } = await client().POST('/v1/batches', { body });
+    return { batch_id: data?.id ?? '' };
+  }
+
   async function newVectorStore(): Promise<{ vector_store_id: string }> {
     const { data } = await client().POST('/v1/vector_stores', { body: { name: 'Rivers' } });
     return { vector_store_id: data?.id ?? '' };
@@ -275,6 +282,22 @@ describe('a client generated from openapi.yaml', () => {
     async cancelUpload() {
       const { data } = await client().POST('/v1/uploads/{upload_id}/cancel', { params: { path: await newUpload() } });
       expect(data?.status).to.equal('cancelled');
+    },
+    async createBatch() {
+      expect(await newBatch()).to.deep.equal({ batch_id: 'batch_9f2c' });
+    },
+    async listBatches() {
+      await newBatch();
+      const { data } = await client().GET('/v1/batches', { params: { query: { limit: 20 } } });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['batch_9f2c']);
+    },
+    async retrieveBatch() {
+      const { data } = await client().GET('/v1/batches/{batch_id}', { params: { path: await newBatch() } });
+      expect(data?.request_counts?.completed).to.equal(2);
+    },
+    async cancelBatch() {
+      const { data } = await client().POST('/v1/batches/{batch_id}/cancel', { params: { path: await newBatch() } });
+      expect(data?.status).to.equal('cancelling');
     },
     async createVectorStore() {
       expect(await newVectorStore()).to.deep.equal({ vector_store_id: 'vs_9f2c' });

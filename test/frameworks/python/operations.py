@@ -70,6 +70,12 @@ def new_upload():
     return client.uploads.create(bytes=15, filename="a.png", mime_type="image/png", purpose="vision")
 
 
+def new_batch():
+    return client.batches.create(
+        input_file_id=ids["file"], endpoint="/v1/chat/completions", completion_window="24h"
+    )
+
+
 def in_store():
     return {"vector_store_id": ids["store"]}
 
@@ -126,6 +132,10 @@ SERVED = {
     "vector_stores.file_batches.list_files": lambda: stores.file_batches.list_files("vsfb_1", **in_store()),
     "vector_stores.file_batches.cancel": lambda: stores.file_batches.cancel("vsfb_1", **in_store()),
     "vector_stores.delete": lambda: stores.delete(ids["store"]),
+    "batches.create": lambda: kept("batch", new_batch()),
+    "batches.retrieve": lambda: client.batches.retrieve(ids["batch"]),
+    "batches.list": lambda: client.batches.list(),
+    "batches.cancel": lambda: client.batches.cancel(ids["batch"]),
     "files.delete": lambda: client.files.delete(ids["file"]),
 }
 

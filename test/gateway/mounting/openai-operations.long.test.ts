@@ -18,6 +18,14 @@ const image = { created: 1, data: [{ b64_json: 'AAAA' }] };
 const model = { id: 'm', object: 'model', created: 1, owned_by: 'vendor' };
 const aFile = { id: 'file-1', object: 'file', bytes: 15, created_at: 1, filename: 'a.png', purpose: 'vision' };
 const upload = { id: 'upload_1', object: 'upload', status: 'pending', bytes: 15 };
+// its input file is answered the same: one request
+const batch = {
+  id: 'batch_1',
+  object: 'batch',
+  status: 'completed',
+  url: '/v1/chat/completions',
+  body: { model: 'm' },
+};
 const store = { id: 'vs_1', object: 'vector_store', created_at: 1, name: null, status: 'completed' };
 const storeFile = { id: 'file-1', object: 'vector_store.file', vector_store_id: 'vs_1', status: 'completed' };
 const fileBatch = { id: 'vsfb_1', object: 'vector_store.files_batch', vector_store_id: 'vs_1', status: 'completed' };
@@ -179,11 +187,28 @@ const served: Readonly<Record<string, Served>> = {
     (client) => client.vectorStores.delete('vs_1'),
     { id: 'vs_1', object: 'vector_store.deleted', deleted: true },
   ],
+  'batches.create': [
+    (client) =>
+      client.batches.create({
+        input_file_id: 'file-1',
+        endpoint: '/v1/chat/completions',
+        completion_window: '24h',
+      }),
+    batch,
+  ],
+  'batches.retrieve': [(client) => client.batches.retrieve('batch_1'), batch],
+  'batches.list': [(client) => client.batches.list(), batch],
+  'batches.cancel': [(client) => client.batches.cancel('batch_1'), { ...batch, status: 'cancelled' }],
   'files.delete': [(client) => client.files.delete('file-1'), { id: 'file-1', object: 'file', deleted: true }],
 };
 
 /** Lists that the gateway makes of the account's own: each object is what the upstream answers for it. */
-const ownLists: ReadonlySet<string> = new Set(['chat.completions.list', 'files.list', 'vectorStores.list']);
+const ownLists: ReadonlySet<string> = new Set([
+  'chat.completions.list',
+  'files.list',
+  'batches.list',
+  'vectorStores.list',
+]);
 
 describe("the operations of OpenAI's client", () => {
   let upstream: ScriptedUpstream;

@@ -136,6 +136,13 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'retrieveFile', ['file-1']);
   await on.operation(200, 'downloadFile', ['file-1']);
   await on.operation(404, 'retrieveFile', ['file-2']);
+  const batch = `batch_${on.talker.userId}`;
+  const requests = { input_file_id: 'file-1', endpoint: '/v1/chat/completions', completion_window: '24h' };
+  await on.operation(200, 'createBatch', [], { body: { ...requests, metadata: { batch } } });
+  await on.operation(404, 'createBatch', [], { body: { ...requests, input_file_id: 'file-9' } });
+  await on.operation(200, 'listBatches');
+  await on.operation(200, 'retrieveBatch', [batch]);
+  await on.operation(200, 'cancelBatch', [batch]);
   const upload = `upload_${on.talker.userId}`;
   await on.operation(200, 'createUpload', [], {
     body: { bytes: 5, filename: upload, mime_type: 'text/plain', purpose: 'user_data' },

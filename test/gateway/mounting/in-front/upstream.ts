@@ -17,6 +17,8 @@ const pieces = ['Hé', ', you'].map((content) => ({
   choices: [{ index: 0, delta: { content }, finish_reason: null }],
 }));
 const model = (id: string) => ({ id, object: 'model', created: 1, owned_by: 'us' });
+/** The file of requests that a batch is made of. */
+const request = { url: '/v1/chat/completions', body: { model: 'm' } };
 const failure = { error: { message: 'Out of order', type: 'server_error', param: null, code: null } };
 
 function answerOf(path: string, text: string): unknown {
@@ -25,7 +27,10 @@ function answerOf(path: string, text: string): unknown {
   if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
   if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
   if (path.includes('/vector_stores')) return { id: 'vs_1', object: 'vector_store', data: [] };
-  // an upload is never deleted, so each account has one of its own
+  if (path.endsWith('/content')) return request;
+  // a batch or an upload is never deleted, so each account has one of its own
+  const batchId = /"batch":"(\w+)"/.exec(text)?.[1] ?? 'any';
+  if (path.includes('/batches')) return { id: batchId, object: 'batch', status: 'completed' };
   const uploadId = /"filename":"(\w+)"/.exec(text)?.[1] ?? 'any';
   if (path.endsWith('/complete')) return { id: 'any', object: 'upload', file: { id: 'file-2', object: 'file' } };
   if (path.includes('/uploads')) return { id: uploadId, object: 'upload' };

@@ -1,0 +1,306 @@
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { GatewayError, refuse } from '../errors.ts';
+import type { BodyShape } from '../http/json/body-shape.ts';
+import { outline } from '../http/json/scan.ts';
+import { ByteBuffer } from '../http/json/search.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import type { RequestedOutput, UsageRecord } from '../options/options.ts';
+import { requireAllowedModel } from '../proxy/admission.ts';
+import { collect, type RelayedBody } from '../proxy/answer-body.ts';
+import type { CallDeadline } from '../proxy/call-deadline.ts';
+import { failure } from '../proxy/failure.ts';
+import { checkModelName, estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
+import type { RetryPolicy } from '../proxy/retry.ts';
+import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
+import { type BackgroundResponse, runsOn, type StoredCall, type StoredObject, storedCalls, storedId } from './kinds.ts';
+import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
+import type { StoredObjects } from './service.ts';
+import { readStored } from './upstream-reads.ts';
+
+/** What the requests of a batch ask for together. */
+export interface BatchRequests {
+  /** All of them name the same. */
+  readonly model: string;
+  readonly estimatedTokens: number;
+  readonly output: RequestedOutput;
+}
+
+/** Where a batch is made of a file. */
+interface BatchInput {
+  readonly apiRequest: ApiRequest;
+  readonly deadline: CallDeadline;
+  /** The upstream that keeps the file. */
+  readonly upstream: Upstream;
+  readonly file: StoredObject;
+  readonly storedObjects: StoredObjects;
+  readonly retry: RetryPolicy;
+}
+
+const inputFile = 'input_file_id';
+/** The longest line of a file of requests, or of answers, that is read. Bytes. */
+const longestLine = 16 * 1024 * 1024;
+/** The most requests that a provider takes in a batch. */
+const mostRequests = 50_000;
+
+/** The fields of a value that are read. In other case, or twice, they are refused: a provider might read another value. */
+function fieldsOf(names: readonly string[], path = ''): BodyShape {
+  const at = (name: string): BodyShape => ({
+    path: `${path}${name}`,
+    properties: new Map(),
+    folded: new Map(),
+    items: undefined,
+    keptString: 1024,
+  });
+  return {
+    ...at(''),
+    path: '',
+    properties: new Map(names.map((name) => [name, at(name)])),
+    folded: new Map(names.map((name) => [name, name])),
+  };
+}
+
+const line = fieldsOf(['url', 'body']);
+const conversation = fieldsOf(['id'], 'conversation.');
+const limits = ['n', 'best_of', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
+const requestFields = fieldsOf(['model', 'prompt', 'input', 'previous_response_id', 'conversation', ...limits]);
+const request: BodyShape = {
+  ...requestFields,
+  properties: new Map([...requestFields.properties, ['conversation', { ...conversation, path: 'conversation' }]]),
+};
+
+/** These answer no text. */
+const withoutOutput: ReadonlySet<string> = new Set(['/v1/embeddings', '/v1/moderations']);
+
+/**
+ * Reads the file that a batch is made of, and requires of each request in it what is required of a call: that its account may use its
+ * model, and owns what it names. Holds one line at a time.
+ * @throws GatewayError with the line in its message and `input_file_id` as its `param`; with the code of an upstream's failure
+ */
+export async function readBatchInput(input: BatchInput): Promise<BatchRequests> {
+  const { apiRequest, deadline, upstream, file, retry } = input;
+  const endpoint = shortValue(apiRequest.rawBody, apiRequest.fields.get('endpoint')) as string;
+  const path = `/files/${encodeURIComponent(file.id)}/content`;
+  const read = { apiRequest, deadline, upstream, path };
+  const requests = await readStored(read, retry, async (body, onProgress) => {
+    const sum = new RequestSum();
+    let number = 0;
+    for await (const bytes of linesOf(body, onProgress)) {
+      number += 1;
+      if (bytes.length === 0) continue;
+      await addRequest(sum, bytes, endpoint, input).catch((error: unknown) => {
+        if (!(error instanceof GatewayError)) throw error;
+        const { code, message } = error;
+        throw new GatewayError(code, `${inputFile}: line ${number}: ${message}`, { param: inputFile });
+      });
+    }
+    return sum.total();
+  });
+  if (requests === null) throw storedObjectNotFound({ kind: 'file', id: file.id, param: inputFile });
+  return requests;
+}
+
+/** Adds up what requests ask for. */
+class RequestSum {
+  model: string | undefined;
+  #count = 0;
+  #tokens = 0;
+  #choices = 0;
+  /** The most output of all answers; `undefined` where a request does not say. */
+  #maxTokens: number | undefined = 0;
+
+  add(model: string, estimatedTokens: number, { choices, maxTokens }: RequestedOutput): void {
+    if (this.model !== undefined && model !== this.model) {
+      refuse('invalid_value', 'body.model', `must be ${this.model}, as in the requests before`);
+    }
+    this.model = model;
+    this.#count += 1;
+    if (this.#count > mostRequests) throw tooManyRequests();
+    this.#tokens += estimatedTokens;
+    this.#choices += choices;
+    if (maxTokens === undefined) this.#maxTokens = undefined;
+    else if (this.#maxTokens !== undefined) this.#maxTokens += choices * maxTokens;
+  }
+
+  /** @throws GatewayError `invalid_value` where there was none */
+  total(): BatchRequests {
+    const { model } = this;
+    if (model === undefined) refuse('invalid_value', inputFile, 'must be a file with requests, one in a line');
+    const output =
+      this.#maxTokens === undefined
+        ? { choices: this.#choices, maxTokens: undefined }
+        : { choices: 1, maxTokens: this.#maxTokens };
+    return { model, estimatedTokens: this.#tokens, output };
+  }
+}
+
+function tooManyRequests(): GatewayError {
+  return new GatewayError('request_too_large', `A batch may have ${mostRequests} requests at most`);
+}
+
+async function addRequest(
+  sum: RequestSum,
+  bytes: Buffer,
+  endpoint: string,
+  { apiRequest, upstream, storedObjects }: BatchInput,
+): Promise<void> {
+  const { principal } = apiRequest;
+  const { fields: ofLine } = await outline(bytes, line);
+  if (shortValue(bytes, ofLine.get('url')) !== endpoint) {
+    refuse('invalid_value', 'url', `must be ${endpoint}, the endpoint of the batch`);
+  }
+  const span = ofLine.get('body');
+  if (!span) refuse('missing_required_parameter', 'body', 'is required: the request itself');
+  const rawBody = bytes.subarray(span.start, span.end);
+  const { fields, value: body } = await outline(rawBody, request);
+  const read = readModelBody({ rawBody, fields, body: body as ApiRequest['body'] });
+  const { model } = read;
+  if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
+  checkModelName(model);
+  requireAllowedModel(principal, model);
+  selectUpstreams([upstream], model);
+  if (upstreamModelName(upstream, model) !== model) {
+    refuse(
+      'invalid_value',
+      'body.model',
+      `${model} is a name that only the gateway knows, and a batch goes up as it is`,
+    );
+  }
+  const named = { rawBody, fields, form: undefined, upload: undefined };
+  const references = [...storedReferences(named), ...(await namedObjects(named))];
+  await requireOwned(storedObjects, { ...named, principal }, { references, itemsIn: 'input' }, [upstream]);
+  const { output } = read;
+  const isCharged = endpoint !== '/v1/moderations';
+  sum.add(
+    model,
+    isCharged ? estimateInput(rawBody, read) : 0,
+    withoutOutput.has(endpoint) ? { ...output, maxTokens: 0 } : output,
+  );
+}
+
+/** The lines of a body, without their ends. @throws GatewayError `request_too_large` for a longer one; OutboundError of the body */
+async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerator<Buffer> {
+  const stream = new Readable({
+    read: () => body.resume(),
+    destroy(error, callback) {
+      body.destroy();
+      callback(error);
+    },
+  });
+  body.flowTo({
+    onChunk: (chunk) => {
+      onProgress();
+      return stream.push(chunk);
+    },
+    onEnd: () => stream.push(null),
+    onError: (error) => stream.destroy(error),
+  });
+  const held = new ByteBuffer(longestLine);
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    let from = 0;
+    for (let at = chunk.indexOf('\n'); at !== -1; at = chunk.indexOf('\n', from)) {
+      yield trimmed(held.take(chunk.subarray(from, at)));
+      from = at + 1;
+    }
+    if (!held.add(chunk.subarray(from))) {
+      throw new GatewayError('request_too_large', `${inputFile}: has a line of more than ${longestLine} bytes`);
+    }
+    // a chunk may have hundreds of lines, and reading them takes no turn
+    await nextTurn();
+  }
+  const last = trimmed(held.take());
+  if (last.length > 0) yield last;
+}
+
+/** Without the white space of JSON at its ends: a line may end with a carriage return. */
+function trimmed(bytes: Buffer): Buffer {
+  const isBlank = (at: number): boolean => (bytes[at] as number) <= 0x20;
+  let start = 0;
+  let end = bytes.length;
+  while (start < end && isBlank(start)) start += 1;
+  while (end > start && isBlank(end - 1)) end -= 1;
+  return bytes.subarray(start, end);
+}
+
+/** The largest description of a batch. Bytes: that of a failed one has an error for many of its requests. */
+const longestBatch = 16 * 1024 * 1024;
+
+/** JSON from outside, as far as it is read. */
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The files that an object says its upstream has made. Pure. */
+export function filesOf(object: Fields, { showsFiles = [] }: Pick<StoredCall, 'showsFiles'>): string[] {
+  const ids = showsFiles.map((member) => object[member]);
+  return ids.filter((id): id is string => typeof id === 'string' && storedId.test(id));
+}
+
+/** Asks an upstream for the state of a batch. @throws GatewayError, OutboundError as {@link readStored} does */
+export async function pollBatch(
+  batch: BackgroundResponse,
+  upstream: Upstream,
+  {
+    storedObjects,
+    retry,
+    ...read
+  }: Pick<BatchInput, 'storedObjects' | 'retry' | 'deadline'> & {
+    readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
+  },
+): Promise<UsageRecord | 'running' | 'gone'> {
+  const { id, background } = batch;
+  const object = await readStored({ ...read, upstream, path: `/batches/${id}` }, retry, readObject);
+  if (object === null) return 'gone';
+  if (runsOn('batch', object.status)) return 'running';
+  if (typeof object.status !== 'string') throw failure('upstream_invalid_response');
+  await storedObjects.addFiles(filesOf(object, storedCalls.retrieveBatch), batch);
+  const { startedAt, firstByteMs } = background;
+  return closedRecord(background, await usedBy(object), {
+    upstream: upstream.name,
+    ending: object.status === 'failed' ? 'upstream_failed' : 'complete',
+    durationMs: Math.max(firstByteMs, Date.now() - startedAt.getTime()),
+    firstByteMs,
+  });
+
+  /** What it has used by its own word, or else by that of the answers in its output file. */
+  async function usedBy({ usage, output_file_id: output }: Fields): Promise<Used> {
+    const reported = usageFrom(usage);
+    const says = reported !== undefined && reported.inputTokens + reported.outputTokens > 0;
+    if (says || typeof output !== 'string' || !storedId.test(output)) return { ...noUsage, ...reported };
+    const path = `/files/${encodeURIComponent(output)}/content`;
+    const used = await readStored({ ...read, upstream, path }, retry, sumUsage);
+    // what it has made was deleted before it was counted
+    return used ?? { ...noUsage, inputTokens: background.inputTokens, estimated: true };
+  }
+}
+
+async function readObject(body: RelayedBody, onProgress: () => void): Promise<Fields> {
+  const { bytes, whole } = await collect(body, longestBatch, onProgress);
+  const object = whole ? parsed(bytes) : undefined;
+  if (object) return object;
+  body.destroy();
+  throw failure('upstream_invalid_response');
+}
+
+function parsed(bytes: Buffer): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString());
+    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Adds up the usage that the answers in an output file report. */
+async function sumUsage(body: RelayedBody, onProgress: () => void): Promise<Used> {
+  const sum = { ...noUsage };
+  for await (const bytes of linesOf(body, onProgress)) {
+    const { response } = (parsed(bytes) ?? {}) as { readonly response?: { readonly body?: Fields | null } | null };
+    const usage = usageFrom(response?.body?.usage);
+    if (!usage) continue;
+    sum.inputTokens += usage.inputTokens;
+    sum.cachedInputTokens += usage.cachedInputTokens;
+    sum.outputTokens += usage.outputTokens;
+    sum.reasoningTokens += usage.reasoningTokens ?? 0;
+  }
+  return sum;
+}
