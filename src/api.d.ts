@@ -629,6 +629,336 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/containers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List containers
+         * @description Lists the containers of your account, those too that a response has made and shown.
+         */
+        get: operations["listContainers"];
+        put?: never;
+        /**
+         * Create a container
+         * @description Makes a container, in which the tools of a model run code. The provider ends it when it was not used for a while.
+         */
+        post: operations["createContainer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/containers/{container_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a container
+         * @description Says what a container is.
+         */
+        get: operations["retrieveContainer"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a container
+         * @description Ends a container.
+         */
+        delete: operations["deleteContainer"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/containers/{container_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a container
+         * @description Lists the files in a container.
+         */
+        get: operations["listContainerFiles"];
+        put?: never;
+        /**
+         * Add a file to a container
+         * @description Puts a file into a container. Send a form with the file, or JSON (`application/json`) with the `file_id` of a file of your account.
+         */
+        post: operations["createContainerFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/containers/{container_id}/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+                /**
+                 * @description The id of the file in the container.
+                 * @example cfile_9f2c
+                 */
+                file_id: components["parameters"]["PathContainerFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a file of a container
+         * @description Says what a file in a container is.
+         */
+        get: operations["retrieveContainerFile"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file of a container
+         * @description Takes a file out of a container.
+         */
+        delete: operations["deleteContainerFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/containers/{container_id}/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+                /**
+                 * @description The id of the file in the container.
+                 * @example cfile_9f2c
+                 */
+                file_id: components["parameters"]["PathContainerFileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download a file of a container
+         * @description Gives the bytes of a file in a container, as they come from the provider.
+         */
+        get: operations["downloadContainerFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List skills
+         * @description Lists the skills of your account.
+         */
+        get: operations["listSkills"];
+        put?: never;
+        /**
+         * Create a skill
+         * @description Makes a skill of files, one of them `SKILL.md`, or of a zip file. The provider keeps it until you delete it.
+         */
+        post: operations["createSkill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{skill_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a skill
+         * @description Says what a skill is.
+         */
+        get: operations["retrieveSkill"];
+        put?: never;
+        /**
+         * Update a skill
+         * @description Says which version of a skill is used where none is named.
+         */
+        post: operations["updateSkill"];
+        /**
+         * Delete a skill
+         * @description Deletes a skill with all its versions.
+         */
+        delete: operations["deleteSkill"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{skill_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download a skill
+         * @description Gives the files of the default version of a skill as a zip file, as it comes from the provider.
+         */
+        get: operations["downloadSkill"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{skill_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the versions of a skill
+         * @description Lists the versions of a skill.
+         */
+        get: operations["listSkillVersions"];
+        put?: never;
+        /**
+         * Create a version of a skill
+         * @description Makes another version of a skill of files.
+         */
+        post: operations["createSkillVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{skill_id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+                /**
+                 * @description The version of the skill.
+                 * @example 1
+                 */
+                version: components["parameters"]["PathSkillVersion"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a version of a skill
+         * @description Says what a version of a skill is.
+         */
+        get: operations["retrieveSkillVersion"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a version of a skill
+         * @description Deletes a version of a skill.
+         */
+        delete: operations["deleteSkillVersion"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{skill_id}/versions/{version}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+                /**
+                 * @description The version of the skill.
+                 * @example 1
+                 */
+                version: components["parameters"]["PathSkillVersion"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download a version of a skill
+         * @description Gives the files of a version of a skill as a zip file, as it comes from the provider.
+         */
+        get: operations["downloadSkillVersion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/vector_stores": {
         parameters: {
             query?: never;
@@ -2162,7 +2492,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "vector_store_not_found" | "batch_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "vector_store_not_found" | "batch_not_found" | "container_not_found" | "skill_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -2558,6 +2888,200 @@ export interface components {
             last_id?: string | null;
             /** @description Whether there is another page. */
             has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        ContainerRequest: {
+            /** @description Its name. */
+            name: string;
+            /** @description Files of your account that it is to have. */
+            file_ids?: string[];
+            /** @description When the provider ends it. */
+            expires_after?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        Container: {
+            id: string;
+            object: string;
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description `running` or `expired`. */
+            status?: string;
+            /** @description When it was used last, in seconds since 1970. */
+            last_active_at?: number;
+            /** @description Its name. */
+            name?: string;
+            /** @description When the provider ends it. */
+            expires_after?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the containers. */
+        ContainerList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["Container"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedContainer: {
+            id?: string;
+            object?: string;
+            deleted?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A form with a file. */
+        ContainerFileRequest: {
+            /**
+             * Format: binary
+             * @description The bytes of the file.
+             */
+            file: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ContainerFile: {
+            id: string;
+            /** @constant */
+            object: "container.file";
+            /** @description The container that it is in. */
+            container_id?: string;
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description Its size in bytes. */
+            bytes?: number | null;
+            /** @description Where it is in the container. */
+            path?: string;
+            /** @description `user` or `assistant`. */
+            source?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the files in a container. */
+        ContainerFileList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["ContainerFile"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedContainerFile: {
+            id?: string;
+            object?: string;
+            deleted?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A form with the files of a skill, or with a zip file of them. */
+        SkillFilesRequest: {
+            /** @description The files. */
+            files?: string[];
+        } & {
+            [key: string]: unknown;
+        };
+        SkillUpdate: {
+            /** @description The version that is used where none is named. */
+            default_version: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Skill: {
+            id: string;
+            /** @constant */
+            object: "skill";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description Its name. */
+            name?: string;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The version that is used where none is named. */
+            default_version?: string;
+            /** @description The newest version. */
+            latest_version?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the skills. */
+        SkillList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["Skill"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedSkill: {
+            id: string;
+            /** @constant */
+            object: "skill.deleted";
+            /** @description Whether it is deleted. */
+            deleted?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        SkillVersion: {
+            id: string;
+            /** @constant */
+            object: "skill.version";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description Its name. */
+            name?: string;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The skill that it is of. */
+            skill_id?: string;
+            /** @description Its number. */
+            version?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the versions of a skill. */
+        SkillVersionList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["SkillVersion"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedSkillVersion: {
+            id: string;
+            /** @constant */
+            object: "skill.version.deleted";
+            /** @description Whether it is deleted. */
+            deleted?: boolean;
+            /** @description Its number. */
+            version?: string;
         } & {
             [key: string]: unknown;
         };
@@ -4414,6 +4938,26 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /** @description Your account has no container with this id. The provider's own 404 comes through as it answered it. */
+        ContainerNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no skill with this id. The provider's own 404 comes through as it answered it. */
+        SkillNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
         /** @description Your account has no vector store with this id. The provider's own 404 comes through as it answered it. */
         VectorStoreNotFound: {
             headers: {
@@ -4817,6 +5361,26 @@ export interface components {
          * @example batch_9f2c
          */
         PathBatchId: string;
+        /**
+         * @description The id of the container.
+         * @example cntr_9f2c
+         */
+        PathContainerId: string;
+        /**
+         * @description The id of the file in the container.
+         * @example cfile_9f2c
+         */
+        PathContainerFileId: string;
+        /**
+         * @description The id of the skill.
+         * @example skill_9f2c
+         */
+        PathSkillId: string;
+        /**
+         * @description The version of the skill.
+         * @example 1
+         */
+        PathSkillVersion: string;
         /**
          * @description The id of the vector store.
          * @example vs_9f2c
@@ -6500,6 +7064,824 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["BatchNotFound"];
             429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listContainers: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last container of the page before.
+                 * @example cntr_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description By when they were made.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredNewestFirst"];
+                /**
+                 * @description Only those of this name.
+                 * @example Rivers
+                 */
+                name?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The containers. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContainerList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createContainer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContainerRequest"];
+            };
+        };
+        responses: {
+            /** @description The container. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Container"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NamedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveContainer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The container. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Container"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteContainer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedContainer"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listContainerFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContainerFileList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createContainerFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["ContainerFileRequest"];
+            };
+        };
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContainerFile"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveContainerFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+                /**
+                 * @description The id of the file in the container.
+                 * @example cfile_9f2c
+                 */
+                file_id: components["parameters"]["PathContainerFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContainerFile"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteContainerFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+                /**
+                 * @description The id of the file in the container.
+                 * @example cfile_9f2c
+                 */
+                file_id: components["parameters"]["PathContainerFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedContainerFile"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    downloadContainerFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the container.
+                 * @example cntr_9f2c
+                 */
+                container_id: components["parameters"]["PathContainerId"];
+                /**
+                 * @description The id of the file in the container.
+                 * @example cfile_9f2c
+                 */
+                file_id: components["parameters"]["PathContainerFileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ContainerNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listSkills: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last skill of the page before.
+                 * @example skill_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description By when they were made.
+                 * @example desc
+                 */
+                order?: components["parameters"]["StoredNewestFirst"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The skills. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["SkillFilesRequest"];
+            };
+        };
+        responses: {
+            /** @description The skill. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The skill. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    updateSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillUpdate"];
+            };
+        };
+        responses: {
+            /** @description The skill. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedSkill"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    downloadSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listSkillVersions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The versions. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillVersionList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createSkillVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["SkillFilesRequest"];
+            };
+        };
+        responses: {
+            /** @description The version. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillVersion"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveSkillVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+                /**
+                 * @description The version of the skill.
+                 * @example 1
+                 */
+                version: components["parameters"]["PathSkillVersion"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillVersion"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteSkillVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+                /**
+                 * @description The version of the skill.
+                 * @example 1
+                 */
+                version: components["parameters"]["PathSkillVersion"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedSkillVersion"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    downloadSkillVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the skill.
+                 * @example skill_9f2c
+                 */
+                skill_id: components["parameters"]["PathSkillId"];
+                /**
+                 * @description The version of the skill.
+                 * @example 1
+                 */
+                version: components["parameters"]["PathSkillVersion"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["SkillNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];

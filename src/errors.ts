@@ -45,6 +45,8 @@ export const errorStatus = {
   upload_not_found: 404,
   vector_store_not_found: 404,
   batch_not_found: 404,
+  container_not_found: 404,
+  skill_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,
   delivery_not_found: 404,

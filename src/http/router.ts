@@ -16,9 +16,22 @@ import { isAnswered, pathOf, requestId } from './request.ts';
  */
 export type GatewayRouter = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
-/** https://platform.openai.com/docs/deprecations, "Assistants API". */
-const assistantsShutDown =
-  'OpenAI has shut the Assistants API down on 26 August 2026: use /v1/responses and /v1/conversations';
+/** Paths of APIs that OpenAI ends, and what to know of that (https://developers.openai.com/api/docs/deprecations). */
+const shutDown: readonly (readonly [paths: RegExp, says: string])[] = [
+  [
+    /^\/v1\/(?:assistants|threads)(?:\/|$)/,
+    'OpenAI has shut the Assistants API down on 26 August 2026: use /v1/responses and /v1/conversations',
+  ],
+  [/^\/v1\/videos(?:\/|$)/, 'OpenAI has shut the Videos API down on 24 September 2026'],
+  [
+    /^\/v1\/evals(?:\/|$)/,
+    "OpenAI's Evals API can only be read since 31 October 2026, and is shut down on 30 November 2026",
+  ],
+  [
+    /^\/v1\/fine_tuning(?:\/|$)/,
+    'OpenAI restricts fine-tuning since 2 July 2026, and takes no new jobs from 6 January 2027',
+  ],
+];
 
 function notFound({ method }: IncomingMessage, path: string, modelPaths: readonly string[]): GatewayError {
   if (!/^\/v1(?:\/|$)/.test(path)) {
@@ -26,8 +39,8 @@ function notFound({ method }: IncomingMessage, path: string, modelPaths: readonl
   }
   const served = `the model endpoints are ${modelPaths.join(', ')} and those below them`;
   const message = `This gateway does not serve ${method} ${path}; ${served}`;
-  const isShutDown = /^\/v1\/(?:assistants|threads)(?:\/|$)/.test(path);
-  return new GatewayError('endpoint_not_served', isShutDown ? `${message}. ${assistantsShutDown}` : message);
+  const says = shutDown.find(([paths]) => paths.test(path))?.[1];
+  return new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
 }
 
 function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {

@@ -151,72 +151,116 @@ function beginsAsJson(chunk: Buffer): boolean | undefined {
   return first === undefined ? undefined : first === '{' || first === '[';
 }
 
-/** Reads the ids of items out of an answer while it passes. */
-export interface ItemIds {
-  /** @returns the ids that must be stored before this chunk is passed on */
-  read(chunk: Buffer): readonly string[];
-  /** The ids that are left when the answer has ended. */
-  rest(): readonly string[];
+/** Something that an answer shows, of which its account may speak from then on. */
+export interface ShownObject {
+  readonly kind: 'item' | 'container' | 'file';
+  readonly id: string;
 }
 
-/** Reads the ids of items in an answer: those of a list in JSON, or those that a stream of events shows. */
-export class AnsweredIds implements ItemIds {
+/** Reads what an answer shows while it passes. */
+export interface ShownObjects {
+  /** @returns what must be stored before this chunk is passed on */
+  read(chunk: Buffer): readonly ShownObject[];
+  /** What is left when the answer has ended. */
+  rest(): readonly ShownObject[];
+}
+
+/** The members of an item that name it, or the container that it was made in. */
+const naming = ['id', 'container_id', 'environment'];
+
+/** What a member of an item names, if it is an id that a provider gives. */
+function namedBy(member: string, value: unknown): ShownObject[] {
+  if (member === 'environment') return namedBy('container_id', (value as Fields | null | undefined)?.container_id);
+  const kind = member === 'id' ? 'item' : 'container';
+  return typeof value === 'string' && storedId.test(value) ? [{ kind, id: value }] : [];
+}
+
+/** Reads the items in an answer, and their containers: those of a list in JSON, or those that a stream of events shows. */
+export class AnsweredItems implements ShownObjects {
   readonly #list: string;
-  #ids: ItemIds | undefined;
+  #items: ShownObjects | undefined;
 
   /** @param list the member of the answer that has the items */
   constructor(list: 'output' | 'data') {
     this.#list = list;
   }
 
-  read(chunk: Buffer): readonly string[] {
-    if (this.#ids === undefined) {
+  read(chunk: Buffer): readonly ShownObject[] {
+    if (this.#items === undefined) {
       const isJson = beginsAsJson(chunk);
       if (isJson === undefined) return [];
-      this.#ids = isJson ? new ListedIds(this.#list) : new StreamedIds();
+      this.#items = isJson ? new ListedItems(this.#list) : new StreamedItems();
     }
-    return this.#ids.read(chunk);
+    return this.#items.read(chunk);
   }
 
-  rest(): readonly string[] {
-    return this.#ids?.rest() ?? [];
+  rest(): readonly ShownObject[] {
+    return this.#items?.rest() ?? [];
   }
 }
 
-/** The longest key or id that is read, with its quotes and white space around it. Bytes. */
+/** The longest key or value that is read, with its quotes and white space around it. Bytes. */
 const longestMember = 4_096;
 
-/** Reads `<list>[].id` in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
-class ListedIds implements ItemIds {
-  #ids: string[] = [];
+/** Reads the items of a list in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
+class ListedItems implements ShownObjects {
+  #shown: ShownObject[] = [];
   #isDue = false;
   readonly #members: JsonMembers;
 
   constructor(list: string) {
     this.#members = new JsonMembers({
       list,
-      names: ['id'],
+      names: naming,
       keepLimit: longestMember,
-      onMember: (_, id) => {
-        if (typeof id === 'string' && storedId.test(id)) this.#ids.push(id);
-      },
+      onMember: (name, value) => this.#shown.push(...namedBy(name, value)),
       onListEnd: () => {
         this.#isDue = true;
       },
     });
   }
 
-  read(chunk: Buffer): readonly string[] {
+  read(chunk: Buffer): readonly ShownObject[] {
     this.#members.read(chunk);
     if (!this.#isDue) return [];
     this.#isDue = false;
     return this.rest();
   }
 
-  rest(): readonly string[] {
-    const ids = this.#ids;
-    this.#ids = [];
-    return ids;
+  rest(): readonly ShownObject[] {
+    const shown = this.#shown;
+    this.#shown = [];
+    return shown;
+  }
+}
+
+/** Reads the files that members of a JSON object name, and its `status`. They are due at once. */
+export class AnsweredFiles implements ShownObjects {
+  status: unknown;
+  #shown: ShownObject[] = [];
+  readonly #members: JsonMembers;
+
+  /** @param members those that have an id of a file, or nothing */
+  constructor(members: readonly string[]) {
+    this.#members = new JsonMembers({
+      names: ['status', ...members],
+      keepLimit: longestMember,
+      onMember: (name, value) => {
+        if (name === 'status') this.status = value;
+        else if (typeof value === 'string' && storedId.test(value)) this.#shown.push({ kind: 'file', id: value });
+      },
+    });
+  }
+
+  read(chunk: Buffer): readonly ShownObject[] {
+    this.#members.read(chunk);
+    return this.rest();
+  }
+
+  rest(): readonly ShownObject[] {
+    const shown = this.#shown;
+    this.#shown = [];
+    return shown;
   }
 }
 
@@ -229,36 +273,35 @@ const typeLength = 256;
 
 const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
 
-/** The id of the item that an event is about. */
-function itemIdIn(event: string): string | undefined {
-  const { item } = parsed(dataOf(event)) as { readonly item?: { readonly id?: unknown } | null };
-  return typeof item?.id === 'string' && storedId.test(item.id) ? item.id : undefined;
+/** What the item that an event is about names. */
+function namedIn(event: string): ShownObject[] {
+  const { item } = parsed(dataOf(event)) as { readonly item?: Fields | null };
+  return naming.flatMap((member) => namedBy(member, item?.[member]));
 }
 
-/** Reads the ids of the items that the events of a response show. They are due with its last event. */
-class StreamedIds implements ItemIds {
-  #ids = new Set<string>();
+/** Reads the items that the events of a response show. They are due with its last event. */
+class StreamedItems implements ShownObjects {
+  #shown = new Map<string, ShownObject>();
   #tail = '';
 
-  read(chunk: Buffer): readonly string[] {
+  read(chunk: Buffer): readonly ShownObject[] {
     const events = (this.#tail + chunk.toString('latin1')).split(eventEnd);
     const tail = events.pop() as string;
     this.#tail = tail.length > longestEvent ? '' : tail;
-    // the last event has the whole response, and may come in many chunks: the ids are due before its end
+    // the last event has the whole response, and may come in many chunks: the items are due before its end
     let isEnded = isLast(readEvents.exec(tail.slice(0, typeLength))?.[0]);
     for (const event of events) {
       const type = readEvents.exec(event)?.[0];
       if (type === undefined) continue;
       if (isLast(type)) isEnded = true;
-      const id = itemIdIn(event);
-      if (id !== undefined) this.#ids.add(id);
+      for (const shown of namedIn(event)) this.#shown.set(`${shown.kind} ${shown.id}`, shown);
     }
     return isEnded ? this.rest() : [];
   }
 
-  rest(): readonly string[] {
-    const ids = [...this.#ids];
-    this.#ids.clear();
-    return ids;
+  rest(): readonly ShownObject[] {
+    const shown = [...this.#shown.values()];
+    this.#shown.clear();
+    return shown;
   }
 }

@@ -242,7 +242,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     }
     if (showsItems === undefined) return response;
     if (showsItems === 'item') {
-      await storedObjects.addItems([apiRequest.params.item_id as string], object);
+      await storedObjects.addShown([{ kind: 'item', id: apiRequest.params.item_id as string }], object);
       return response;
     }
     const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;

@@ -56,7 +56,10 @@ interface KindRow {
   readonly name: string;
   /** What to do about one that is not known. */
   readonly remedy: string;
-  /** Keys under which a request names some, wherever they stand in it: a text or a list of texts. @default none */
+  /**
+   * Keys under which a request names some, wherever they stand in it: a text or a list of texts. In lower case, each with `e_id`, `r_id` or
+   * `ill_id` in it, or `container`. @default none
+   */
   readonly namedBy?: readonly string[];
   /** How a request names one that it continues: the first of these fields counts, and errors call it `param`. @default not at all */
   readonly continuedBy?: { readonly param: string; readonly fields: readonly string[] };
@@ -92,6 +95,10 @@ const ofChat = '/chat/completions/{completion_id}';
 const ofFile = '/files/{file_id}';
 const ofUpload = '/uploads/{upload_id}';
 const ofBatch = '/batches/{batch_id}';
+const ofContainer = '/containers/{container_id}';
+const ofContainerFile = `${ofContainer}/files/{file_id}`;
+const ofSkill = '/skills/{skill_id}';
+const ofSkillVersion = `${ofSkill}/versions/{version}`;
 const ofVectorStore = '/vector_stores/{vector_store_id}';
 const ofVectorStoreFile = `${ofVectorStore}/files/{file_id}`;
 const ofFileBatch = `${ofVectorStore}/file_batches/{batch_id}`;
@@ -191,6 +198,45 @@ const rows = {
       cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, showsEnd: true, showsFiles: batchFiles },
     },
   },
+  container: {
+    name: 'container',
+    remedy: 'GET /v1/containers lists those that are',
+    namedBy: ['container', 'container_id'],
+    calls: {
+      createContainer: { method: 'POST', path: '/containers', keepsMore: true },
+      listContainers: {
+        method: 'GET',
+        path: ofContainer,
+        lists: { index: 'userContainers', order: 'desc', filter: 'name' },
+      },
+      retrieveContainer: { method: 'GET', path: ofContainer },
+      deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
+      createContainerFile: { method: 'POST', path: `${ofContainer}/files`, keepsMore: true },
+      listContainerFiles: { method: 'GET', path: `${ofContainer}/files` },
+      retrieveContainerFile: { method: 'GET', path: ofContainerFile },
+      deleteContainerFile: { method: 'DELETE', path: ofContainerFile },
+      downloadContainerFile: { method: 'GET', path: `${ofContainerFile}/content`, answersBytes: true },
+    },
+  },
+  skill: {
+    name: 'skill',
+    remedy: 'GET /v1/skills lists those that are',
+    namedBy: ['skill_id'],
+    isKept: true,
+    calls: {
+      createSkill: { method: 'POST', path: '/skills', keepsMore: true },
+      listSkills: { method: 'GET', path: ofSkill, lists: { index: 'userSkills', order: 'desc' } },
+      retrieveSkill: { method: 'GET', path: ofSkill },
+      updateSkill: { method: 'POST', path: ofSkill, keepsMore: true },
+      deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
+      downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answersBytes: true },
+      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions`, keepsMore: true },
+      listSkillVersions: { method: 'GET', path: `${ofSkill}/versions` },
+      retrieveSkillVersion: { method: 'GET', path: ofSkillVersion },
+      deleteSkillVersion: { method: 'DELETE', path: ofSkillVersion },
+      downloadSkillVersion: { method: 'GET', path: `${ofSkillVersion}/content`, answersBytes: true },
+    },
+  },
   vector_store: {
     name: 'vector store',
     remedy: 'GET /v1/vector_stores lists those that are',
@@ -272,7 +318,7 @@ export interface BackgroundUsage extends OpenUsage {
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `vs_…`, `msg_…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `cntr_…`, `skill_…`, `vs_…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */

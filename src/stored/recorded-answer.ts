@@ -1,11 +1,18 @@
-import { JsonMembers } from '../http/json/search.ts';
 import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { RelayedBody } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
-import { AnsweredIds, type AnswerPart, type CreatedObject, CreatedObjectSearch, type ItemIds } from './answer-ids.ts';
-import { type BackgroundUsage, kinds, runsOn, type StoredObject, storedId } from './kinds.ts';
+import {
+  AnsweredFiles,
+  AnsweredItems,
+  type AnswerPart,
+  type CreatedObject,
+  CreatedObjectSearch,
+  type ShownObject,
+  type ShownObjects,
+} from './answer-ids.ts';
+import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
 /** An answer of an upstream. */
@@ -34,7 +41,7 @@ interface AskedInBackground {
 export function ownedResponse<A extends Answer>(
   response: A,
   object: Omit<StoredObject, 'id'>,
-  objects: Pick<StoredObjects, 'add' | 'addItems'>,
+  objects: Pick<StoredObjects, 'add' | 'addShown'>,
   {
     background,
     member,
@@ -53,8 +60,8 @@ export function ownedResponse<A extends Answer>(
       const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });
       if (usage && isOwn) background?.onRunning(id);
     },
-    ...(bringsItems && { items: new AnsweredIds(bringsItems) }),
-    storeItems: (ids) => objects.addItems(ids, object),
+    ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),
+    storeShown: (shown) => objects.addShown(shown, object),
   });
   return { ...response, data };
 }
@@ -74,13 +81,13 @@ export function shownItems<A extends Answer>(
   response: A,
   list: 'output' | 'data',
   { userId, upstream, model }: ItemKeeper,
-  objects: Pick<StoredObjects, 'addItems'>,
+  objects: Pick<StoredObjects, 'addShown'>,
   watcher?: BodyWatcher,
 ): Recorded<A> {
   if (isEncoded(response.headers)) return response;
   const data = recordedBody(response.data, {
-    items: new AnsweredIds(list),
-    storeItems: (ids) => objects.addItems(ids, { userId, upstream, model }),
+    shows: new AnsweredItems(list),
+    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
     ...(watcher && { watcher }),
   });
   return { ...response, data };
@@ -94,36 +101,16 @@ export function shownItems<A extends Answer>(
 export function shownFiles<A extends Answer>(
   response: A,
   members: readonly string[],
-  keeper: ItemKeeper,
-  objects: Pick<StoredObjects, 'addFiles'>,
+  { userId, upstream, model }: ItemKeeper,
+  objects: Pick<StoredObjects, 'addShown'>,
   onStatus: (status: unknown) => void,
 ): Recorded<A> {
   if (isEncoded(response.headers)) return response;
-  let status: unknown;
-  let ids: string[] = [];
-  const wanted = new JsonMembers({
-    names: ['status', ...members],
-    keepLimit: 4_096,
-    onMember(name, value) {
-      if (name === 'status') status = value;
-      else if (typeof value === 'string' && storedId.test(value)) ids.push(value);
-    },
-  });
-  const files = {
-    read(chunk: Buffer) {
-      wanted.read(chunk);
-      return files.rest();
-    },
-    rest() {
-      const found = ids;
-      ids = [];
-      return found;
-    },
-  };
+  const files = new AnsweredFiles(members);
   const data = recordedBody(response.data, {
-    items: files,
-    storeItems: (found) => objects.addFiles(found, keeper),
-    watcher: { read() {}, onEnd: () => onStatus(status) },
+    shows: files,
+    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
+    watcher: { read() {}, onEnd: () => onStatus(files.status) },
   });
   return { ...response, data };
 }
@@ -134,10 +121,10 @@ interface Recording {
   readonly search?: CreatedObjectSearch;
   /** Stores whose that is. */
   readonly record?: (created: CreatedObject) => Promise<void>;
-  /** Finds the items, or files, that it shows. @default it shows none */
-  readonly items?: ItemIds;
-  /** Stores that the account is shown these items, or owns these files. */
-  readonly storeItems: (ids: readonly string[]) => Promise<void>;
+  /** Finds what it shows. @default it shows nothing */
+  readonly shows?: ShownObjects;
+  /** Stores that the account is shown this. Never rejects. */
+  readonly storeShown: (shown: readonly ShownObject[]) => Promise<void>;
   /** @default nobody else reads it */
   readonly watcher?: BodyWatcher;
 }
@@ -151,8 +138,8 @@ function recordedBody(body: RelayedBody, recording: Recording): ResponseBody {
 
 /** Bytes that wait for their turn. */
 interface WaitingPart extends AnswerPart {
-  /** The items whose ids must be stored before the bytes are passed on. */
-  readonly ids: readonly string[];
+  /** What must be stored before the bytes are passed on. */
+  readonly shown: readonly ShownObject[];
 }
 
 const nothing = Buffer.alloc(0);
@@ -209,7 +196,7 @@ class RecordedBody implements BodySink {
 
   #take(read: () => readonly AnswerPart[]): void {
     try {
-      for (const part of read()) this.#waiting.push({ ...part, ids: this.#recording.items?.read(part.bytes) ?? [] });
+      for (const part of read()) this.#waiting.push({ ...part, shown: this.#recording.shows?.read(part.bytes) ?? [] });
     } catch (error) {
       this.#source.destroy();
       this.#finish(error as OutboundError);
@@ -219,7 +206,7 @@ class RecordedBody implements BodySink {
   #finish(outcome: 'end' | OutboundError): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
-    this.#waiting.push({ bytes: nothing, ids: this.#recording.items?.rest() ?? [] });
+    this.#waiting.push({ bytes: nothing, shown: this.#recording.shows?.rest() ?? [] });
     this.#passOn();
   }
 
@@ -231,7 +218,7 @@ class RecordedBody implements BodySink {
       while (this.#isFlowing && !this.#isStoring) {
         const part = this.#waiting.shift();
         if (!part) break;
-        if (part.created || part.ids.length > 0) this.#storeFirst(part);
+        if (part.created || part.shown.length > 0) this.#storeFirst(part);
         else if (part.bytes.length > 0) this.out.push(part.bytes);
       }
     } finally {
@@ -251,7 +238,7 @@ class RecordedBody implements BodySink {
       .then(
         () => {
           this.#isStoring = false;
-          this.#waiting.unshift({ bytes: part.bytes, ids: [] });
+          this.#waiting.unshift({ bytes: part.bytes, shown: [] });
           this.#passOn();
           this.#resumeSource();
         },
@@ -260,10 +247,10 @@ class RecordedBody implements BodySink {
       .catch((cause) => this.#fail(new OutboundError('unknown', 'an answer could not be sent on', { cause })));
   }
 
-  async #store({ created, ids }: WaitingPart): Promise<void> {
-    const { record, storeItems } = this.#recording;
+  async #store({ created, shown }: WaitingPart): Promise<void> {
+    const { record, storeShown } = this.#recording;
     if (created) await record?.(created);
-    if (ids.length > 0) await storeItems(ids);
+    if (shown.length > 0) await storeShown(shown);
   }
 
   #fail(error: OutboundError): void {

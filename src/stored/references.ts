@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
-import { namedTexts } from '../http/json/search.ts';
+import { type NamedText, namedTexts } from '../http/json/search.ts';
+import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
@@ -15,6 +16,8 @@ interface StoredReference {
   readonly kind: StoredKind;
   readonly id: string;
   readonly param: string;
+  /** Whether it may go up although nobody is known to have it: clients send back what they were shown before. @default false */
+  readonly mayBeUnknown?: boolean;
 }
 
 /** Key → the kind that a request names under it. */
@@ -62,8 +65,10 @@ export async function requireOwned(
   };
   const objects: StoredObject[] = [];
   for (const reference of references) {
-    const { id, kind } = reference;
-    objects.push(keep(await storedObjects.find({ id, kind, userId }), reference));
+    const { id, kind, mayBeUnknown } = reference;
+    const object = await storedObjects.find({ id, kind, userId });
+    if (object === null && mayBeUnknown && !(await storedObjects.isKnown(id))) continue;
+    objects.push(keep(object, reference));
   }
   const items = itemsIn === undefined ? [] : await inputItems(apiRequest, itemsIn);
   if (items.length === 0) return { objects, keepers };
@@ -111,20 +116,40 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
   });
 }
 
+/** An item that is sent back says in which container it was made. */
+const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
+
 /**
- * The stored objects that a JSON body names, wherever in it, each once.
+ * The stored objects that a body names, wherever in it, each once.
  * @throws GatewayError `request_too_large` for too many
  */
 export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
-  if (form || upload || rawBody.length === 0) return [];
-  const named = await namedTexts(rawBody, namingKeys, longestId);
-  const byText = new Map(named.map(({ key, text, path }) => [`${key} ${text}`, { key, text, path }]));
+  if (upload || rawBody.length === 0) return [];
+  const named = form ? namedInForm(form) : await namedTexts(rawBody, namingKeys, longestId);
+  const byText = new Map(named.map((one) => [`${one.key} ${one.text}`, one]));
   if (byText.size > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and vector stores`);
   }
   return [...byText.values()].map(
-    ({ key, text, path }): StoredReference => ({ kind: kindOfKey.get(key) as StoredKind, id: text, param: path }),
+    ({ key, text, path }): StoredReference => ({
+      kind: kindOfKey.get(key) as StoredKind,
+      id: text,
+      param: path,
+      ...(sentBack.test(path) && { mayBeUnknown: true }),
+    }),
   );
+}
+
+/** The same in the fields of a form: `file_id`, `input_reference[file_id]`. */
+function namedInForm({ bytes, parts }: NonNullable<ApiRequest['form']>): NamedText[] {
+  return parts.flatMap(({ name, filename, start, end }) => {
+    const key = name
+      .split(/[[\].]+/)
+      .map(foldCase)
+      .find((part) => kindOfKey.has(part));
+    if (filename !== undefined || key === undefined) return [];
+    return [{ key, text: end - start > longestId ? '…' : bytes.toString('utf8', start, end), path: name }];
+  });
 }
 
 const lengthOf = ({ start, end }: ByteRange): number => end - start;

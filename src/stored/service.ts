@@ -3,6 +3,7 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Logger } from '../options/options.ts';
+import type { ShownObject } from './answer-ids.ts';
 import { kinds, type StoredKind, type StoredObject } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 
@@ -173,6 +174,10 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
       return document && toObject(document);
     },
 
+    /** Whether any account has an object with this id. */
+    isKnown: (id: string): Promise<boolean> =>
+      database.run(async () => (await collection.findOne({ _id: id }, { projection: { _id: 1 } })) !== null),
+
     /** How many objects of a kind an account has, counted up to `most`. */
     count: ({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> =>
       database.run(() => collection.countDocuments({ userId, kind }, { limit: most })),
@@ -193,17 +198,17 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     },
 
     /**
-     * Stores that an account has been shown items with these ids. Several accounts may have items of the same id, because not every
-     * upstream gives each item an id of its own. Never rejects: the account may have them shown again.
+     * Stores what an account has been shown. Several accounts may have items of the same id, because not every
+     * upstream gives each item an id of its own. Never rejects: the account may have it shown again.
      */
-    async addItems(ids: readonly string[], keeper: ItemKeeper): Promise<void> {
+    async addShown(shown: readonly ShownObject[], { userId, upstream, model }: ItemKeeper): Promise<void> {
+      const items = shown.filter(({ kind }) => kind === 'item').map(({ id }) => id);
+      const others = shown.filter(({ kind }) => kind !== 'item');
       try {
-        await database.run(() => insertItems(ids, keeper));
+        if (items.length > 0) await database.run(() => insertItems(items, { userId, upstream, model }));
+        await Promise.all(others.map(({ kind, id }) => add({ kind, id, userId, upstream, model: null })));
       } catch (error) {
-        logger.warn('the items of an answer were not noted as those of its account', {
-          upstream: keeper.upstream,
-          reason: String(error),
-        });
+        logger.warn('what an answer shows was not noted as that of its account', { upstream, reason: String(error) });
       }
     },
 

@@ -19,6 +19,8 @@ const kept: ReadonlySet<string> = new Set([
   '/v1/files',
   '/v1/uploads',
   '/v1/batches',
+  '/v1/containers',
+  '/v1/skills',
   '/v1/vector_stores',
 ]);
 let made = 0;

@@ -28,15 +28,19 @@ interface Parameter {
 const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.completed', customType] };
 const event = { type: customType, user_id: 'usr_1', data: customData };
 
-/** A file that the provider keeps. @returns its id */
-async function newFile(live: LiveGateway): Promise<string> {
+/** Sends a form with a file. @returns the id of what the provider has made of it */
+async function send(live: LiveGateway, path: string, field: string, fields: Record<string, string>): Promise<string> {
   const body = new FormData();
-  body.append('purpose', 'user_data');
-  body.append('file', new Blob(['Tagus']), 'rivers.txt');
+  for (const [name, value] of Object.entries(fields)) body.append(name, value);
+  body.append(field, new Blob(['Tagus']), 'rivers.txt');
   const headers = { authorization: `Bearer ${live.key}` };
-  const answer = await fetch(`${live.url}/v1/files`, { method: 'POST', headers, body });
+  const answer = await fetch(`${live.url}${path}`, { method: 'POST', headers, body });
   return ((await answer.json()) as { id: string }).id;
 }
+
+/** A file that the provider keeps. @returns its id */
+const newFile = (live: LiveGateway) => send(live, '/v1/files', 'file', { purpose: 'user_data' });
+const newSkill = (live: LiveGateway) => send(live, '/v1/skills', 'files', {});
 
 const batchOf = (input_file_id: string) => ({
   input_file_id,
@@ -53,6 +57,7 @@ const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   testWebhook: { type: customType },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
   createBatch: batchOf(file),
+  createContainer: { name: 'Rivers', file_ids: [file] },
   createVectorStore: { name: 'Rivers', file_ids: [file] },
   createVectorStoreFile: { file_id: file },
   createVectorStoreFileBatch: { file_ids: [file] },
@@ -91,6 +96,8 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
       }),
     }),
     '/v1/batches/{batch_id}': async () => ({ batch_id: await made('/v1/batches', batchOf(await newFile(live))) }),
+    '/v1/containers/{container_id}': async () => ({ container_id: await made('/v1/containers', { name: 'Rivers' }) }),
+    '/v1/skills/{skill_id}': async () => ({ skill_id: await newSkill(live) }),
     '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {

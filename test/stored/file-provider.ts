@@ -33,7 +33,7 @@ async function bytesOf(part: unknown): Promise<Buffer> {
   return part instanceof File ? Buffer.from(await part.arrayBuffer()) : Buffer.alloc(0);
 }
 
-/** A provider that keeps files, uploads, batches and vector stores in memory, and answers responses and chats with what their bodies were. */
+/** A provider that keeps files, uploads, batches, containers, skills and vector stores in memory, and answers responses and chats with what their bodies were. */
 export class FileProvider {
   baseUrl = '';
   readonly seen: Seen[] = [];
@@ -41,8 +41,12 @@ export class FileProvider {
   /** What is done with an upload in place of keeping it. */
   onUpload: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
   /** What batches say of themselves; a test makes them end. */
+  /** What its responses have as output. */
+  output: readonly object[] = [];
   readonly batches = new Map<string, Readonly<Record<string, unknown>>>();
   readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
+  readonly #containers = new Map<string, Map<string, Buffer>>();
+  readonly #skills = new Set<string>();
   readonly #parts = new Map<string, Buffer>();
   readonly #stores = new Map<string, Set<string>>();
   readonly #uploads = new Map<string, { readonly filename: string; readonly purpose: string }>();
@@ -111,7 +115,8 @@ export class FileProvider {
 
   async #object(method: string, path: readonly string[], body: JsonBody, form: FormData | undefined) {
     const [kind, id = '', part, sub = '', last] = path;
-    if (kind === 'responses') return { id: this.#id('resp_'), object: 'response', status: 'completed', output: [] };
+    if (kind === 'responses')
+      return { id: this.#id('resp_'), object: 'response', status: 'completed', output: this.output };
     if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
     if (kind === 'files' && method === 'POST') {
       const given = form?.get('file');
@@ -123,6 +128,8 @@ export class FileProvider {
       return part === 'content' ? kept?.content : kept?.file;
     }
     if (kind === 'batches') return this.#batch(id, part, body);
+    if (kind === 'containers') return this.#container(method, id, part, sub, last, body, form);
+    if (kind === 'skills') return this.#skill(method, id, part, sub, last);
     if (kind === 'uploads') return this.#upload(id, part, body, form);
     if (kind === 'vector_stores') return this.#vectorStore(method, [id, part ?? '', sub, last ?? ''], body);
     return undefined;
@@ -137,6 +144,60 @@ export class FileProvider {
     const batch = this.batches.get(id);
     if (batch && part === 'cancel') this.batches.set(id, { ...batch, status: 'cancelling' });
     return this.batches.get(id);
+  }
+
+  async #container(
+    method: string,
+    id: string,
+    part: string | undefined,
+    file: string,
+    last: string | undefined,
+    body: JsonBody,
+    form: FormData | undefined,
+  ) {
+    if (id === '') {
+      const made = this.#id('cntr_');
+      this.#containers.set(made, new Map());
+      return { id: made, object: 'container', name: body.name, status: 'running' };
+    }
+    const files = this.#containers.get(id);
+    if (!files) return undefined;
+    if (part === undefined) {
+      if (method === 'DELETE') this.#containers.delete(id);
+      return { id, object: method === 'DELETE' ? 'container.deleted' : 'container', status: 'running' };
+    }
+    const entry = (fileId: string) => ({ id: fileId, object: 'container.file', container_id: id });
+    if (method === 'POST') {
+      const made = this.#id('cfile_');
+      files.set(
+        made,
+        form ? await bytesOf(form.get('file')) : (this.#files.get(body.file_id ?? '')?.content as Buffer),
+      );
+      return entry(made);
+    }
+    if (file === '') return { object: 'list', data: [...files.keys()].map(entry), has_more: false };
+    if (last === 'content') return files.get(file);
+    if (method === 'DELETE') files.delete(file);
+    return entry(file);
+  }
+
+  #skill(method: string, id: string, part: string | undefined, version: string, last: string | undefined) {
+    if (id === '') {
+      const made = this.#id('skill_');
+      this.#skills.add(made);
+      return { id: made, object: 'skill', name: 'rivers', default_version: '1', latest_version: '1' };
+    }
+    if (!this.#skills.has(id)) return undefined;
+    if (part === 'content' || last === 'content') return Buffer.from('PK');
+    const of = { id: 'skillver_1', object: 'skill.version', skill_id: id, version: '1' };
+    if (part === 'versions' && version === '' && method === 'GET')
+      return { object: 'list', data: [of], has_more: false };
+    if (part === 'versions')
+      return method === 'DELETE' ? { ...of, object: 'skill.version.deleted', deleted: true } : of;
+    if (method === 'DELETE') this.#skills.delete(id);
+    return method === 'DELETE'
+      ? { id, object: 'skill.deleted', deleted: true }
+      : { id, object: 'skill', name: 'rivers' };
   }
 
   async #upload(id: string, part: string | undefined, body: JsonBody, form: FormData | undefined) {

@@ -1,11 +1,13 @@
 import { expect } from 'chai';
-import { AnsweredIds } from '../../src/stored/answer-ids.ts';
+import { AnsweredItems, type ShownObject } from '../../src/stored/answer-ids.ts';
 
 /** What is due with each chunk, and what is left at the end. */
 function idsOf(list: 'output' | 'data', chunks: readonly string[]) {
-  const ids = new AnsweredIds(list);
-  const due = chunks.map((chunk) => ids.read(Buffer.from(chunk)));
-  return { due, rest: ids.rest() };
+  const items = new AnsweredItems(list);
+  const named = (shown: readonly ShownObject[]) =>
+    shown.map(({ kind, id }) => (kind === 'item' ? id : `${kind} ${id}`));
+  const due = chunks.map((chunk) => named(items.read(Buffer.from(chunk))));
+  return { due, rest: named(items.rest()) };
 }
 
 const event = (data: object) => `event: x\ndata: ${JSON.stringify(data)}\n\n`;
@@ -35,6 +37,16 @@ describe('the ids of the items in an answer', () => {
       expect(due.flat(), `split at ${i}`).to.deep.equal(expected);
       expect(rest).to.deep.equal([]);
     }
+  });
+
+  it('come with those of the containers that they were made in', () => {
+    const call = { id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' };
+    const shell = { id: 'sh_1', environment: { type: 'container_reference', container_id: 'cntr_2' } };
+    const others = { environment: { type: 'local' }, container_id: null, id: 'msg_1' };
+    const expected = ['ci_1', 'container cntr_1', 'sh_1', 'container cntr_2', 'msg_1'];
+    expect(idsOf('output', [JSON.stringify({ output: [call, shell, others] })]).due).to.deep.equal([expected]);
+    const events = [call, shell, others].map((item) => event({ type: 'response.output_item.done', item }));
+    expect(idsOf('output', events).rest).to.deep.equal(expected);
   });
 
   it('are due with the chunk in which the list ends', () => {

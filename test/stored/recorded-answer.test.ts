@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { ResponseBody } from '../../src/outbound/exchange.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { collect } from '../../src/proxy/answer-body.ts';
+import type { ShownObject } from '../../src/stored/answer-ids.ts';
 import type { StoredKind } from '../../src/stored/kinds.ts';
 import { ownedResponse, shownItems } from '../../src/stored/recorded-answer.ts';
 import { flow, sentBody } from '../support/body-sinks.ts';
@@ -15,7 +16,7 @@ function owned(source: ResponseBody, kind: StoredKind, record: (id: string) => P
       await record(id);
       return true;
     },
-    async addItems() {},
+    async addShown() {},
   };
   return ownedResponse({ headers: {}, data: source }, { kind, ...keeper }, objects).data;
 }
@@ -143,9 +144,10 @@ describe('a body whose owner is recorded', () => {
 const answerWithItem = Buffer.from('{"output":[{"id":"msg_1"}]}');
 
 /** A body that the test sends, as a client gets it. */
-function showing(addItems: (ids: readonly string[]) => Promise<void>) {
+function showing(store: (ids: readonly string[]) => Promise<void>) {
   const source = sentBody();
-  return { source, body: shownItems({ headers: {}, data: source }, 'output', keeper, { addItems }).data };
+  const addShown = (shown: readonly ShownObject[]) => store(shown.map(({ id }) => id));
+  return { source, body: shownItems({ headers: {}, data: source }, 'output', keeper, { addShown }).data };
 }
 
 describe('a body that shows items', () => {

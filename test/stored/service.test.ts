@@ -7,6 +7,8 @@ import { freshDatabase } from '../support/mongo.ts';
 
 const day = 86_400_000;
 
+const items = (...ids: string[]) => ids.map((id) => ({ kind: 'item', id }) as const);
+
 describe('the records of what upstreams keep', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let stored: StoredObjects;
@@ -94,8 +96,8 @@ describe('the records of what upstreams keep', () => {
 
   it('of items are found for each account that was shown them, and expire after they were last shown', async () => {
     const keeper = { userId: 'usr_1', upstream: 'one', model: '$m' };
-    await stored.addItems(['msg_a', 'msg_b', 'msg_a'], keeper);
-    await stored.addItems(['msg_b'], { ...keeper, userId: 'usr_2' });
+    await stored.addShown(items('msg_a', 'msg_b', 'msg_a'), keeper);
+    await stored.addShown(items('msg_b'), { ...keeper, userId: 'usr_2' });
     const ids = ['msg_a', 'msg_b', 'msg_none'];
     const { own, foreign } = await stored.findItems({ ids, userId: 'usr_2' });
     expect([...own.keys()]).to.deep.equal(['msg_b']);
@@ -104,7 +106,7 @@ describe('the records of what upstreams keep', () => {
     expect(found).to.deep.equal({ id: 'msg_a', kind: 'item', ...keeper });
     const filter = { item: 'msg_a' } as object;
     await collection().updateOne(filter, { $set: { expiresAt: new Date(0) } });
-    await stored.addItems(['msg_a'], keeper);
+    await stored.addShown(items('msg_a'), keeper);
     const { createdAt, expiresAt } = (await collection().findOne(filter)) ?? {};
     expect((expiresAt as Date).getTime() - (createdAt as Date).getTime()).to.equal(7 * day);
   });
@@ -118,7 +120,7 @@ describe('the records of what upstreams keep', () => {
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
     });
     warnings.length = 0;
-    await lost.addItems(['msg_lost'], { userId: 'usr_1', upstream: 'one', model: null });
+    await lost.addShown(items('msg_lost'), { userId: 'usr_1', upstream: 'one', model: null });
     expect(warnings).to.deep.equal([{ upstream: 'one', reason: 'Error: lost' }]);
   });
 });

@@ -10,7 +10,8 @@ export const noStoredObjects: StoredObjects = {
   async remove() {},
   count: async () => 0,
   async setMetadata() {},
-  async addItems() {},
+  async addShown() {},
+  isKnown: async () => false,
   findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
 };

@@ -35,7 +35,7 @@ const provider: Script = (res, { method, path, body }) => {
 };
 
 /** The fields that take files. */
-const files = new Set(['file', 'image', 'data']);
+const files = new Set(['files', 'file', 'image', 'data']);
 
 function toForm(fields: object): FormData {
   const form = new FormData();
@@ -139,6 +139,20 @@ describe('a client generated from openapi.yaml', () => {
     const { data } = await client().POST('/v1/batches', { body });
     return { batch_id: data?.id ?? '' };
   }
+
+  async function newContainer(): Promise<{ container_id: string }> {
+    const { data } = await client().POST('/v1/containers', { body: { name: 'Rivers' } });
+    return { container_id: data?.id ?? '' };
+  }
+
+  const newContainerFile = async () => ({ ...(await newContainer()), file_id: 'cfile_9f2c' });
+
+  async function newSkill(): Promise<{ skill_id: string }> {
+    const { data } = await client().POST('/v1/skills', { body: { files: ['Tagus'] }, bodySerializer: toForm });
+    return { skill_id: data?.id ?? '' };
+  }
+
+  const newSkillVersion = async () => ({ ...(await newSkill()), version: '1' });
 
   async function newVectorStore(): Promise<{ vector_store_id: string }> {
     const { data } = await client().POST('/v1/vector_stores', { body: { name: 'Rivers' } });
@@ -298,6 +312,99 @@ describe('a client generated from openapi.yaml', () => {
     async cancelBatch() {
       const { data } = await client().POST('/v1/batches/{batch_id}/cancel', { params: { path: await newBatch() } });
       expect(data?.status).to.equal('cancelling');
+    },
+    async createContainer() {
+      expect(await newContainer()).to.deep.equal({ container_id: 'cntr_9f2c' });
+    },
+    async listContainers() {
+      await newContainer();
+      const { data } = await client().GET('/v1/containers', { params: { query: { name: 'Rivers' } } });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['cntr_9f2c']);
+    },
+    async retrieveContainer() {
+      const { data } = await client().GET('/v1/containers/{container_id}', { params: { path: await newContainer() } });
+      expect(data?.status).to.equal('running');
+    },
+    async deleteContainer() {
+      const params = { path: await newContainer() };
+      const { data } = await client().DELETE('/v1/containers/{container_id}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async createContainerFile() {
+      const call = { params: { path: await newContainer() }, body: { file: 'Tagus' }, bodySerializer: toForm };
+      const { data } = await client().POST('/v1/containers/{container_id}/files', call);
+      expect(data?.source).to.equal('user');
+    },
+    async listContainerFiles() {
+      const params = { path: await newContainer() };
+      const { data } = await client().GET('/v1/containers/{container_id}/files', { params });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['cfile_9f2c']);
+    },
+    async retrieveContainerFile() {
+      const params = { path: await newContainerFile() };
+      const { data } = await client().GET('/v1/containers/{container_id}/files/{file_id}', { params });
+      expect(data?.path).to.equal('/mnt/data/rivers.csv');
+    },
+    async deleteContainerFile() {
+      const params = { path: await newContainerFile() };
+      const { data } = await client().DELETE('/v1/containers/{container_id}/files/{file_id}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async downloadContainerFile() {
+      const call = { params: { path: await newContainerFile() }, parseAs: 'text' } as const;
+      const { data } = await client().GET('/v1/containers/{container_id}/files/{file_id}/content', call);
+      expect(data).to.equal('year;flow');
+    },
+    async createSkill() {
+      expect(await newSkill()).to.deep.equal({ skill_id: 'skill_9f2c' });
+    },
+    async listSkills() {
+      await newSkill();
+      const { data } = await client().GET('/v1/skills', {});
+      expect(data?.data.map(({ name }) => name)).to.deep.equal(['rivers']);
+    },
+    async retrieveSkill() {
+      const { data } = await client().GET('/v1/skills/{skill_id}', { params: { path: await newSkill() } });
+      expect(data?.latest_version).to.equal('1');
+    },
+    async updateSkill() {
+      const call = { params: { path: await newSkill() }, body: { default_version: '1' } };
+      const { data } = await client().POST('/v1/skills/{skill_id}', call);
+      expect(data?.default_version).to.equal('1');
+    },
+    async deleteSkill() {
+      const { data } = await client().DELETE('/v1/skills/{skill_id}', { params: { path: await newSkill() } });
+      expect(data?.deleted).to.equal(true);
+    },
+    async downloadSkill() {
+      const call = { params: { path: await newSkill() }, parseAs: 'text' } as const;
+      const { data } = await client().GET('/v1/skills/{skill_id}/content', call);
+      expect(data).to.include('zip');
+    },
+    async createSkillVersion() {
+      const call = { params: { path: await newSkill() }, body: { files: ['Tagus'] }, bodySerializer: toForm };
+      const { data } = await client().POST('/v1/skills/{skill_id}/versions', call);
+      expect(data?.version).to.equal('1');
+    },
+    async listSkillVersions() {
+      const params = { path: await newSkill() };
+      const { data } = await client().GET('/v1/skills/{skill_id}/versions', { params });
+      expect(data?.data.map(({ version }) => version)).to.deep.equal(['1']);
+    },
+    async retrieveSkillVersion() {
+      const params = { path: await newSkillVersion() };
+      const { data } = await client().GET('/v1/skills/{skill_id}/versions/{version}', { params });
+      expect(data?.object).to.equal('skill.version');
+    },
+    async deleteSkillVersion() {
+      const params = { path: await newSkillVersion() };
+      const { data } = await client().DELETE('/v1/skills/{skill_id}/versions/{version}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async downloadSkillVersion() {
+      const call = { params: { path: await newSkillVersion() }, parseAs: 'text' } as const;
+      const { data } = await client().GET('/v1/skills/{skill_id}/versions/{version}/content', call);
+      expect(data).to.include('zip');
     },
     async createVectorStore() {
       expect(await newVectorStore()).to.deep.equal({ vector_store_id: 'vs_9f2c' });

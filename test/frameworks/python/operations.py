@@ -76,6 +76,15 @@ def new_batch():
     )
 
 
+def in_container():
+    return {"container_id": ids["container"]}
+
+
+def done(nothing):
+    """What a call gives that gives nothing: its answer as a text."""
+    return made[-1].content.decode() if nothing is None else nothing
+
+
 def in_store():
     return {"vector_store_id": ids["store"]}
 
@@ -132,6 +141,26 @@ SERVED = {
     "vector_stores.file_batches.list_files": lambda: stores.file_batches.list_files("vsfb_1", **in_store()),
     "vector_stores.file_batches.cancel": lambda: stores.file_batches.cancel("vsfb_1", **in_store()),
     "vector_stores.delete": lambda: stores.delete(ids["store"]),
+    "containers.create": lambda: kept("container", client.containers.create(name="Rivers", file_ids=[ids["file"]])),
+    "containers.retrieve": lambda: client.containers.retrieve(ids["container"]),
+    "containers.list": lambda: client.containers.list(),
+    "containers.files.create": lambda: client.containers.files.create(ids["container"], file=file),
+    "containers.files.retrieve": lambda: client.containers.files.retrieve("cfile_1", **in_container()),
+    "containers.files.list": lambda: client.containers.files.list(ids["container"]),
+    "containers.files.content.retrieve": lambda: client.containers.files.content.retrieve("cfile_1", **in_container()),
+    "containers.files.delete": lambda: done(client.containers.files.delete("cfile_1", **in_container())),
+    "containers.delete": lambda: done(client.containers.delete(ids["container"])),
+    "skills.create": lambda: kept("skill", client.skills.create(files=[file])),
+    "skills.retrieve": lambda: client.skills.retrieve(ids["skill"]),
+    "skills.update": lambda: client.skills.update(ids["skill"], default_version="1"),
+    "skills.list": lambda: client.skills.list(),
+    "skills.content.retrieve": lambda: client.skills.content.retrieve(ids["skill"]),
+    "skills.versions.create": lambda: client.skills.versions.create(ids["skill"], files=[file]),
+    "skills.versions.retrieve": lambda: client.skills.versions.retrieve("1", skill_id=ids["skill"]),
+    "skills.versions.list": lambda: client.skills.versions.list(ids["skill"]),
+    "skills.versions.content.retrieve": lambda: client.skills.versions.content.retrieve("1", skill_id=ids["skill"]),
+    "skills.versions.delete": lambda: client.skills.versions.delete("1", skill_id=ids["skill"]),
+    "skills.delete": lambda: client.skills.delete(ids["skill"]),
     "batches.create": lambda: kept("batch", new_batch()),
     "batches.retrieve": lambda: client.batches.retrieve(ids["batch"]),
     "batches.list": lambda: client.batches.list(),

@@ -26,6 +26,16 @@ const batch = {
   url: '/v1/chat/completions',
   body: { model: 'm' },
 };
+const container = { id: 'cntr_1', object: 'container', created_at: 1, name: 'a', status: 'running' };
+const inContainer = { container_id: 'cntr_1' };
+const containerFile = { id: 'cfile_1', object: 'container.file', ...inContainer };
+const skill = { id: 'skill_1', object: 'skill', name: 'a', default_version: '1', latest_version: '1' };
+const ofSkill = { skill_id: 'skill_1' };
+const skillVersion = { id: 'skillver_1', object: 'skill.version', version: '1', ...ofSkill };
+/** What a call gives that gives nothing, as an object. */
+const nothing = async (answer: PromiseLike<unknown>) => ({ ...((await answer) as object | undefined) });
+/** The bytes of an answer. */
+const bytes = async (answer: PromiseLike<Response>) => Buffer.from(await (await answer).arrayBuffer());
 const store = { id: 'vs_1', object: 'vector_store', created_at: 1, name: null, status: 'completed' };
 const storeFile = { id: 'file-1', object: 'vector_store.file', vector_store_id: 'vs_1', status: 'completed' };
 const fileBatch = { id: 'vsfb_1', object: 'vector_store.files_batch', vector_store_id: 'vs_1', status: 'completed' };
@@ -187,6 +197,50 @@ const served: Readonly<Record<string, Served>> = {
     (client) => client.vectorStores.delete('vs_1'),
     { id: 'vs_1', object: 'vector_store.deleted', deleted: true },
   ],
+  'containers.create': [(client) => client.containers.create({ name: 'a', file_ids: ['file-1'] }), container],
+  'containers.retrieve': [(client) => client.containers.retrieve('cntr_1'), container],
+  'containers.list': [(client) => client.containers.list(), container],
+  'containers.files.create': [
+    async (client) => client.containers.files.create('cntr_1', { file: await file() }),
+    containerFile,
+  ],
+  'containers.files.retrieve': [(client) => client.containers.files.retrieve('cfile_1', inContainer), containerFile],
+  'containers.files.list': [
+    (client) => client.containers.files.list('cntr_1'),
+    { object: 'list', data: [containerFile], has_more: false },
+  ],
+  'containers.files.content.retrieve': [
+    (client) => bytes(client.containers.files.content.retrieve('cfile_1', inContainer)),
+    speech,
+  ],
+  'containers.files.delete': [(client) => nothing(client.containers.files.delete('cfile_1', inContainer)), {}],
+  'containers.delete': [(client) => nothing(client.containers.delete('cntr_1')), {}],
+  'skills.create': [async (client) => client.skills.create({ files: [await file()] }), skill],
+  'skills.retrieve': [(client) => client.skills.retrieve('skill_1'), skill],
+  'skills.update': [(client) => client.skills.update('skill_1', { default_version: '1' }), skill],
+  'skills.list': [(client) => client.skills.list(), skill],
+  'skills.content.retrieve': [(client) => bytes(client.skills.content.retrieve('skill_1')), speech],
+  'skills.versions.create': [
+    async (client) => client.skills.versions.create('skill_1', { files: [await file()] }),
+    skillVersion,
+  ],
+  'skills.versions.retrieve': [(client) => client.skills.versions.retrieve('1', ofSkill), skillVersion],
+  'skills.versions.list': [
+    (client) => client.skills.versions.list('skill_1'),
+    { object: 'list', data: [skillVersion], has_more: false },
+  ],
+  'skills.versions.content.retrieve': [
+    (client) => bytes(client.skills.versions.content.retrieve('1', ofSkill)),
+    speech,
+  ],
+  'skills.versions.delete': [
+    (client) => client.skills.versions.delete('1', ofSkill),
+    { id: 'skillver_1', object: 'skill.version.deleted', deleted: true },
+  ],
+  'skills.delete': [
+    (client) => client.skills.delete('skill_1'),
+    { id: 'skill_1', object: 'skill.deleted', deleted: true },
+  ],
   'batches.create': [
     (client) =>
       client.batches.create({
@@ -207,6 +261,8 @@ const ownLists: ReadonlySet<string> = new Set([
   'chat.completions.list',
   'files.list',
   'batches.list',
+  'containers.list',
+  'skills.list',
   'vectorStores.list',
 ]);
 

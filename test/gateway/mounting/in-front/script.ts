@@ -8,7 +8,7 @@ const day = '?from=2026-01-01&to=2026-01-02';
 function form(fields: Readonly<Record<string, string>>): { headers: Record<string, string>; body: string } {
   const texts = Object.entries(fields).map(
     ([name, value]) =>
-      `--b\r\ncontent-disposition: form-data; name="${name}"${name === 'file' ? '; filename="a.mp3"' : ''}\r\n\r\n${value}\r\n`,
+      `--b\r\ncontent-disposition: form-data; name="${name}"${/^files?$/.test(name) ? '; filename="a.mp3"' : ''}\r\n\r\n${value}\r\n`,
   );
   const picture =
     '--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\ncontent-type: image/png\r\n\r\nPNG\r\n--b--\r\n';
@@ -150,6 +150,29 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'addUploadPart', [upload], form({ data: 'Tagus' }));
   await on.operation(200, 'completeUpload', [upload], { body: { part_ids: ['part_1'] } });
   await on.operation(200, 'cancelUpload', [upload]);
+  await on.operation(200, 'createContainer', [], { body: { name: 'Hé', file_ids: ['file-1'] } });
+  await on.operation(200, 'listContainers', [], { query: '?limit=5' });
+  await on.operation(200, 'retrieveContainer', ['cntr_1']);
+  await on.operation(404, 'retrieveContainer', ['cntr_9']);
+  await on.operation(200, 'createContainerFile', ['cntr_1'], { body: { file_id: 'file-1' } });
+  await on.operation(404, 'createContainerFile', ['cntr_1'], form({ file: 'Hé', file_id: 'file-9' }));
+  await on.operation(200, 'listContainerFiles', ['cntr_1']);
+  await on.operation(200, 'retrieveContainerFile', ['cntr_1', 'cfile_1']);
+  await on.operation(200, 'downloadContainerFile', ['cntr_1', 'cfile_1']);
+  await on.operation(200, 'deleteContainerFile', ['cntr_1', 'cfile_1']);
+  await on.operation(200, 'deleteContainer', ['cntr_1']);
+  await on.operation(200, 'createSkill', [], form({ files: 'Hé' }));
+  await on.operation(200, 'listSkills');
+  await on.operation(200, 'retrieveSkill', ['skill_1']);
+  await on.operation(404, 'retrieveSkill', ['skill_9']);
+  await on.operation(200, 'updateSkill', ['skill_1'], { body: { default_version: '1' } });
+  await on.operation(200, 'downloadSkill', ['skill_1']);
+  await on.operation(200, 'createSkillVersion', ['skill_1'], form({ files: 'Hé' }));
+  await on.operation(200, 'listSkillVersions', ['skill_1']);
+  await on.operation(200, 'retrieveSkillVersion', ['skill_1', '1']);
+  await on.operation(200, 'downloadSkillVersion', ['skill_1', '1']);
+  await on.operation(200, 'deleteSkillVersion', ['skill_1', '1']);
+  await on.operation(200, 'deleteSkill', ['skill_1']);
   await on.operation(200, 'createVectorStore', [], { body: { file_ids: ['file-1'] } });
   await on.operation(200, 'listVectorStores');
   await on.operation(200, 'retrieveVectorStore', ['vs_1']);

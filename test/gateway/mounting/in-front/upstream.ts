@@ -26,6 +26,8 @@ function answerOf(path: string, text: string): unknown {
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
   if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
   if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
+  if (path.includes('/containers')) return { id: 'cntr_1', object: 'container', data: [] };
+  if (path.includes('/skills')) return { id: 'skill_1', object: 'skill', data: [] };
   if (path.includes('/vector_stores')) return { id: 'vs_1', object: 'vector_store', data: [] };
   if (path.endsWith('/content')) return request;
   // a batch or an upload is never deleted, so each account has one of its own

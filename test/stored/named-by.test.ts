@@ -1,0 +1,58 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { kinds } from '../../src/stored/kinds.ts';
+
+const resources = join(dirname(fileURLToPath(import.meta.resolve('openai'))), 'resources');
+
+/** APIs that the gateway does not serve: nothing of them is in a request that it relays. */
+const notServed = /[/\\](?:admin|beta|chatkit|evals|fine-tuning|graders|videos|webhooks|realtime|live)[/\\.]/;
+
+/** Fields that name something which upstreams keep, and are told by something else than their key. */
+const continued = ['previous_response_id', 'conversation_id', 'response_id', 'item_id', 'upload_id', 'part_ids'];
+
+/** Fields that name nothing which upstreams keep for an account, and why. */
+const harmless: Readonly<Record<string, string>> = {
+  approval_request_id: 'an item of the same response',
+  call_id: 'a call of a tool in the same conversation',
+  caller_id: 'a call of a tool in the same conversation',
+  tool_call_id: 'a call of a tool in the same conversation',
+  connector_id: 'a service of the provider',
+  error_file_id: 'of an answer',
+  first_id: 'of an answer',
+  last_id: 'of an answer',
+  output_file_id: 'of an answer',
+  image_file: 'the name of a purpose',
+  segment_id: 'of an answer',
+  stream_id: 'of a stream between client and provider',
+  tunnel_id: 'of the operator, who sets tunnels up at the provider',
+  user_id: 'of an answer',
+  vector_store_id: 'of a path',
+};
+
+async function typesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
+  const files = entries
+    .filter(({ name }) => name.endsWith('.d.ts'))
+    .map(({ parentPath, name }) => join(parentPath, name));
+  return Promise.all(files.filter((file) => !notServed.test(file)).map((file) => readFile(file, 'utf8')));
+}
+
+describe('the keys under which a request names what upstreams keep', () => {
+  const known = Object.values(kinds).flatMap(({ namedBy = [] }) => namedBy);
+
+  it("are all keys of OpenAI's client that end like one", async () => {
+    const types = (await typesIn(resources)).join('\n');
+    const keys = new Set(
+      [...types.matchAll(/^\s+['"]?(\w*(?:_ids?|_files?))['"]?\??:/gm)].map(([, key]) => key as string),
+    );
+    expect(keys.size).to.be.above(15);
+    const unknown = [...keys].filter((key) => !(known.includes(key) || continued.includes(key) || key in harmless));
+    expect(unknown).to.deep.equal([]);
+  });
+
+  it('are such that a body is searched for them', () => {
+    for (const key of known) expect(key).to.match(/e_id|r_id|ill_id|^container$/);
+  });
+});
