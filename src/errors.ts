@@ -43,6 +43,7 @@ export const errorStatus = {
   item_not_found: 404,
   file_not_found: 404,
   upload_not_found: 404,
+  part_not_found: 404,
   vector_store_not_found: 404,
   batch_not_found: 404,
   container_not_found: 404,

@@ -57,10 +57,10 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
 }
 
 /**
- * Sends the whole answer `text` while the request's body may still be arriving. Afterwards the connection is either ready
+ * Sends the whole body of an answer while the request's body may still be arriving. Afterwards the connection is either ready
  * for the next request or closed.
  */
-function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string): void {
+export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string | Buffer): void {
   if (req.complete || announcedLength(req.headers) <= drainedBytes) {
     req.resume();
     res.end(text);

@@ -33,6 +33,8 @@ export interface ProxyDependencies {
   readonly idempotencySecret: Buffer;
   /** The most files an account may have. @default 10_000 */
   readonly maxFiles?: number;
+  /** The largest file. Bytes. @default no limit */
+  readonly maxFileBytes?: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
@@ -104,6 +106,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     admissionChecks,
     exposeUpstream,
     maxFiles: deps.maxFiles ?? 10_000,
+    maxFileBytes: deps.maxFileBytes ?? Number.POSITIVE_INFINITY,
     usageRecorder,
     idempotencySecret,
     propagateTrace: deps.propagateTrace ?? false,

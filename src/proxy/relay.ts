@@ -201,7 +201,13 @@ class RelayedCall implements OpenedCall {
   async run(res: ServerResponse): Promise<void> {
     const { usageRecorder, hooks, retry } = this.#deps;
     const { apiRequest, info } = this.#request;
-    const call = { userId: this.#userId, order: this.#route.order, deadline: this.#deadline, place: this.#place };
+    const call = {
+      userId: this.#userId,
+      order: this.#route.order,
+      deadline: this.#deadline,
+      place: this.#place,
+      isModelCall: true,
+    };
     let record: UsageRecord | undefined;
     let answer: Answer | undefined;
     usageRecorder.opened(this.usage);

@@ -19,6 +19,8 @@ export interface RetryOptions {
 /** What limits the attempts of a call. */
 export interface RetryPolicy extends Required<RetryOptions> {
   readonly budget: RetryBudget;
+  /** Whether the request may be sent again once an upstream may have got it. @default true */
+  readonly resends?: boolean;
 }
 
 /** One call, as the upstreams are tried for it. */
@@ -30,6 +32,8 @@ export interface RoutedCall {
   readonly deadline: Deadline;
   /** Afterwards it is a place at the upstream that answered. */
   readonly place: CallPlace;
+  /** Whether it is a model call: upstreams that leave many of these without an answer count as hanging. @default false */
+  readonly isModelCall?: boolean;
 }
 
 /** A response, as the upstreams are tried for it. */
@@ -59,9 +63,9 @@ interface Attempt<Response> {
  * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
 export async function tryUpstreams<Response extends RoutedResponse>(
-  { userId, order, deadline, place }: RoutedCall,
+  { userId, order, deadline, place, isModelCall = false }: RoutedCall,
   send: Send<Response>,
-  { attempts, maxWait, budget }: RetryPolicy,
+  { attempts, maxWait, budget, resends = true }: RetryPolicy,
 ): Promise<{ readonly upstream: Upstream; readonly response: Response }> {
   // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
   let candidates = order.map((upstream) => ({ upstream, readyAt: 0 }));
@@ -85,7 +89,7 @@ export async function tryUpstreams<Response extends RoutedResponse>(
     waited += wait;
     const noPlaceError = place.moveTo(upstream.calls);
     placeError ??= noPlaceError;
-    const tried = noPlaceError ? undefined : await tryOnce(upstream, userId, send);
+    const tried = noPlaceError ? undefined : await tryOnce(upstream, { userId, isModelCall }, send);
     if (!tried) {
       candidates = candidates.filter((candidate) => candidate !== next);
       continue;
@@ -95,6 +99,7 @@ export async function tryUpstreams<Response extends RoutedResponse>(
     last?.response?.data.destroy();
     last = tried;
     if (deadline.isOver || tries >= attempts) break;
+    if (!resends && !isConnectionFailure(tried.error)) break;
     const result = resultOf(tried);
     if (isRetryable(result)) next.readyAt = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
     else if (tried.response?.errorInside) candidates = candidates.filter((candidate) => candidate !== next);
@@ -108,20 +113,21 @@ export async function tryUpstreams<Response extends RoutedResponse>(
 /** Tries one upstream; `undefined` where its breaker is open. */
 async function tryOnce<Response extends RoutedResponse>(
   upstream: Upstream,
-  userId: string,
+  { userId, isModelCall }: Required<Pick<RoutedCall, 'userId' | 'isModelCall'>>,
   send: Send<Response>,
 ): Promise<Attempt<Response> | undefined> {
-  const { awaited, breaker } = upstream;
+  const { breaker } = upstream;
+  const awaited = isModelCall ? upstream.awaited : undefined;
   const admitted = breaker.admit(userId);
   if (!admitted) return undefined;
-  awaited.sent();
+  awaited?.sent();
   try {
     const response = await send(upstream, admitted.connected);
-    awaited.answered();
+    awaited?.answered();
     admitted.ended({ response });
     return { upstream, response };
   } catch (error) {
-    awaited.failed(error);
+    awaited?.failed(error);
     admitted.ended({ error });
     if (error instanceof OutboundError) return { upstream, error };
     throw error;

@@ -171,13 +171,15 @@ export function orderUpstreams<U extends Candidate>(
 
 /**
  * The upstreams that a call of a model goes to, in turn; at least one.
+ * @param random like `Math.random`. @default that
  * @throws GatewayError `model_not_found`
  */
 export function selectUpstreams<U extends Candidate>(
   upstreams: readonly U[],
   model: string | undefined,
+  random = Math.random,
 ): readonly [U, ...U[]] {
-  const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
+  const [first, ...others] = orderUpstreams(upstreams, model, random);
   if (first) return [first, ...others];
   const message =
     model === undefined

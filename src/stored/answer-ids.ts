@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { kinds, type StoredKind, storedId } from './kinds.ts';
+import { filterOf, kinds, type StoredKind, storedId } from './kinds.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -13,6 +13,8 @@ export interface AnswerPart {
 export interface CreatedObject {
   readonly id: string;
   readonly status: unknown;
+  /** The member that a list of its kind can be filtered by; `undefined` where it was not read, or is no text. */
+  readonly attribute?: string | undefined;
 }
 
 /** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */
@@ -44,7 +46,7 @@ export class CreatedObjectSearch {
   constructor(kind: StoredKind, readsStatus: boolean, member?: string) {
     this.#kind = kind;
     this.#member = member;
-    this.#readsStatus = readsStatus || member !== undefined;
+    this.#readsStatus = readsStatus || member !== undefined || filterOf(kind) !== undefined;
   }
 
   /**
@@ -102,12 +104,14 @@ export class CreatedObjectSearch {
     return memberOf(data, kinds[this.#kind].eventMember);
   }
 
-  #found({ id, status }: Fields): AnswerPart[] {
+  #found({ id, status, ...others }: Fields): AnswerPart[] {
     if (typeof id !== 'string' || !storedId.test(id)) {
       throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
     }
     const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
-    return [{ ...first, created: { id, status } }, ...rest];
+    const value = others[filterOf(this.#kind) ?? ''];
+    const attribute = typeof value === 'string' ? value : undefined;
+    return [{ ...first, created: { id, status, attribute } }, ...rest];
   }
 
   #release(): AnswerPart[] {

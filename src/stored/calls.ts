@@ -1,13 +1,15 @@
+import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
+import { sendBeforeBody } from '../http/reply.ts';
 import type { Logger, OpenUsage } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type AdmissionCheck, type RequestedCall, requestAdmission } from '../proxy/admission.ts';
-import type { DecodedResponse } from '../proxy/answer-body.ts';
+import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
-import { isEventStream } from '../proxy/headers.ts';
+import { isEventStream, setResponseHeaders } from '../proxy/headers.ts';
 import { shortValue } from '../proxy/model-body.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
@@ -29,7 +31,7 @@ import {
   upstreamPath,
 } from './kinds.ts';
 import { type BodyWatcher, ownedResponse, shownFiles, shownItems } from './recorded-answer.ts';
-import { metadataOf, namedObjects, requireOwned } from './references.ts';
+import { metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 
 export interface StoredRelayDeps extends RequestOptions {
@@ -43,6 +45,8 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly usageRecorder: Pick<UsageRecorder, 'opened' | 'dropped'>;
   /** The most files an account may have. */
   readonly maxFiles: number;
+  /** The largest file. Bytes. */
+  readonly maxFileBytes: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
   readonly logger: Logger;
@@ -81,29 +85,89 @@ interface RoutedStoredCall {
   readonly metadata: StoredObject['metadata'];
   /** The file of which it makes a batch; `undefined` where it makes none. */
   readonly file: StoredObject | undefined;
+  /** Whether an upstream may have got it. */
+  readonly progress: { isSent: boolean };
 }
+
+/**
+ * Always the same number for an account, as `Math.random` gives it: what it has several upstreams keep is in one of them as long as these stay,
+ * so that it can be named together.
+ */
+function sameFor(userId: string): () => number {
+  const share = createHash('sha256').update(userId).digest().readUInt32BE() / 2 ** 32;
+  return () => share;
+}
+
+/** Places for files that are being made: with those that an account has, they are as many as it may have, in this process. */
+class FilePlaces {
+  readonly #deps: Pick<StoredRelayDeps, 'storedObjects' | 'maxFiles' | 'maxFileBytes'>;
+  readonly #underWay = new Map<string, number>();
+
+  constructor(deps: Pick<StoredRelayDeps, 'storedObjects' | 'maxFiles' | 'maxFileBytes'>) {
+    this.#deps = deps;
+  }
+
+  /** @returns what ends it. @throws GatewayError `file_limit_reached`; `request_too_large` for an upload that announces more */
+  async take({ principal: { userId }, body }: ApiRequest): Promise<() => void> {
+    const { storedObjects, maxFiles, maxFileBytes } = this.#deps;
+    const { bytes = 0 } = (body ?? {}) as { readonly bytes?: number };
+    if (bytes > maxFileBytes) {
+      const message = `bytes: must be ${maxFileBytes} at most, the largest file that this gateway takes`;
+      throw new GatewayError('request_too_large', message, { param: 'bytes' });
+    }
+    const underWay = this.#underWay.get(userId) ?? 0;
+    this.#underWay.set(userId, underWay + 1);
+    const release = (): void => {
+      const left = (this.#underWay.get(userId) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(userId, left);
+      else this.#underWay.delete(userId);
+    };
+    try {
+      if ((await storedObjects.count({ userId, kind: 'file' }, maxFiles)) + underWay < maxFiles) return release;
+      throw new GatewayError(
+        'file_limit_reached',
+        `This account has ${maxFiles} files, the most it may have; delete some`,
+      );
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+}
+
+/** What is passed on of an answer that comes before all of an upload has. Bytes. */
+const longestEarlyAnswer = 1024 * 1024;
 
 const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
 
 /** Relays calls about what upstreams keep to the upstream that keeps it. */
 export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
+  const filePlaces = new FilePlaces(deps);
 
   return async function relayStored(call, apiRequest, res) {
+    // a batch is admitted when it is known what is in it
+    if (call.isCounted && !call.runsFile) await requireRoom(call, apiRequest, res);
     const { object, file, order } = await routeOf(call, apiRequest);
-    if (call.keepsMore && !file) await requireRoom(call, apiRequest, res);
-    await requireRoomForFile(call, apiRequest);
     await requireCounted(call, object);
     const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
-    const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total);
+    const release = call.makesFile ? await filePlaces.take(apiRequest) : undefined;
+    const { upload } = apiRequest;
+    const progress = { isSent: false };
+    // what an upstream makes has an owner, whether or not its client waits for the answer
+    const makes = !object || call.brings !== undefined;
+    const isUp = () => progress.isSent && (upload?.isWhole ?? true);
+    const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
+    const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      await run({ call, apiRequest, object, order, deadline, metadata, file }, res);
+      await run({ call, apiRequest, object, order, deadline, metadata, file, progress }, res);
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
+      release?.();
       deadline.release();
     }
   };
@@ -115,13 +179,17 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     // no account would own what the upstream keeps
     if (param === undefined) storedObjects.require();
     const about = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
-    const references = [...about, ...(await namedObjects(apiRequest))];
+    const references = [...about, ...pathReferences(call, apiRequest.params), ...(await namedObjects(apiRequest))];
     const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
     const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
     const object = param === undefined ? undefined : objects[0];
     const inputFile = shortValue(apiRequest.rawBody, apiRequest.fields.get('input_file_id'));
     const file = call.runsFile ? objects.find(({ id }) => id === inputFile) : undefined;
-    return { object, file, order: objects.length > 0 ? keepers : selectUpstreams(keepers, undefined) };
+    return {
+      object,
+      file,
+      order: objects.length > 0 ? keepers : selectUpstreams(keepers, undefined, sameFor(apiRequest.principal.userId)),
+    };
   }
 
   /** Requires that an account may have an upstream keep more, or work on a batch. It counts as one request, and reserves nothing. */
@@ -155,17 +223,6 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     return openRecord(await requireRoom(call, apiRequest, res, requests), upstream.name, Date.now());
   }
 
-  /** @throws GatewayError `file_limit_reached` */
-  async function requireRoomForFile({ makesFile }: StoredCall, { principal }: ApiRequest): Promise<void> {
-    const { maxFiles } = deps;
-    if (!makesFile || (await storedObjects.count({ userId: principal.userId, kind: 'file' }, maxFiles)) < maxFiles)
-      return;
-    throw new GatewayError(
-      'file_limit_reached',
-      `This account has ${maxFiles} files, the most it may have; delete some`,
-    );
-  }
-
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
   async function requireCounted({ effect }: StoredCall, object: StoredObject | undefined): Promise<void> {
     if (effect !== 'removes' || !isUncounted(object) || (await backgroundResponses.settle(object))) return;
@@ -173,7 +230,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
-    const { call, apiRequest, order, deadline, file } = routed;
+    const { call, apiRequest, order, deadline, file, progress } = routed;
     const { userId } = apiRequest.principal;
     const path = upstreamPath(call, apiRequest.params);
     const usage = file && (await admitBatch(routed, file, res));
@@ -182,21 +239,39 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
     const { upload } = apiRequest;
-    const send = (upstream: Upstream, onSend: () => void) => {
+    const send = async (upstream: Upstream, onConnected: () => void) => {
       const { rawBody } = apiRequest;
       const data = upload ? { data: upload, length: upload.length } : rawBody.length > 0 && { data: rawBody };
-      return requests.send(upstream, { method: call.method, path, template: call.path, onSend, ...data });
+      const onSend = () => {
+        onConnected();
+        progress.isSent = true;
+        // the upstream is given time to answer when it has all of an upload, and to take what has come of it
+        if (upload) {
+          const { firstByte } = upstream.timeouts;
+          upload.onTurn = (isClients) => (isClients ? deadline.disarm() : deadline.arm(firstByte));
+          upload.onTurn(upload.isClientsTurn);
+        }
+      };
+      try {
+        return await requests.send(upstream, { method: call.method, path, template: call.path, onSend, ...data });
+      } catch (error) {
+        // that the client's body ended early is no failure of the upstream
+        throw upload?.failure
+          ? new OutboundError('aborted', 'the upload ended early', { cause: upload.failure })
+          : error;
+      }
     };
-    // an upstream that takes it answers when it has all of it
-    if (upload) upload.onProgress = () => deadline.reset();
     let answer: DecodedResponse | undefined;
     try {
-      // what has gone up cannot be sent again
-      const policy = upload ? { ...retry, attempts: 1 } : retry;
+      // what has gone up of an upload is gone, and what is made twice is made twice
+      const policy = upload || !routed.object ? { ...retry, resends: false } : retry;
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();
       requireRelayable(response, apiRequest);
+      // an upstream that keeps it no longer has deleted it
+      if (response.status === 404 && call.effect === 'removes')
+        await storedObjects.remove(routed.object as StoredObject);
       answer = response.status < 300 ? await noted(routed, upstream, response, usage) : response;
       await sendDown(routed, upstream, answer, res);
     } catch (error) {
@@ -225,7 +300,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
       };
-      return ownedResponse(response, made, storedObjects, { background, member: brings?.member });
+      return ownedResponse(response, made, storedObjects, { background, member: brings?.member, needsOwner: true });
     }
     try {
       if (effect === 'removes') await storedObjects.remove(object);
@@ -274,6 +349,30 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     res: ServerResponse,
   ): Promise<void> {
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
+    if (call.answersBytes && response.status < 300) {
+      // what customers have uploaded is no page of the host's
+      res.setHeader('content-disposition', 'attachment');
+      res.setHeader('content-security-policy', 'sandbox');
+      res.setHeader('x-content-type-options', 'nosniff');
+      if (res.req.method === 'HEAD') {
+        response.data.destroy();
+        setResponseHeaders(res, response.headers);
+        res.writeHead(response.status).end();
+        return;
+      }
+    }
+    const { upload } = apiRequest;
+    if (upload && !upload.isWhole) {
+      upload.destroy();
+      const { bytes } = await collect(response.data, longestEarlyAnswer);
+      response.data.destroy();
+      res.statusCode = response.status;
+      setResponseHeaders(res, response.headers);
+      res.setHeader('content-length', bytes.length);
+      // a client that writes before it reads gets it, too
+      sendBeforeBody(res.req, res, bytes);
+      return;
+    }
     if (isMasked(upstream, response.status)) {
       await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
       return;
@@ -286,7 +385,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: new UsageMeter({ answersImages: false }, false, 1),
       answers: call.answersBytes ? 'bytes' : undefined,
-      asksForStream: apiRequest.query.stream === 'true',
+      asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
       endsInDone: false,
       responseStream: 'resumed',
       dropsUsageChunk: false,

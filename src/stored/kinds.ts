@@ -15,8 +15,8 @@ interface CallRow {
   readonly path: string;
   /** Whether it ends an object, or changes what is attached to one. @default neither */
   readonly effect?: 'removes' | 'changesMetadata';
-  /** Whether it has the upstream keep more, and so counts as a request of its account. @default false */
-  readonly keepsMore?: boolean;
+  /** Whether it counts as a request of its account: it has the upstream keep more, or work. @default false */
+  readonly isCounted?: boolean;
   /** Whether its body may have `items`. @default false */
   readonly takesItems?: boolean;
   /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default nowhere */
@@ -25,14 +25,14 @@ interface CallRow {
   readonly showsEnd?: boolean;
   /** Whether it lists the account's objects: which they are says the gateway, each is read by this path. @default false */
   readonly lists?: ListRow;
-  /** Whether it makes a file, of which an account may have so many, or begins to. @default false */
+  /** Whether it makes a file, of which an account may have so many, or is a step to one. @default false */
   readonly makesFile?: boolean;
   /** Whether its body is a file, which goes up as it comes and is never held. @default false */
   readonly streamsUp?: boolean;
   /** Whether its answer is the bytes of a file. @default false: it is JSON */
   readonly answersBytes?: boolean;
-  /** An object of another kind that its answer brings, and the member that has it. @default none */
-  readonly brings?: { readonly kind: 'file'; readonly member: string };
+  /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
+  readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
   /** Members of its answer that are ids of files, which its upstream has made for the account. @default none */
   readonly showsFiles?: readonly string[];
   /** Whether it has its upstream work through a file of requests, which the account pays for when that has ended. @default false */
@@ -47,7 +47,7 @@ interface ListRow {
   readonly order?: 'asc' | 'desc';
   /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
   readonly mostAsked?: number;
-  /** A parameter of the query, and the member of the objects that must be equal to it. @default none */
+  /** A parameter of the query, and the member of a new object that must be equal to it. @default none */
   readonly filter?: string;
 }
 
@@ -57,8 +57,8 @@ interface KindRow {
   /** What to do about one that is not known. */
   readonly remedy: string;
   /**
-   * Keys under which a request names some, wherever they stand in it: a text or a list of texts. In lower case, each with `e_id`, `r_id` or
-   * `ill_id` in it, or `container`. @default none
+   * Keys under which a request names some, wherever they stand in it: a text or a list of texts. In lower case, each with `e_id`, `r_id`, `t_id`
+   * or `ill_id` in it, or `container`. @default none
    */
   readonly namedBy?: readonly string[];
   /** How a request names one that it continues: the first of these fields counts, and errors call it `param`. @default not at all */
@@ -125,14 +125,14 @@ const rows = {
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
     isKept: true,
     calls: {
-      createConversation: { method: 'POST', path: '/conversations', keepsMore: true, takesItems: true },
+      createConversation: { method: 'POST', path: '/conversations', isCounted: true, takesItems: true },
       retrieveConversation: { method: 'GET', path: ofConversation },
-      updateConversation: { method: 'POST', path: ofConversation, keepsMore: true },
+      updateConversation: { method: 'POST', path: ofConversation, isCounted: true },
       deleteConversation: { method: 'DELETE', path: ofConversation, effect: 'removes' },
       createConversationItems: {
         method: 'POST',
         path: `${ofConversation}/items`,
-        keepsMore: true,
+        isCounted: true,
         takesItems: true,
         showsItems: 'data',
       },
@@ -148,7 +148,7 @@ const rows = {
     calls: {
       listChatCompletions: { method: 'GET', path: ofChat, lists: { index: 'userChats' } },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
-      updateChatCompletion: { method: 'POST', path: ofChat, keepsMore: true, effect: 'changesMetadata' },
+      updateChatCompletion: { method: 'POST', path: ofChat, isCounted: true, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
       listChatCompletionMessages: { method: 'GET', path: `${ofChat}/messages` },
     },
@@ -159,7 +159,7 @@ const rows = {
     namedBy: ['file_id', 'file_ids', 'input_file_id'],
     isKept: true,
     calls: {
-      createFile: { method: 'POST', path: '/files', keepsMore: true, makesFile: true, streamsUp: true },
+      createFile: { method: 'POST', path: '/files', isCounted: true, makesFile: true, streamsUp: true },
       listFiles: {
         method: 'GET',
         path: ofFile,
@@ -174,12 +174,25 @@ const rows = {
     name: 'upload',
     remedy: givenId,
     calls: {
-      createUpload: { method: 'POST', path: '/uploads', keepsMore: true, makesFile: true },
-      addUploadPart: { method: 'POST', path: `${ofUpload}/parts`, keepsMore: true, streamsUp: true },
-      completeUpload: { method: 'POST', path: `${ofUpload}/complete`, brings: { kind: 'file', member: 'file' } },
-      cancelUpload: { method: 'POST', path: `${ofUpload}/cancel` },
+      createUpload: { method: 'POST', path: '/uploads', isCounted: true, makesFile: true },
+      addUploadPart: {
+        method: 'POST',
+        path: `${ofUpload}/parts`,
+        isCounted: true,
+        streamsUp: true,
+        brings: { kind: 'part' },
+      },
+      completeUpload: {
+        method: 'POST',
+        path: `${ofUpload}/complete`,
+        isCounted: true,
+        makesFile: true,
+        brings: { kind: 'file', member: 'file' },
+      },
+      cancelUpload: { method: 'POST', path: `${ofUpload}/cancel`, isCounted: true },
     },
   },
+  part: { name: 'part of an upload', remedy: givenId, namedBy: ['part_ids'], calls: {} },
   batch: {
     name: 'batch',
     remedy: 'GET /v1/batches lists those that are',
@@ -187,7 +200,7 @@ const rows = {
     runsWhile: ['validating', 'in_progress', 'finalizing', 'cancelling'],
     followedFor: longestBatch,
     calls: {
-      createBatch: { method: 'POST', path: '/batches', keepsMore: true, runsFile: true },
+      createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: true },
       listBatches: {
         method: 'GET',
         path: ofBatch,
@@ -203,7 +216,7 @@ const rows = {
     remedy: 'GET /v1/containers lists those that are',
     namedBy: ['container', 'container_id'],
     calls: {
-      createContainer: { method: 'POST', path: '/containers', keepsMore: true },
+      createContainer: { method: 'POST', path: '/containers', isCounted: true },
       listContainers: {
         method: 'GET',
         path: ofContainer,
@@ -211,7 +224,7 @@ const rows = {
       },
       retrieveContainer: { method: 'GET', path: ofContainer },
       deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
-      createContainerFile: { method: 'POST', path: `${ofContainer}/files`, keepsMore: true },
+      createContainerFile: { method: 'POST', path: `${ofContainer}/files`, isCounted: true },
       listContainerFiles: { method: 'GET', path: `${ofContainer}/files` },
       retrieveContainerFile: { method: 'GET', path: ofContainerFile },
       deleteContainerFile: { method: 'DELETE', path: ofContainerFile },
@@ -224,13 +237,13 @@ const rows = {
     namedBy: ['skill_id'],
     isKept: true,
     calls: {
-      createSkill: { method: 'POST', path: '/skills', keepsMore: true },
+      createSkill: { method: 'POST', path: '/skills', isCounted: true },
       listSkills: { method: 'GET', path: ofSkill, lists: { index: 'userSkills', order: 'desc' } },
       retrieveSkill: { method: 'GET', path: ofSkill },
-      updateSkill: { method: 'POST', path: ofSkill, keepsMore: true },
+      updateSkill: { method: 'POST', path: ofSkill, isCounted: true },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
       downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answersBytes: true },
-      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions`, keepsMore: true },
+      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions`, isCounted: true },
       listSkillVersions: { method: 'GET', path: `${ofSkill}/versions` },
       retrieveSkillVersion: { method: 'GET', path: ofSkillVersion },
       deleteSkillVersion: { method: 'DELETE', path: ofSkillVersion },
@@ -243,21 +256,21 @@ const rows = {
     namedBy: ['vector_store_ids'],
     isKept: true,
     calls: {
-      createVectorStore: { method: 'POST', path: '/vector_stores', keepsMore: true },
+      createVectorStore: { method: 'POST', path: '/vector_stores', isCounted: true },
       listVectorStores: { method: 'GET', path: ofVectorStore, lists: { index: 'userVectorStores', order: 'desc' } },
       retrieveVectorStore: { method: 'GET', path: ofVectorStore },
-      updateVectorStore: { method: 'POST', path: ofVectorStore, keepsMore: true },
+      updateVectorStore: { method: 'POST', path: ofVectorStore, isCounted: true },
       deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },
-      searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search`, keepsMore: true },
-      createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files`, keepsMore: true },
+      searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search`, isCounted: true },
+      createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files`, isCounted: true },
       listVectorStoreFiles: { method: 'GET', path: `${ofVectorStore}/files` },
       retrieveVectorStoreFile: { method: 'GET', path: ofVectorStoreFile },
-      updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile, keepsMore: true },
+      updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile, isCounted: true },
       deleteVectorStoreFile: { method: 'DELETE', path: ofVectorStoreFile },
       retrieveVectorStoreFileContent: { method: 'GET', path: `${ofVectorStoreFile}/content` },
-      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches`, keepsMore: true },
+      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches`, isCounted: true },
       retrieveVectorStoreFileBatch: { method: 'GET', path: ofFileBatch },
-      cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel` },
+      cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel`, isCounted: true },
       listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files` },
     },
   },
@@ -286,6 +299,15 @@ export const storedCalls = Object.fromEntries(
     Object.entries(calls).map(([operationId, call]) => [operationId, { kind, ...call }]),
   ),
 ) as Readonly<Record<StoredOperation, StoredCall>>;
+
+/** The member of a kind's objects that a list of them can be filtered by; `undefined` where there is none. */
+export function filterOf(kind: StoredKind): string | undefined {
+  return filters.get(kind);
+}
+
+const filters = new Map(
+  Object.values(storedCalls).flatMap(({ kind, lists }) => (lists?.filter === undefined ? [] : [[kind, lists.filter]])),
+);
 
 const parameter = /\{(\w+)\}/g;
 
@@ -327,7 +349,9 @@ export interface StoredObject {
   readonly upstream: string;
   /** The model as the caller called it; `null` where the call named none. */
   readonly model: string | null;
-  /** What its caller has attached to it. @default nothing */
+  /** Whether its upstream did not know it when it was last listed. @default false */
+  readonly isMissing?: boolean;
+  /** What its caller has attached to it, and what a list of its kind can be filtered by. @default nothing */
   readonly metadata?: Readonly<Record<string, string>>;
   /** Of a response that is made in the background, or a batch, while it is not counted. */
   readonly background?: BackgroundUsage;

@@ -24,8 +24,8 @@ const listsAtOnce = 2;
 const longestLook = 200;
 /** A page that has as much ends early. Bytes. */
 const pageBytes = 16 * 1024 * 1024;
-/** What an upstream has stored a moment ago it may not know everywhere: what is gone is forgotten when it is so old. Milliseconds. */
-const forgetAfter = 10 * 60_000;
+/** The same for a page that is empty: clients take that for the end. */
+const longestSearch = 1_000;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
 const concurrentReadLimit = pageBytes / concurrency;
 /** The largest object that is read. Bytes. */
@@ -98,7 +98,7 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       after = last?.id;
       looked += objects.length;
       const isFull = page.found.length >= query.limit || sizeOf(page.found) > pageBytes;
-      if (!hasMore || isFull || looked >= longestLook) {
+      if (!hasMore || isFull || looked >= (page.found.length > 0 ? longestLook : longestSearch)) {
         return { ...page, hasMore, lastId: hasMore ? after : page.found.at(-1)?.id };
       }
     }
@@ -126,7 +126,8 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       const body = small === 'too large' ? await read(object, objectLimit) : small;
       if (body === 'too large') throw failure('upstream_invalid_response');
       if (body === null) page.gone.push(object);
-      if (body && isWanted(body, call, apiRequest)) page.found.push({ id: object.id, bytes: body });
+      if (body && object.isMissing) await storedObjects.found(object);
+      if (body) page.found.push({ id: object.id, bytes: body });
       if (body && call.showsFiles) await storedObjects.addFiles(filesOf(JSON.parse(body.toString()), call), object);
       if (sizeOf(page.found) > pageBytes) return object;
     }
@@ -135,9 +136,9 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
 
   async function forget(gone: readonly StoredObject[]): Promise<void> {
     try {
-      await Promise.all(gone.map((object) => storedObjects.remove(object, forgetAfter)));
+      await Promise.all(gone.map((object) => storedObjects.missing(object)));
     } catch (error) {
-      logger.warn('what upstreams keep no longer was not forgotten', { reason: String(error) });
+      logger.warn('what upstreams do not know any more was not noted', { reason: String(error) });
     }
   }
 }
@@ -162,6 +163,9 @@ function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest):
     const key = /^metadata\[(.*)\]$/s.exec(name)?.[1];
     return key === undefined ? [] : [[key, String(value)] as const];
   });
+  const { filter } = lists ?? {};
+  const wanted = filter === undefined ? undefined : query[filter];
+  if (filter !== undefined && typeof wanted === 'string' && wanted !== '') metadata.push([filter, wanted]);
   return {
     userId: principal.userId,
     kind,
@@ -182,14 +186,6 @@ function bytesWithin(limit: number) {
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');
   };
-}
-
-/** Whether an object has what the query of its list asks for. */
-function isWanted(bytes: Buffer, { lists }: StoredCall, { query }: ApiRequest): boolean {
-  const { filter } = lists ?? {};
-  const wanted = filter === undefined ? undefined : query[filter];
-  if (filter === undefined || wanted === undefined || wanted === '') return true;
-  return (JSON.parse(bytes.toString()) as Readonly<Record<string, unknown>>)[filter] === wanted;
 }
 
 function sizeOf(found: Page['found']): number {

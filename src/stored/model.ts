@@ -32,6 +32,10 @@ export interface StoredObjectDocument {
   expiresAt?: Date;
   /** Of an item: as the upstream has named it. */
   item?: string;
+  /** Since when its upstream does not know it, by the database's clock. */
+  missingSince?: Date;
+  /** In the place of an object that was forgotten: the account that it was of. */
+  removedFrom?: string;
   /** Until the response is counted. */
   background?: BackgroundDocument;
 }
@@ -49,6 +53,8 @@ const schema = new Schema<StoredObjectDocument>(
     createdAt: { type: Date, required: true },
     expiresAt: Date,
     item: String,
+    missingSince: Date,
+    removedFrom: String,
     background: Object,
   },
   durableSchema,
@@ -71,6 +77,15 @@ export function createStoredObjectModel(connection: Connection, prefix: string):
 }
 
 /** A stored object as the model endpoints see it. Pure. */
-export function toObject({ _id, kind, userId, upstream, model, item, background }: StoredObjectDocument): StoredObject {
-  return { id: item ?? _id, kind, userId, upstream, model, ...(background && { background: background.usage }) };
+export function toObject(document: StoredObjectDocument): StoredObject {
+  const { _id, kind, userId, upstream, model, item, background, missingSince } = document;
+  return {
+    id: item ?? _id,
+    kind,
+    userId,
+    upstream,
+    model,
+    ...(background && { background: background.usage }),
+    ...(missingSince && { isMissing: true }),
+  };
 }

@@ -12,7 +12,7 @@ import {
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { type BackgroundUsage, kinds, runsOn, type StoredObject } from './kinds.ts';
+import { type BackgroundUsage, filterOf, kinds, runsOn, type StoredObject } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
 /** An answer of an upstream. */
@@ -35,8 +35,9 @@ interface AskedInBackground {
  * the object and, for a background response, that its usage is to be counted: no client sees an id that no account owns. In a
  * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
  * the owner cannot be stored, the body breaks off with that error as the `cause`.
- * @param how `background` for a response that may run on; `member` where the object is that of an answer in JSON, and not the answer
- * @throws GatewayError `upstream_invalid_response` where the id cannot be read
+ * @param how `background` for what may run on; `member` where the object is that of an answer in JSON, and not the answer; `needsOwner` where the answer
+ * is of no use to an account that does not own the object
+ * @throws GatewayError `upstream_invalid_response` where the id cannot be read, or, with `needsOwner`, is that of another object
  */
 export function ownedResponse<A extends Answer>(
   response: A,
@@ -45,7 +46,12 @@ export function ownedResponse<A extends Answer>(
   {
     background,
     member,
-  }: { readonly background?: AskedInBackground | undefined; readonly member?: string | undefined } = {},
+    needsOwner = false,
+  }: {
+    readonly background?: AskedInBackground | undefined;
+    readonly member?: string | undefined;
+    readonly needsOwner?: boolean;
+  } = {},
 ): Recorded<A> {
   if (isEncoded(response.headers)) {
     response.data.destroy();
@@ -55,9 +61,15 @@ export function ownedResponse<A extends Answer>(
   const { bringsItems } = kinds[kind];
   const data = recordedBody(response.data, {
     search: new CreatedObjectSearch(kind, background !== undefined, member),
-    async record({ id, status }) {
+    async record({ id, status, attribute }) {
       const usage = background && runsOn(kind, status) ? background.usage : undefined;
-      const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });
+      const isOwn = await objects.add({
+        id,
+        ...object,
+        ...(attribute !== undefined && { metadata: { [filterOf(kind) as string]: attribute } }),
+        ...(usage && { background: usage }),
+      });
+      if (!isOwn && needsOwner) throw failure('upstream_invalid_response');
       if (usage && isOwn) background?.onRunning(id);
     },
     ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),

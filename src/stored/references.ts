@@ -8,7 +8,7 @@ import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
 import { longestValue, shortValue } from '../proxy/model-body.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { kinds, longestId, type StoredKind, type StoredObject } from './kinds.ts';
+import { idParameter, kinds, longestId, type StoredCall, type StoredKind, type StoredObject } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 
 /** A stored object that a request names, and the field that names it. */
@@ -116,6 +116,19 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
   });
 }
 
+/**
+ * What further parameters of a path name, such as a file in a vector store. What is there need not be known: it may have been deleted itself. Pure.
+ */
+export function pathReferences(
+  call: Pick<StoredCall, 'path'>,
+  params: Readonly<Record<string, string>>,
+): StoredReference[] {
+  return Object.entries(params).flatMap(([param, id]) => {
+    const kind = param === idParameter(call) ? undefined : kindOfKey.get(param);
+    return kind ? [{ kind, id, param, mayBeUnknown: true }] : [];
+  });
+}
+
 /** An item that is sent back says in which container it was made. */
 const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
 
@@ -125,12 +138,13 @@ const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
  */
 export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
   if (upload || rawBody.length === 0) return [];
-  const named = form ? namedInForm(form) : await namedTexts(rawBody, namingKeys, longestId);
-  const byText = new Map(named.map((one) => [`${one.key} ${one.text}`, one]));
-  if (byText.size > mostNamed) {
-    throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and vector stores`);
+  const named = form
+    ? namedInForm(form)
+    : await namedTexts(rawBody, { keys: namingKeys, longest: longestId, most: mostNamed });
+  if (named.length > mostNamed) {
+    throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);
   }
-  return [...byText.values()].map(
+  return named.map(
     ({ key, text, path }): StoredReference => ({
       kind: kindOfKey.get(key) as StoredKind,
       id: text,

@@ -28,6 +28,17 @@ export type StoredObjects = ReturnType<typeof createStoredObjects>;
 
 const millisecondsPerDay = 86_400_000;
 
+/** For how long upstreams do not know what is forgotten; what was stored a moment ago they may not know everywhere. Milliseconds. */
+const forgetAfter = { kept: 7 * millisecondsPerDay, other: 10 * 60_000 };
+
+/** What stands in the place of an object that is forgotten, for an hour. */
+const tombstone = {
+  _id: '$_id',
+  removedFrom: '$userId',
+  createdAt: '$createdAt',
+  expiresAt: fromNow(3_600_000),
+};
+
 /** The `_id` of an object's document. Ids have no spaces. */
 function documentId({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): string {
   return kinds[kind].isShared ? `${kind} ${id} ${userId}` : id;
@@ -122,7 +133,7 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
   /** Where the next page of a list begins. `null` if the account has no such object. */
   async function restOf({ after: id, userId, kind, order }: StoredObjectQuery) {
     if (id === undefined) return {};
-    const last = await collection.findOne({ _id: id, userId, kind });
+    const last = await collection.findOne({ _id: id, $or: [{ userId, kind }, { removedFrom: userId }] });
     return last && beyond(last, order);
   }
 
@@ -144,12 +155,23 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
   }
 
   async function add(object: StoredObject): Promise<boolean> {
-    const stored = await database.run(() => insert(object));
+    const { kind, id, upstream } = object;
+    const stored = await database
+      .run(() => insert(object))
+      .catch((error: unknown) => {
+        logger.warn('what an upstream has made was not noted, and is nobody’s: delete it there', {
+          upstream,
+          kind,
+          id,
+          reason: String(error),
+        });
+        throw error;
+      });
     if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
     logger.warn('an upstream has named a new object as another one is named', {
-      upstream: object.upstream,
-      kind: object.kind,
-      id: object.id,
+      upstream,
+      kind,
+      id,
     });
     return false;
   }
@@ -161,9 +183,13 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
     add,
 
-    /** Stores that an upstream has made files with these ids for an account. */
+    /** Stores that a batch has made files with these ids for an account. */
     async addFiles(ids: readonly string[], { userId, upstream }: ItemKeeper): Promise<void> {
-      await Promise.all(ids.map((id) => add({ id, kind: 'file', userId, upstream, model: null })));
+      await Promise.all(
+        ids.map((id) =>
+          add({ id, kind: 'file', userId, upstream, model: null, metadata: { purpose: 'batch_output' } }),
+        ),
+      );
     },
 
     /** The account's object of this kind and id; `null` is certain. */
@@ -176,16 +202,39 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
 
     /** Whether any account has an object with this id. */
     isKnown: (id: string): Promise<boolean> =>
-      database.run(async () => (await collection.findOne({ _id: id }, { projection: { _id: 1 } })) !== null),
+      database.run(async () => {
+        const filter = { _id: id, userId: { $exists: true } };
+        return (await collection.findOne(filter, { projection: { _id: 1 } })) !== null;
+      }),
 
-    /** How many objects of a kind an account has, counted up to `most`. */
+    /** How many objects of a kind an account has, counted up to `most`; those that their upstreams do not know are left out. */
     count: ({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> =>
-      database.run(() => collection.countDocuments({ userId, kind }, { limit: most })),
+      database.run(() =>
+        collection.countDocuments({ userId, kind, missingSince: { $exists: false } }, { limit: most }),
+      ),
 
-    /** Forgets an object. @param minAge only if it was stored so long ago, in milliseconds. @default 0 */
-    async remove({ id, userId }: Pick<StoredObject, 'id' | 'userId'>, minAge = 0): Promise<void> {
-      const isOld = { $expr: { $lte: ['$createdAt', fromNow(-minAge)] } };
-      await database.run(() => collection.deleteOne({ _id: id, userId, ...(minAge > 0 && isOld) }));
+    /** Forgets an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
+    async remove({ id, userId }: Pick<StoredObject, 'id' | 'userId'>): Promise<void> {
+      await database.run(() => collection.updateOne({ _id: id, userId }, [{ $replaceWith: tombstone }]));
+    },
+
+    /**
+     * Notes that its upstream does not know an object. It is forgotten when that is so for a while: for what upstreams keep until it is deleted, days,
+     * because one with another key, or at another address, knows nothing of it either.
+     */
+    async missing({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<void> {
+      const since = kinds[kind].isKept ? '$missingSince' : '$createdAt';
+      const isGone = { $lte: [since, fromNow(-forgetAfter[kinds[kind].isKept ? 'kept' : 'other'])] };
+      const change = [
+        { $set: { missingSince: { $ifNull: ['$missingSince', '$$NOW'] } } },
+        { $replaceWith: { $cond: [isGone, tombstone, '$$ROOT'] } },
+      ];
+      await database.run(() => collection.updateOne({ _id: id, userId }, change));
+    },
+
+    /** Notes that its upstream knows it again. */
+    async found({ id, userId }: Pick<StoredObject, 'id' | 'userId'>): Promise<void> {
+      await database.run(() => collection.updateOne({ _id: id, userId }, { $unset: { missingSince: true } }));
     },
 
     /** Replaces what its caller has attached to an object. */

@@ -36,6 +36,8 @@ async function bytesOf(part: unknown): Promise<Buffer> {
 /** A provider that keeps files, uploads, batches, containers, skills and vector stores in memory, and answers responses and chats with what their bodies were. */
 export class FileProvider {
   baseUrl = '';
+  /** Of the ids that it gives. */
+  prefix = '';
   readonly seen: Seen[] = [];
   readonly bodies: string[] = [];
   /** What is done with an upload in place of keeping it. */
@@ -44,6 +46,8 @@ export class FileProvider {
   /** What its responses have as output. */
   output: readonly object[] = [];
   readonly batches = new Map<string, Readonly<Record<string, unknown>>>();
+  /** What is done with any other request in place of answering it. */
+  onRequest: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
   readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
   readonly #containers = new Map<string, Map<string, Buffer>>();
   readonly #skills = new Set<string>();
@@ -68,7 +72,7 @@ export class FileProvider {
 
   #id(prefix: string): string {
     this.#ids += 1;
-    return `${prefix}${this.#ids}`;
+    return `${this.prefix}${prefix}${this.#ids}`;
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -77,6 +81,7 @@ export class FileProvider {
     this.seen.push({ method, path: url.replace('/v1', ''), headers });
     const isForm = headers['content-type']?.startsWith('multipart/form-data') ?? false;
     if (isForm && this.onUpload) return this.onUpload(req, res);
+    if (this.onRequest) return this.onRequest(req, res);
     const bytes = await buffer(req);
     if (!isForm) this.bodies.push(bytes.toString());
     const form = isForm
@@ -96,9 +101,9 @@ export class FileProvider {
     else res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
   }
 
-  keep(content: Buffer, filename: string, purpose: string): KeptFile {
+  keep(content: Buffer, filename: string, purpose: string, id = this.#id('file-')): KeptFile {
     const file = {
-      id: this.#id('file-'),
+      id,
       object: 'file',
       bytes: content.length,
       created_at: 1,

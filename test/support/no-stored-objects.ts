@@ -8,6 +8,8 @@ export const noStoredObjects: StoredObjects = {
   async addFiles() {},
   find: async () => null,
   async remove() {},
+  async missing() {},
+  async found() {},
   count: async () => 0,
   async setMetadata() {},
   async addShown() {},

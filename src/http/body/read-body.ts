@@ -52,6 +52,12 @@ export function checkSize(size: number, limits: BodyLimits): void {
   if (size > limits.bytes) throw tooLarge(limits);
 }
 
+/** Refuses a body that comes in many more pieces than its length asks for. @throws GatewayError `request_too_large` */
+export function checkPieces(pieces: number, received: number): void {
+  if (pieces <= freePieces + received / bytesPerPiece) return;
+  throw new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones');
+}
+
 const decoderOptions = { chunkSize: 64 * 1024 };
 
 /** The `Content-Encoding` of a body: `identity` where it has none. Pure. */
@@ -135,9 +141,13 @@ class BodyReader {
   #onReceived = (chunk: Buffer): void => {
     this.#received += chunk.length;
     this.#pieces += 1;
-    if (this.#pieces > freePieces + this.#received / bytesPerPiece) {
-      this.#fail(new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones'));
-    } else if (this.#decoder) {
+    try {
+      checkPieces(this.#pieces, this.#received);
+    } catch (error) {
+      this.#fail(error as GatewayError);
+      return;
+    }
+    if (this.#decoder) {
       // data that decompresses to nothing could arrive without end
       if (this.#received > this.#limits.bytes) this.#fail(tooLarge(this.#limits));
     } else {

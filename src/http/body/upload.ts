@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
 import { announcedLength } from '../request.ts';
-import { type BodyLimits, checkSize, encodingOf } from './read-body.ts';
+import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
 
 /** Connections on which a file is being uploaded. */
 const uploading = new WeakSet<Duplex>();
@@ -21,11 +21,13 @@ export class Upload extends Readable {
   readonly length: number | undefined;
   /** Why it has ended early, if it was not its reader who ended it. */
   failure: Error | undefined;
-  /** Called for each chunk that has come. */
-  onProgress: () => void = () => {};
+  /** Called when it waits for the client, or no longer, because its reader has to take what has come, or has all of it. */
+  onTurn: (isClients: boolean) => void = () => {};
   readonly #req: IncomingMessage;
   readonly #limits: BodyLimits;
   #received = 0;
+  #pieces = 0;
+  #isReading = false;
   #timer: NodeJS.Timeout | undefined;
 
   /**
@@ -47,14 +49,27 @@ export class Upload extends Readable {
     // whoever reads it may have left when it fails
     this.on('error', () => {});
     uploading.add(req.socket);
-    req.on('data', this.#onChunk).pause();
     req.on('end', this.#onEnd);
     req.on('close', this.#onClose);
   }
 
   override _read(): void {
     this.#wait();
+    this.onTurn(true);
+    // not before: to listen is what accepts a body of `Expect: 100-continue`
+    if (!this.#isReading) this.#req.on('data', this.#onChunk);
+    this.#isReading = true;
     this.#req.resume();
+  }
+
+  /** Whether it waits for the client. */
+  get isClientsTurn(): boolean {
+    return this.#isReading && !this.#req.isPaused() && !this.#req.complete;
+  }
+
+  /** Whether the client has sent all of it. */
+  get isWhole(): boolean {
+    return this.#req.complete;
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
@@ -71,23 +86,26 @@ export class Upload extends Readable {
 
   #onChunk = (chunk: Buffer): void => {
     this.#received += chunk.length;
+    this.#pieces += 1;
     try {
       checkSize(this.#received, this.#limits);
+      checkPieces(this.#pieces, this.#received);
     } catch (error) {
       this.#fail(error as Error);
       return;
     }
-    this.onProgress();
     if (this.push(chunk)) this.#wait();
     else {
       clearTimeout(this.#timer);
       this.#req.pause();
+      this.onTurn(false);
     }
   };
 
   #onEnd = (): void => {
     this.#stop();
     this.push(null);
+    this.onTurn(false);
   };
 
   #onClose = (): void => {

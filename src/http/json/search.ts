@@ -334,6 +334,7 @@ const unread: ReadonlySet<string> = new Set([
   'attributes',
   'parameters',
   'schema',
+  'input_schema',
   'annotations',
   'results',
 ]);
@@ -368,14 +369,15 @@ const underscores = [Buffer.from('_i'), Buffer.from('_I')];
 /** The tool whose `container` may be the id of one; its type is written like this, whatever the case of its keys. */
 const containerTool = Buffer.from('code_interpreter');
 
-/** Whether `e_id`, `r_id` or `ill_id` stands in a slice, in any case: a part of nearly every searched key, and not of `tool_call_id`. */
+/** Whether `e_id`, `r_id`, `t_id` or `ill_id` stands in a slice, in any case: a part of nearly every searched key, and not of `tool_call_id`. */
 function holdsPartOfKey(slice: Buffer): boolean {
   const lowerAt = (at: number): number => (slice[at] ?? 0) | 0x20;
   for (const needle of underscores) {
     for (let at = slice.indexOf(needle); at !== -1; at = slice.indexOf(needle, at + needle.length)) {
       if (lowerAt(at + needle.length) !== 0x64) continue;
       const before = lowerAt(at - 1);
-      if (before === 0x65 || before === 0x72 || (before === 0x6c && lowerAt(at - 3) === 0x69)) return true;
+      if (before === 0x65 || before === 0x72 || before === 0x74) return true;
+      if (before === 0x6c && lowerAt(at - 3) === 0x69) return true;
     }
   }
   return false;
@@ -396,57 +398,76 @@ async function mayHold(bytes: Buffer): Promise<boolean> {
   return false;
 }
 
+/** What {@link namedTexts} looks for. */
+interface Searched {
+  /** In lower case, each with `e_id`, `r_id`, `t_id` or `ill_id` in it, or `container`, which counts beside a tool `code_interpreter`. */
+  readonly keys: readonly string[];
+  /** A longer text is given as '…'. Bytes. */
+  readonly longest: number;
+  /** The search ends when it has found one more. */
+  readonly most: number;
+}
+
 /**
- * The texts under some keys in a JSON body, wherever they stand: the value of a key, or in a list under it. A key in other case counts, for
- * some readers take it for the same. What stands in metadata, in a JSON schema or in a text counts for nothing.
+ * The texts under some keys in a JSON body, wherever they stand, each once: the value of a key, or in a list under it. A key in other case
+ * counts, for some readers take it for the same. What stands in metadata, in a JSON schema or in a text counts for nothing.
  * @param bytes a JSON text that was found valid
- * @param keys in lower case, each with `e_id`, `r_id` or `ill_id` in it, or `container`, which counts beside a tool `code_interpreter`
- * @param longest of a text, in bytes; a longer one is given as '…'
  */
-export async function namedTexts(bytes: Buffer, keys: readonly string[], longest: number): Promise<NamedText[]> {
+export async function namedTexts(bytes: Buffer, { keys, longest, most }: Searched): Promise<NamedText[]> {
   if (!(await mayHold(bytes))) return [];
-  const found: NamedText[] = [];
+  const found = new Map<string, NamedText>();
   const walk = new StructureWalk();
   const open: Open[] = [];
   let from = 0;
-  let turnEnd = sliceLength;
-  for (let at = walk.next(bytes, 0); at < bytes.length; at = walk.next(bytes, at + 1)) {
-    if (at > turnEnd) {
-      turnEnd = at + sliceLength;
-      await nextTurn();
-    }
-    const top = open.at(-1);
-    const mark = bytes[at];
-    if (mark === quote) {
-      const start = bytes.indexOf(quote, from);
-      if (top?.expectsKey) {
-        top.key = at - start < longestKey ? textAt(bytes, start, at + 1) : '…';
-        top.folded = foldCase(top.key);
-      } else if (top && !top.isUnread && keys.includes(top.folded)) {
-        const text = at - start < 6 * longest ? textAt(bytes, start, at + 1) : '…';
-        found.push({ key: top.folded, text, path: pathOf(open) });
+  for (let start = 0; start < bytes.length; start += sliceLength) {
+    if (start > 0) await nextTurn();
+    const slice = bytes.subarray(start, start + sliceLength);
+    for (let i = walk.next(slice, 0); i < slice.length; i = walk.next(slice, i + 1)) {
+      const at = start + i;
+      const top = open.at(-1);
+      const mark = slice[i];
+      if (mark === quote) {
+        const begins = bytes.indexOf(quote, from);
+        if (top?.expectsKey) {
+          top.key = at - begins < longestKey ? textAt(bytes, begins, at + 1) : '…';
+          top.folded = foldCase(top.key);
+        } else if (top && !top.isUnread && !top.isFreelyNamed && keys.includes(top.folded)) {
+          const text = at - begins < 6 * longest ? textAt(bytes, begins, at + 1) : '…';
+          const name = `${top.folded} ${text}`;
+          if (!found.has(name)) found.set(name, { key: top.folded, text, path: pathOf(open) });
+          if (found.size > most) return [...found.values()];
+        }
+      } else if (mark === openBrace || mark === openBracket) open.push(opened(top, mark === openBracket));
+      else if (mark === closeBrace || mark === closeBracket) open.pop();
+      else if (mark === colon && top) top.expectsKey = false;
+      else if (mark === comma && top) {
+        top.index += 1;
+        top.expectsKey = !top.isList;
       }
-    } else if (mark === openBrace || mark === openBracket) {
-      const beginsUnread = top !== undefined && !top.isList && !top.isFreelyNamed && unread.has(top.folded);
-      const isUnread = beginsUnread || top?.isUnread === true;
-      const isList = mark === openBracket;
-      const { key, folded } = isList && top ? top : noKey;
-      const isFreelyNamed = top?.folded === freelyNamed && !isList;
-      open.push({ isList, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed });
-    } else if (mark === closeBrace || mark === closeBracket) open.pop();
-    else if (mark === colon && top) top.expectsKey = false;
-    else if (mark === comma && top) {
-      top.index += 1;
-      top.expectsKey = !top.isList;
+      from = at + 1;
     }
-    from = at + 1;
   }
-  return found;
+  return [...found.values()];
 }
 
+/** An object or a list that begins as the value of a key, or in a list. */
+function opened(top: Open | undefined, isList: boolean): Open {
+  const isNamed = top !== undefined && !top.isFreelyNamed;
+  const isUnread = top?.isUnread === true || (isNamed && !top.isList && unread.has(top.folded));
+  // what is in a list under a key stands under that key
+  const { key, folded } = isList && isNamed ? top : noKey;
+  const isFreelyNamed = top?.folded === freelyNamed && !isList;
+  return { isList, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed };
+}
+
+/** A longer path is cut: nobody reads it. Characters. */
+const longestPath = 256;
+
 function pathOf(open: readonly Open[]): string {
-  return open
-    .map(({ isList, key, index }) => (isList ? `[${index}]` : `.${key}`))
-    .join('')
-    .replace(/^\./, '');
+  let path = '';
+  for (const { isList, key, index } of open) {
+    path += isList ? `[${index}]` : `.${key}`;
+    if (path.length > longestPath) return `${path.slice(1, longestPath)}…`;
+  }
+  return path.replace(/^\./, '');
 }

@@ -22,10 +22,10 @@ import java.util.List;
 /** Makes every call of a plan with the client that openapi-generator has generated, and prints what each has come to. */
 public final class Drive {
     private static final List<Class<?>> APIS = List.of(
-        AdminApi.class, ApiKeysApi.class, AudioApi.class, ChatApi.class, CompletionsApi.class,
-        ConversationsApi.class, CreditsApi.class, DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class,
+        AdminApi.class, ApiKeysApi.class, AudioApi.class, BatchesApi.class, ChatApi.class, CompletionsApi.class,
+        ContainersApi.class, ConversationsApi.class, CreditsApi.class, DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class,
         FilesApi.class, ImagesApi.class, ModelsApi.class, ModerationsApi.class, PaymentsApi.class, ResponsesApi.class,
-        UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
+        SkillsApi.class, UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
 
     /** Writes what the client has read; the client's own writer knows no lists among alternatives. */
     private static final Gson WRITER = JSON.getGson().newBuilder()

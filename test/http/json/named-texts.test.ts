@@ -17,7 +17,10 @@ const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
 }));
 
 const found = async (text: string) =>
-  (await namedTexts(Buffer.from(text), keys, 256)).map(({ path, text: value }) => [path, value]);
+  (await namedTexts(Buffer.from(text), { keys, longest: 256, most: 1_000 })).map(({ path, text: value }) => [
+    path,
+    value,
+  ]);
 
 describe('texts under given keys of a JSON body', () => {
   for (const [what, json, expected] of [
@@ -57,6 +60,7 @@ describe('texts under given keys of a JSON body', () => {
     ['with a value in escapes', '{"file_id":"\\u0061"}', [['file_id', 'a']]],
     ['that are too long', `{"file_id":"${'a'.repeat(2_000)}"}`, [['file_id', '…']]],
     ['that are empty', '{"file_id":""}', [['file_id', '']]],
+    ['once each', '{"a":{"file_id":"x"},"b":[{"file_id":"x"}]}', [['a.file_id', 'x']]],
     ['in a list of lists', '{"file_ids":[["a"]]}', [['file_ids[0][0]', 'a']]],
   ] as const) {
     it(`are found ${what}`, async () => {
@@ -72,6 +76,11 @@ describe('texts under given keys of a JSON body', () => {
     ['what a search has found', '{"input":[{"type":"file_search_call","results":[{"file_id":"file-1"}]}]}'],
     ['values of other types', '{"file_id":null,"file_ids":[1,{"id":"a"}],"vector_store_ids":{"a":"b"}}'],
     ['a value that is called so', '{"type":"file_id","list":["file_ids"]}'],
+    [
+      'the schema of a tool that is sent back',
+      '{"input":[{"tools":[{"input_schema":{"examples":[{"file_id":"a"}]}}]}]}',
+    ],
+    ['texts of variables, which may have any name', '{"prompt":{"variables":{"file_id":"a","file_ids":["b"]}}}'],
     ['longer keys', '{"my_file_id":"a","file_id_2":"b","tool_call_id":"c"}'],
   ] as const) {
     it(`are not found in ${what}`, async () => {
@@ -79,19 +88,43 @@ describe('texts under given keys of a JSON body', () => {
     });
   }
 
+  it('are no more than are wanted, in little memory, however deep and many', async () => {
+    const nested = Array.from({ length: 96 }, () => `{"${'k'.repeat(250)}":`).join('');
+    const ids = Array.from({ length: 400_000 }, (_, i) => `"${i}"`).join();
+    const body = Buffer.from(`${nested}{"file_ids":[${ids}]}${'}'.repeat(96)}`);
+    const before = process.memoryUsage().heapUsed;
+    const names = await namedTexts(body, { keys, longest: 256, most: 1_000 });
+    expect(names).to.have.length(1_001);
+    expect(names[0]?.path).to.have.length(256);
+    expect(process.memoryUsage().heapUsed - before).to.be.below(50_000_000);
+  });
+
+  it('are found in a body of many slices, across the ends of them', async () => {
+    for (let i = 0; i < 24; i += 1) {
+      const filler = 'x'.repeat(256 * 1024 - i);
+      const names = await namedTexts(Buffer.from(`{"a":"${filler}","b":{"file_id":"y"},"c":"${filler}"}`), {
+        keys,
+        longest: 256,
+        most: 10,
+      });
+      expect(names, `${i}`).to.deep.equal([{ key: 'file_id', text: 'y', path: 'b.file_id' }]);
+    }
+  });
+
   it('are those that JSON.parse shows, in any body', async () => {
     const property = fc.asyncProperty(json, fc.constantFrom(undefined, 1), async (value, indent) => {
       const text = JSON.stringify(value, null, indent);
-      const expected: unknown[] = [];
+      const expected: [name: string, path: string, value: string][] = [];
       collect(JSON.parse(text), '', '', expected);
-      expect(await found(text)).to.deep.equal(expected);
+      const once = expected.filter(([name], i) => expected.findIndex(([other]) => other === name) === i);
+      expect(await found(text)).to.deep.equal(once.map(([, path, value]) => [path, value]));
     });
     await fc.assert(property, { seed: 20_261_127, numRuns: 2_000 });
   });
 });
 
-function collect(value: unknown, key: string, path: string, into: unknown[]): void {
-  if (typeof value === 'string' && keys.includes(key)) into.push([path.replace(/^\./, ''), value]);
+function collect(value: unknown, key: string, path: string, into: [string, string, string][]): void {
+  if (typeof value === 'string' && keys.includes(key)) into.push([`${key} ${value}`, path.replace(/^\./, ''), value]);
   if (Array.isArray(value)) for (const [i, item] of value.entries()) collect(item, key, `${path}[${i}]`, into);
   else if (typeof value === 'object' && value !== null) {
     for (const [name, member] of Object.entries(value)) {
