@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
-import { sendBeforeBody } from '../http/reply.ts';
 import type { Logger, OpenUsage } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type AdmissionCheck, type RequestedCall, requestAdmission } from '../proxy/admission.ts';
@@ -363,14 +362,12 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     }
     const { upload } = apiRequest;
     if (upload && !upload.isWhole) {
-      upload.destroy();
       const { bytes } = await collect(response.data, longestEarlyAnswer);
       response.data.destroy();
       res.statusCode = response.status;
       setResponseHeaders(res, response.headers);
       res.setHeader('content-length', bytes.length);
-      // a client that writes before it reads gets it, too
-      sendBeforeBody(res.req, res, bytes);
+      upload.answerEarly(res, bytes);
       return;
     }
     if (isMasked(upstream, response.status)) {

@@ -1,6 +1,7 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
+import { sendBeforeBody } from '../reply.ts';
 import { announcedLength } from '../request.ts';
 import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
 
@@ -70,6 +71,12 @@ export class Upload extends Readable {
   /** Whether the client has sent all of it. */
   get isWhole(): boolean {
     return this.#req.complete;
+  }
+
+  /** Sends the whole body of an answer before all of this has come: a client that writes before it reads gets it, too. Drops what is still to come. */
+  answerEarly(res: ServerResponse, body: Buffer): void {
+    this.destroy();
+    sendBeforeBody(this.#req, res, body);
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
