@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
-import { sendBeforeBody } from '../reply.ts';
-import { announcedLength } from '../request.ts';
+import { announcedLength, sendBeforeBody } from '../request.ts';
 import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
 
 /** Connections on which a file is being uploaded. */
