@@ -86,7 +86,14 @@ const stored: readonly Fields[] = [
   { name: 'a deleted response', method: 'DELETE', path: '/responses/resp_1' },
   { name: 'a canceled response', path: '/responses/resp_1/cancel' },
   { name: 'the input of a response', method: 'GET', path: '/responses/resp_1/input_items?limit=3' },
-  { name: 'a new conversation', path: '/conversations', body: json('"metadata":{"a":"b"}'), isMetered: false },
+  // it has an owner, whether or not its client waits
+  {
+    name: 'a new conversation',
+    path: '/conversations',
+    body: json('"metadata":{"a":"b"}'),
+    isMetered: false,
+    runsOn: true,
+  },
   { name: 'a conversation', method: 'GET', path: '/conversations/conv_1' },
   { name: 'a changed conversation', path: '/conversations/conv_1', body: json('"metadata":{}'), isMetered: false },
   { name: 'a deleted conversation', method: 'DELETE', path: '/conversations/conv_1' },
