@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
+import { mayName } from '../http/json/search.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
@@ -140,7 +141,9 @@ interface CallRoute {
 /** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
-  const references = await namedObjects(apiRequest);
+  // most calls name nothing
+  const names = apiRequest.form !== undefined || (await mayName(apiRequest.rawBody));
+  const references = names ? await namedObjects(apiRequest) : [];
   if (endpoint.continues) references.push(...storedReferences(apiRequest));
   if (endpoint.continues || references.length > 0) {
     const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
-import { type NamedText, namedTexts } from '../http/json/search.ts';
+import { mayName, type NamedText, namedTexts } from '../http/json/search.ts';
 import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
@@ -137,7 +137,7 @@ const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
  * @throws GatewayError `request_too_large` for too many
  */
 export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
-  if (upload || rawBody.length === 0) return [];
+  if (upload || !(form || (await mayName(rawBody)))) return [];
   const named = form
     ? namedInForm(form)
     : await namedTexts(rawBody, { keys: namingKeys, longest: longestId, most: mostNamed });

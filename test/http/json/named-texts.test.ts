@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { namedTexts } from '../../../src/http/json/search.ts';
+import { mayName, namedTexts } from '../../../src/http/json/search.ts';
 
 const keys = ['file_id', 'file_ids', 'vector_store_ids'];
 const unread = ['metadata', 'attributes', 'parameters', 'schema', 'annotations', 'results'];
@@ -16,11 +16,11 @@ const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-const found = async (text: string) =>
-  (await namedTexts(Buffer.from(text), { keys, longest: 256, most: 1_000 })).map(({ path, text: value }) => [
-    path,
-    value,
-  ]);
+async function found(text: string) {
+  const bytes = Buffer.from(text);
+  const names = (await mayName(bytes)) ? await namedTexts(bytes, { keys, longest: 256, most: 1_000 }) : [];
+  return names.map(({ path, text: value }) => [path, value]);
+}
 
 describe('texts under given keys of a JSON body', () => {
   for (const [what, json, expected] of [
