@@ -2,11 +2,13 @@ import { Command, CommanderError } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
 import { accountsCommand } from './commands/accounts.ts';
+import { batchesCommand } from './commands/batches.ts';
 import { budgetsCommand } from './commands/budgets.ts';
 import { creditsCommand } from './commands/credits.ts';
 import { deliveriesCommand } from './commands/deliveries.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand, publishStoredCommand } from './commands/events.ts';
+import { filesCommand } from './commands/files.ts';
 import { findCommand } from './commands/find.ts';
 import { keysCommand } from './commands/keys.ts';
 import { listenCommand } from './commands/listen.ts';
@@ -87,6 +89,8 @@ export function createProgram(terminal: Terminal): Command {
       budgetsCommand(terminal),
       creditsCommand(terminal),
       usageCommand(terminal),
+      filesCommand(terminal),
+      batchesCommand(terminal),
       accountsCommand(terminal),
       findCommand(terminal),
       statusCommand(terminal),

@@ -56,6 +56,7 @@ const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   publishEvent: event,
   testWebhook: { type: customType },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
+  completeUpload: { part_ids: ['part_9f2c'] },
   createBatch: batchOf(file),
   createContainer: { name: 'Rivers', file_ids: [file] },
   createVectorStore: { name: 'Rivers', file_ids: [file] },

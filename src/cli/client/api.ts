@@ -17,6 +17,8 @@ export interface Access {
 
 /** Milliseconds to wait for an answer; a resend may take 35 s. */
 const requestTimeout = 60_000;
+/** The same where a file goes up or comes down. */
+const transferTimeout = 3_600_000;
 
 /**
  * The API of a gateway somewhere. No redirect is followed: the key goes where the user said and nowhere else.
@@ -28,13 +30,20 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
     headers: { authorization: `Bearer ${apiKey}`, 'user-agent': `express-model-gateway/${readVersion()}` },
     redirect: 'manual',
     async fetch(request) {
-      const response = await fetch(request, { signal: AbortSignal.timeout(requestTimeout) }).catch((error) => {
+      const takesFile = request.headers.get('accept') === '*/*';
+      const isTransfer = takesFile || isForm(request);
+      const signal = AbortSignal.timeout(isTransfer ? transferTimeout : requestTimeout);
+      const response = await fetch(request, { signal }).catch((error) => {
         throw unreachable(error, baseUrl);
       });
-      if (response.ok && isJson(response)) return response;
+      if (response.ok && (takesFile || isJson(response))) return response;
       throw await refusalOf(response, baseUrl);
     },
   });
+}
+
+function isForm({ headers }: Request): boolean {
+  return headers.get('content-type')?.startsWith('multipart/form-data') ?? false;
 }
 
 function isJson(response: Response): boolean {
@@ -76,6 +85,8 @@ const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
   attempt_in_flight: 'An attempt is being made at this moment; try again when it has ended.',
   recovery_running: 'One is under way for this webhook; try again when it has ended.',
   event_not_found: `Your events: ${program} events list`,
+  file_not_found: `Your files: ${program} files list`,
+  batch_not_found: `Your batches: ${program} batches list`,
   api_key_not_found: `Your keys: ${program} keys list`,
   idempotency_conflict: 'Use another key, or publish exactly what was published with this one.',
   shutting_down: 'It is shutting down. Try again in a moment.',

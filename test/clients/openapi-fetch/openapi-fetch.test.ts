@@ -287,6 +287,7 @@ describe('a client generated from openapi.yaml', () => {
     },
     async completeUpload() {
       const params = { path: await newUpload() };
+      await client().POST('/v1/uploads/{upload_id}/parts', { params, body: { data: 'Tagus' }, bodySerializer: toForm });
       const { data } = await client().POST('/v1/uploads/{upload_id}/complete', {
         params,
         body: { part_ids: ['part_9f2c'] },

@@ -148,7 +148,7 @@ async function stored(on: Conversation): Promise<void> {
     body: { bytes: 5, filename: upload, mime_type: 'text/plain', purpose: 'user_data' },
   });
   await on.operation(200, 'addUploadPart', [upload], form({ data: 'Tagus' }));
-  await on.operation(200, 'completeUpload', [upload], { body: { part_ids: ['part_1'] } });
+  await on.operation(200, 'completeUpload', [upload], { body: { part_ids: [`part_of_${upload}`] } });
   await on.operation(200, 'cancelUpload', [upload]);
   await on.operation(200, 'createContainer', [], { body: { name: 'Hé', file_ids: ['file-1'] } });
   await on.operation(200, 'listContainers', [], { query: '?limit=5' });
