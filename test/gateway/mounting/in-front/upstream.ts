@@ -35,7 +35,8 @@ function answerOf(path: string, text: string): unknown {
   if (path.includes('/batches')) return { id: batchId, object: 'batch', status: 'completed' };
   const uploadId = /"filename":"(\w+)"/.exec(text)?.[1] ?? 'any';
   if (path.endsWith('/parts')) return { id: `part_of_${path.split('/').at(-2)}`, object: 'upload.part' };
-  if (path.endsWith('/complete')) return { id: 'any', object: 'upload', file: { id: 'file-2', object: 'file' } };
+  if (path.endsWith('/complete'))
+    return { id: 'any', object: 'upload', file: { id: `file_of_${path.split('/').at(-2)}`, object: 'file' } };
   if (path.includes('/uploads')) return { id: uploadId, object: 'upload' };
   if (path.includes('/files')) return { id: 'file-1', object: 'file' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
