@@ -46,7 +46,7 @@ interface Owned {
  */
 export async function requireOwned(
   storedObjects: StoredObjects,
-  apiRequest: ApiRequest,
+  apiRequest: Pick<ApiRequest, 'principal' | 'rawBody' | 'fields'>,
   { references, itemsIn }: Referred,
   upstreams: readonly Upstream[],
 ): Promise<Owned> {
