@@ -37,11 +37,23 @@ export function responsesShape(spec: Spec): BodyShape {
 }
 
 const openBrace = 0x7b;
+/** What an object may go on with: a key, or its end. */
+const afterBrace: ReadonlySet<number | undefined> = new Set([0x22, 0x7d]);
+/** White space, byte order marks, and the zeros of UTF-16 and UTF-32, which some readers of JSON take. */
+const isPadding = new Uint8Array(256);
+for (const byte of [0x20, 0x09, 0x0a, 0x0d, 0x00, 0xef, 0xbb, 0xbf, 0xfe, 0xff]) isPadding[byte] = 1;
 
-/** Whether bytes begin like an object of JSON. */
+/** Where the next byte is that is no padding. A message may be all padding. */
+function afterPadding(data: Buffer, from: number): number {
+  let at = from;
+  while (at < data.length && isPadding[data[at] as number] === 1) at += 1;
+  return at;
+}
+
+/** Whether bytes begin like an object of JSON, in whatever encoding: an upstream may read them as one. Pure. */
 function beginsLikeJson(data: Buffer): boolean {
-  const first = data.findIndex((byte) => byte > 0x20 && byte !== 0xef && byte !== 0xbb && byte !== 0xbf);
-  return data[first] === openBrace;
+  const start = afterPadding(data, 0);
+  return data[start] === openBrace && afterBrace.has(data[afterPadding(data, start + 1)]);
 }
 
 /**

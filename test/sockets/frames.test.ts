@@ -34,7 +34,9 @@ describe('the messages of a WebSocket', () => {
   const messages: [what: string, data: Buffer, isBinary: boolean][] = [
     ['a text', text, false],
     ['an empty binary message', Buffer.alloc(0), true],
-    ['bytes', randomBytes(1_000), true],
+    ['bytes', Buffer.concat([Buffer.from([1]), randomBytes(1_000)]), true],
+    ['bytes that begin with a brace', Buffer.from('{\u0001{'), true],
+    ['zeros', Buffer.alloc(5_000), true],
     [
       'a megabyte of text',
       Buffer.from(JSON.stringify({ type: 'input_audio_buffer.append', audio: 'A'.repeat(mebibyte) })),
@@ -91,6 +93,13 @@ describe('the messages of a WebSocket', () => {
       client.received.length = 0;
       client.socket.send(Buffer.from(message), { binary: true });
       expect((await client.event('error')).error.code).to.equal(code);
+    }
+    const event = '{"type":"response.create"}';
+    const wide = Buffer.from(event, 'utf16le');
+    for (const bytes of [wide, Buffer.concat([Buffer.from([0xff, 0xfe]), wide]), Buffer.from(wide).swap16()]) {
+      client.received.length = 0;
+      client.socket.send(bytes, { binary: true });
+      expect((await client.event('error')).error.code).to.be.oneOf(['invalid_json', 'invalid_encoding']);
     }
     client.send({ type: 'last' });
     await upstream.got(1);
