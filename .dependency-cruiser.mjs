@@ -36,6 +36,9 @@ const arrows = {
     proxy/upstream-state.ts proxy/usage-meter.ts`,
   proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
+  // A call over HTTP runs none of it.
+  sockets: `${base} openapi fairness operator/tracing.ts http http/json outbound proxy stored`,
+
   // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
   'webhooks/recorder.ts': `${domain} webhooks/model.ts`,
   'webhooks/service.ts': `${domain} webhooks/model.ts webhooks/optional-fields.ts webhooks/rotation.ts webhooks/secrets.ts
@@ -59,9 +62,9 @@ const arrows = {
   dashboard: 'errors.ts version.ts options http',
 
   // These join the folders. The command uses the package as a host does.
-  gateway: `${base} openapi fairness mongo outbound http/** proxy/** webhooks webhooks/recorder.ts webhooks/service.ts events
+  gateway: `${base} openapi fairness mongo outbound http/** proxy/** sockets webhooks webhooks/recorder.ts webhooks/service.ts events
     keys accounting stored deliveries operator dashboard`,
-  '.': `${base} openapi mongo http/** webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting deliveries operator gateway`,
+  '.': `${base} openapi mongo http/** sockets webhooks webhooks/recorder.ts webhooks/service.ts events keys accounting deliveries operator gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -117,6 +120,7 @@ const packages = {
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',
   undici: 'outbound deliveries/send.ts',
+  ws: 'sockets',
 };
 
 /** @param {string} names */

@@ -4,7 +4,7 @@ import { createGaugeReadings } from './gateway/gauge-readings.ts';
 import { createHealthCheck } from './gateway/health/gateway-health.ts';
 import { createHealthReadings } from './gateway/health/health-readings.ts';
 import type { ModelGateway } from './gateway/model-gateway.ts';
-import { createGatewayRouter } from './gateway/router.ts';
+import { authenticatorOf, createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createShutdown } from './gateway/shutdown.ts';
 import { OpenRequests } from './http/request.ts';
@@ -17,6 +17,7 @@ import { addGauges } from './operator/gauges.ts';
 import { createHasWorker } from './operator/processes.ts';
 import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
+import { Sockets } from './sockets/sockets.ts';
 
 export type { ModelGateway } from './gateway/model-gateway.ts';
 
@@ -47,10 +48,20 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, keys, accounting, proxy } = services;
-  const { admin, processes, processRecord, backgroundResponses, notifications, metrics } = services;
+  const { admin, processes, processRecord, backgroundResponses, notifications, metrics, refusals, requestLog } =
+    services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
-  const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
+  const authenticator = authenticatorOf(options, authenticateKey);
+  const observers = [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])];
+  const router = await createGatewayRouter({ services, options, access, authenticator, observers, openRequests });
+  const sockets = new Sockets({
+    ...options,
+    relaying: proxy.relaying,
+    authenticate: authenticator.byKey,
+    spec: services.spec,
+    observers,
+  });
   const prefix = options.collectionPrefix;
   const schema = { connection, prefix, needed: everyIndex(models, prefix) };
   await prepareSchema(schema, options);
@@ -63,6 +74,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const shutDown = createShutdown({
     parts: { ...services, access, database },
     openRequests,
+    sockets,
     drainTimeout: options.drainTimeout,
     logger,
   });
@@ -85,6 +97,8 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 
   return {
     router,
+    upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
+    attach: (server, where) => sockets.attach(server, where),
     keys: {
       authenticate,
       ...withDatabase(access, { create: keys.create, update: updateKey, revoke, list: keys.list, get: keys.get }),

@@ -1,3 +1,5 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { ClientSession } from 'mongoose';
 import type { Registry } from 'prom-client';
 import type { BudgetService } from '../accounting/budgets.ts';
@@ -28,6 +30,18 @@ export interface ModelGateway<Custom extends string = string> {
    * without `next` that is answered 404: `endpoint_not_served` below `/v1`, `not_found` elsewhere.
    */
   readonly router: GatewayRouter;
+  /**
+   * Takes a request of the server's event `upgrade` if it asks for a WebSocket at `/v1/realtime` or `/v1/responses`; any other is left
+   * as it is. It reads `req.url` as the router does in front of Express: take the prefix away that you mount the router under.
+   * @returns whether the request was the gateway's, which then takes care of the connection
+   */
+  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+  /**
+   * Listens for a server's event `upgrade`, and takes what is the gateway's. The rest is left to your other listeners. If there are none, it
+   * is served as a plain request, as it would be if nobody listened.
+   * @param options `prefix`: the path that the router is mounted under, such as `/api`. @default the root
+   */
+  attach(server: Server, options?: { readonly prefix?: string }): void;
   /** API keys: create, update, revoke, list; and `authenticate`, for a host that takes them beside its own. */
   readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'update' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */

@@ -5,7 +5,7 @@ import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
 import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
-import type { OperationTable } from '../http/operation.ts';
+import type { OperationTable, RequestObserver } from '../http/operation.ts';
 import type { OpenRequests } from '../http/request.ts';
 import { createRouter, type GatewayRouter, modelPaths } from '../http/router.ts';
 import type { AuthenticateKey } from '../keys/verify-key.ts';
@@ -20,8 +20,9 @@ export interface RouterDeps {
   readonly services: Services;
   readonly options: ResolvedOptions;
   readonly access: DatabaseAccess;
-  /** Says whose an API key of the gateway's own is. */
-  readonly authenticateKey: AuthenticateKey;
+  readonly authenticator: Authenticator;
+  /** Told of each request that has ended. */
+  readonly observers: readonly RequestObserver[];
   readonly openRequests: OpenRequests;
 }
 
@@ -63,7 +64,11 @@ function operationsOf(deps: RouterDeps): OperationTable {
   });
 }
 
-function authenticatorOf({ options, authenticateKey }: RouterDeps): Authenticator {
+/**
+ * Says who makes requests, by the host's functions or by the gateway's own keys.
+ * @param authenticateKey says whose an API key of the gateway's own is
+ */
+export function authenticatorOf(options: ResolvedOptions, authenticateKey: AuthenticateKey): Authenticator {
   const { dashboard } = options;
   return createAuthenticator({
     byKey: options.authenticate
@@ -78,10 +83,9 @@ const formLength = 64 * 1024;
 
 /** Makes the router of a gateway: the API, and the dashboard. */
 export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRouter> {
-  const { services, options, access, openRequests } = deps;
+  const { services, options, access, authenticator, observers, openRequests } = deps;
   const { dashboard, logger } = options;
-  const authenticator = authenticatorOf(deps);
-  const { spec, metrics, requestLog, refusals } = services;
+  const { spec } = services;
   const operations = operationsOf(deps);
   const addApi = await createApi({
     spec,
@@ -94,7 +98,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),
     openRequests,
-    observers: [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])],
+    observers,
     logger,
   });
   const router = createRouter(logger, modelPaths(spec, operations));

@@ -24,6 +24,8 @@ export interface ShutdownDeps {
     readonly access: { close(): void; readonly isUnavailable: boolean };
   };
   readonly openRequests: OpenRequests;
+  /** WebSockets. */
+  readonly sockets: { drain(maxWait: number): Promise<void> };
   /** How long calls under way can take to end normally. Milliseconds. */
   readonly drainTimeout: number;
   readonly logger: Logger;
@@ -41,13 +43,19 @@ const lastTimeout = 1_000;
 const flushTimeout = 1_000;
 
 /** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
-export function createShutdown({ parts, openRequests, drainTimeout, logger }: ShutdownDeps): () => Promise<void> {
+export function createShutdown({
+  parts,
+  openRequests,
+  sockets,
+  drainTimeout,
+  logger,
+}: ShutdownDeps): () => Promise<void> {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
   const { processRecord, access, database } = parts;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {
-    await openRequests.drain(drainTimeout);
+    await Promise.all([openRequests.drain(drainTimeout), sockets.drain(drainTimeout)]);
     openRequests.refuseBodies();
     await proxy.close();
     await openRequests.drain(flushTimeout);

@@ -10,6 +10,7 @@ import type {
   DashboardOptions,
   DatabaseOptions,
   ProcessOptions,
+  SocketOptions,
   TracingOptions,
 } from './process.ts';
 import type { UpstreamOptions } from './upstreams.ts';
@@ -38,7 +39,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
     DatabaseOptions,
     DeliveryOptions,
     DisableOptions,
-    ProcessOptions {
+    ProcessOptions,
+    SocketOptions {
   /** Your own mongoose connection, mongoose itself for its default connection, or a MongoDB URI. The gateway closes only what it opened. */
   readonly mongo: Connection | Mongoose | string;
   /**

@@ -36,6 +36,16 @@ export interface BodyOptions {
   readonly bodyMemory?: number;
 }
 
+/** WebSockets, for realtime sessions and responses. */
+export interface SocketOptions {
+  /** The most WebSockets that one account may have open, in each process. Beyond it: 429. 1 to 100_000. @default 100 */
+  readonly maxSockets?: number;
+  /** The longest message of a WebSocket, either way, in bytes. A longer one closes it with 1009. At most 134_217_728. @default 16_777_216 (16 MiB) */
+  readonly maxSocketMessageBytes?: number;
+  /** How long a WebSocket may be without a message before it is closed. Milliseconds, at most 86_400_000. @default 600_000 (10 min) */
+  readonly socketIdleTimeout?: number;
+}
+
 /** Without MongoDB. What the gateway does while MongoDB is unavailable. */
 export interface DatabaseOptions {
   /**

@@ -167,6 +167,28 @@ export const table = {
     byDefault: '268435456 (256 MiB)',
     example: '1073741824',
   },
+  maxSockets: {
+    kind: wholeNumber(1, 100_000),
+    default: 100,
+    variable: 'MAX_SOCKETS',
+    meaning: 'Maximum number of WebSockets that an account has open at once, in each process',
+    example: '1000',
+  },
+  maxSocketMessageBytes: {
+    kind: wholeNumber(1, 128 * mebibyte),
+    default: 16 * mebibyte,
+    variable: 'MAX_SOCKET_MESSAGE_BYTES',
+    meaning: 'Maximum bytes of a message of a WebSocket, either way; a longer one closes it with 1009',
+    byDefault: '16777216 (16 MiB)',
+    example: '1048576',
+  },
+  socketIdleTimeout: {
+    kind: duration(1, day),
+    default: 600_000,
+    variable: 'SOCKET_IDLE_TIMEOUT',
+    meaning: 'How long a WebSocket may be without a message before it is closed',
+    example: '1h',
+  },
   storedRetentionDays: {
     kind: wholeNumber(1, 3_650),
     default: 30,

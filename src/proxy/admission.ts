@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
 import type { ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
@@ -32,11 +31,11 @@ export interface RequestedCall {
   readonly output: RequestedOutput;
 }
 
-/** Runs the checks in turn. When one refuses, it drops the admissions of those before. */
+/** Runs the checks in turn. When one refuses, it drops the admissions of those before. @param res gets the headers of the admissions */
 export async function requestAdmission(
   checks: readonly AdmissionCheck[],
   { info, estimatedTokens, output }: RequestedCall,
-  res: ServerResponse,
+  res: { setHeader(name: string, value: string): unknown },
 ): Promise<readonly Admission[]> {
   const admissions: Admission[] = [];
   try {

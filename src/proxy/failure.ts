@@ -12,7 +12,7 @@ import type { CallEnding, Logger } from '../options/options.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { collect, type DecodedResponse } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
-import { acceptsEncoding, type HeaderPlan, isEncoded } from './headers.ts';
+import { acceptsEncoding, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';
 
 const messages = {
@@ -61,7 +61,10 @@ export function failureFrom(error: OutboundError): GatewayError {
 }
 
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
-export function requireRelayable(response: DecodedResponse, apiRequest: Pick<ApiRequest, 'headers'>): void {
+export function requireRelayable(
+  response: Pick<DecodedResponse, 'status'> & { readonly headers: HeaderValues; readonly data: { destroy(): void } },
+  apiRequest: Pick<ApiRequest, 'headers'>,
+): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(apiRequest.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {

@@ -3,7 +3,7 @@ import type { ApiRequest, ByteRange, FieldRange } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
 
 /** A span of bytes and what stands there instead; an empty span inserts. */
-interface Edit extends ByteRange {
+export interface Edit extends ByteRange {
   readonly text: string;
 }
 
@@ -111,7 +111,7 @@ const worthPieces = 64 * 1024;
  * The bytes with the edits made and everything else as it was: as one buffer, or, where they are many, in pieces that
  * share their memory. Pure; edits must not overlap.
  */
-function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
+export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
   if (edits.length === 0) return bytes;
   const parts: Buffer[] = [];
   let at = 0;

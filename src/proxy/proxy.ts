@@ -12,7 +12,7 @@ import { endpoints } from './endpoint.ts';
 import { createFailureLog } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
-import { createRelay, type Relay } from './relay.ts';
+import { createRelay, type Relay, type RelayDependencies } from './relay.ts';
 import { RetryBudget, type RetryOptions } from './retry.ts';
 import { createUpstream } from './upstream.ts';
 import type { BreakerState } from './upstream-state.ts';
@@ -62,6 +62,8 @@ export interface UpstreamState {
 
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
+  /** What calls are relayed with, for those that come over a WebSocket. */
+  readonly relaying: RelayDependencies;
   /** Asks an upstream about a response that is made in the background. */
   readonly pollResponse: PollResponse;
   /** The upstreams at this moment. */
@@ -112,14 +114,15 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     propagateTrace: deps.propagateTrace ?? false,
     logger,
   };
-  const relay = createRelay({
+  const relaying: RelayDependencies = {
     ...common,
     usageRecorder: withListeners(usageRecorder, observers, usageHook(hooks, logger)),
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
     observers,
-  });
+  };
+  const relay = createRelay(relaying);
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
     return async (...call: Call): Promise<void> => {
@@ -137,6 +140,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
       ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredList(common)) }),
     },
+    relaying,
     pollResponse: createPollResponse(common),
     states: () =>
       upstreams.map(({ name, calls, awaited, breaker }) => ({

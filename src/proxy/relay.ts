@@ -428,7 +428,7 @@ interface OpenedCall {
  * Closes what was opened for a call, whatever has come of it: its admissions, its usage record, the following of a response that runs on.
  * @param record `undefined` where nothing is charged: it was not answered, or with an error
  */
-function settle(
+export function settle(
   { usageRecorder, backgroundResponses }: Pick<RelayDependencies, 'usageRecorder' | 'backgroundResponses'>,
   { admissions, usage, meter, running }: OpenedCall,
   record: UsageRecord | undefined,

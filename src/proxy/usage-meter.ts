@@ -208,8 +208,11 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   if (inputTokens === undefined || reportedOutput === undefined) return undefined;
   const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
   if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
-  const cached = detailIn(usage.prompt_tokens_details ?? usage.input_tokens_details, 'cached_tokens');
-  const reasoning = detailIn(usage.completion_tokens_details ?? usage.output_tokens_details, 'reasoning_tokens');
+  // realtime responses have their details under names in the singular
+  const inputDetails = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
+  const outputDetails = usage.completion_tokens_details ?? usage.output_tokens_details ?? usage.output_token_details;
+  const cached = detailIn(inputDetails, 'cached_tokens');
+  const reasoning = detailIn(outputDetails, 'reasoning_tokens');
   return {
     inputTokens,
     cachedInputTokens: Math.min(inputTokens, cached),

@@ -179,6 +179,11 @@ function namedBy(member: string, value: unknown): ShownObject[] {
   return typeof value === 'string' && storedId.test(value) ? [{ kind, id: value }] : [];
 }
 
+/** An item, and the container that it was made in. Pure. */
+export function shownBy(item: Fields | null | undefined): ShownObject[] {
+  return naming.flatMap((member) => namedBy(member, item?.[member]));
+}
+
 /** Reads the items in an answer, and their containers: those of a list in JSON, or those that a stream of events shows. */
 export class AnsweredItems implements ShownObjects {
   readonly #list: string;
@@ -277,12 +282,6 @@ const typeLength = 256;
 
 const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
 
-/** What the item that an event is about names. */
-function namedIn(event: string): ShownObject[] {
-  const { item } = parsed(dataOf(event)) as { readonly item?: Fields | null };
-  return naming.flatMap((member) => namedBy(member, item?.[member]));
-}
-
 /** Reads the items that the events of a response show. They are due with its last event. */
 class StreamedItems implements ShownObjects {
   #shown = new Map<string, ShownObject>();
@@ -298,7 +297,8 @@ class StreamedItems implements ShownObjects {
       const type = readEvents.exec(event)?.[0];
       if (type === undefined) continue;
       if (isLast(type)) isEnded = true;
-      for (const shown of namedIn(event)) this.#shown.set(`${shown.kind} ${shown.id}`, shown);
+      const { item } = parsed(dataOf(event)) as { readonly item?: Fields | null };
+      for (const shown of shownBy(item)) this.#shown.set(`${shown.kind} ${shown.id}`, shown);
     }
     return isEnded ? this.rest() : [];
   }

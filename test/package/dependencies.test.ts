@@ -23,6 +23,7 @@ const runtimeDependencies = [
   'rate-limiter-flexible',
   'raw-body',
   'undici',
+  'ws',
 ];
 const peerDependencies = ['express', 'mongoose'];
 

@@ -217,6 +217,9 @@ const rows = {
   ...ofOptions(
     'maxFileBytes',
     'maxFiles',
+    'maxSockets',
+    'maxSocketMessageBytes',
+    'socketIdleTimeout',
     'storedRetentionDays',
     'backgroundPollInterval',
     'backgroundPollLimit',

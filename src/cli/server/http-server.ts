@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 // works on plain Node requests, is typed and maintained; bundled, so no host installs it
 import cors from 'cors';
@@ -16,10 +16,16 @@ export interface RunningServer {
 
 /**
  * Starts an HTTP server.
+ * @param attach called with the server before it listens. @default nothing is attached
  * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
  */
-export async function startServer(listener: RequestListener, address: Address): Promise<RunningServer> {
+export async function startServer(
+  listener: RequestListener,
+  address: Address,
+  attach?: (server: Server) => void,
+): Promise<RunningServer> {
   const server = hardenServer(createServer(listener));
+  attach?.(server);
   await listenAt(server, address);
   const closed = once(server, 'close');
   return {

@@ -107,7 +107,8 @@ export async function startStandalone(config: Configuration, output: StartOutput
     const firstKey = config.role === 'worker' ? {} : await createFirstKey(gateway, output);
     const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
     const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge, config.corsOrigins);
-    const server = await startServer(listener, { host: config.host, port: config.port });
+    const attach = config.role === 'worker' ? undefined : gateway.attach;
+    const server = await startServer(listener, { host: config.host, port: config.port }, attach);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);
     const metricsServer = metrics && (await startMetricsServer(metrics, gateway, undo));

@@ -72,10 +72,12 @@ describe('the usage reader', () => {
     }
   });
 
-  it('reads the cached input tokens under both of their names, never more than the input has', () => {
+  it('reads the cached input tokens under each of their names, never more than the input has', () => {
     const chat = '{"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8}}}';
     const image = '{"usage":{"input_tokens":9,"output_tokens":1,"input_tokens_details":{"cached_tokens":8}}}';
+    const realtime = '{"usage":{"input_tokens":9,"output_tokens":1,"input_token_details":{"cached_tokens":8}}}';
     for (const size of [1, 7, 1000]) {
+      expect(read(realtime, size)).to.deep.equal(used(9, 1, 8));
       expect(read(chat, size)).to.deep.equal(used(9, 1, 8));
       expect(read(image, size)).to.deep.equal(used(9, 1, 8));
     }

@@ -1,0 +1,337 @@
+import { WebSocket } from 'ws';
+import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
+import { newId } from '../ids.ts';
+import type { Logger } from '../options/options.ts';
+import { failure } from '../proxy/failure.ts';
+
+/** One message of a WebSocket, as it came. */
+export interface Message {
+  readonly data: Buffer;
+  readonly isBinary: boolean;
+}
+
+/** What reads and judges the messages of one socket. */
+export interface SocketSession {
+  /** Called with each message of the client's, one after the other. It may throw a GatewayError, which the client gets as an event. */
+  fromClient(message: Message, bridge: Bridge): void | Promise<void>;
+  /** Called with each message of the upstream's, one after the other. */
+  fromUpstream(message: Message, bridge: Bridge): void | Promise<void>;
+  /** Called whenever the sides are pinged. @throws SocketEnd when the client may not go on */
+  check(): Promise<void>;
+  /** Both sides are closed. */
+  ended(hasLeft: boolean): void;
+  /** Whether a response is under way. */
+  readonly isBusy: boolean;
+  /** How long the upstream may be silent while a response is under way. Milliseconds. */
+  readonly maxSilence: number;
+}
+
+export interface BridgeOptions {
+  /** How long a socket may be without a message. Milliseconds. */
+  readonly idleTimeout: number;
+  /** How often each side is asked whether it is still there. Milliseconds. */
+  readonly pingInterval: number;
+  /** Called when both sides are closed. @param error what has ended it, if that was an error */
+  readonly onEnded: (error: GatewayError | undefined) => void;
+  readonly logger: Logger;
+}
+
+/** Ends a socket: the client gets the error as an event, then the socket is closed. */
+export class SocketEnd extends Error {
+  readonly error: GatewayError;
+
+  constructor(error: GatewayError) {
+    super(error.message, { cause: error });
+    this.error = error;
+  }
+}
+
+/** How much waits for a side before the other side is no longer read. Bytes. */
+const highWater = 1024 * 1024;
+
+/** The codes of close frames (RFC 6455, section 7.4.1). */
+export const closeCode = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011 } as const;
+
+/** An error as clients of both endpoints read it. @param causedBy the `event_id` of the client's event that is refused */
+function errorEvent(error: GatewayError, causedBy?: string): string {
+  const { status } = error;
+  const body = { ...error.toBody().error, event_id: causedBy ?? null };
+  return JSON.stringify({ type: 'error', event_id: newId('evt', Date.now()), status, error: body });
+}
+
+/** Whether a close frame may have this code: 1005 and 1006 stand for a frame that has none, and for none at all. */
+function isSendable(code: number): boolean {
+  return (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999);
+}
+
+function closeWith(socket: WebSocket, code: number, reason: Buffer | string = ''): void {
+  if (socket.readyState >= WebSocket.CLOSING) return;
+  // a paused socket would not read the other side's close frame
+  socket.resume();
+  if (isSendable(code)) socket.close(code, reason);
+  else socket.close();
+}
+
+/** Sends a message; a promise where so much waits that its sender must not be read. */
+function send(socket: WebSocket, { data, isBinary }: Message): void | Promise<void> {
+  if (socket.readyState !== WebSocket.OPEN) return undefined;
+  let onSent: (() => void) | undefined;
+  socket.send(data, { binary: isBinary, compress: false }, () => onSent?.());
+  if (socket.bufferedAmount <= highWater) return undefined;
+  // also called, with an error, when the socket closes
+  return new Promise((resolve) => {
+    onSent = resolve;
+  });
+}
+
+/** The messages of one side, each handled when those before it are. While some wait, the side is not read. */
+class MessageFlow {
+  readonly #source: WebSocket;
+  readonly #handle: (message: Message) => void | Promise<void>;
+  #waiting: Message[] = [];
+  #running: Promise<void> | undefined;
+
+  /** @param handle must not throw */
+  constructor(source: WebSocket, handle: (message: Message) => void | Promise<void>) {
+    this.#source = source;
+    this.#handle = handle;
+    source.on('message', (data: Buffer, isBinary) => this.#take({ data, isBinary }));
+    source.resume();
+  }
+
+  /** Resolves when everything that has come is handled. */
+  async handled(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  #take(message: Message): void {
+    if (this.#running) {
+      this.#waiting.push(message);
+      this.#source.pause();
+    } else {
+      const handling = this.#handle(message);
+      if (handling) this.#running = this.#handleRest(handling);
+    }
+  }
+
+  async #handleRest(first: Promise<void>): Promise<void> {
+    await first;
+    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) await this.#handle(next);
+    this.#running = undefined;
+    this.#source.resume();
+  }
+}
+
+/**
+ * Joins a client's WebSocket with an upstream's: messages pass both ways as they came, no faster than the receiving side reads, and
+ * the end of one side ends the other.
+ */
+export class Bridge {
+  readonly #client: WebSocket;
+  #upstream: WebSocket;
+  readonly #session: SocketSession;
+  readonly #options: BridgeOptions;
+  readonly #fromClient: MessageFlow;
+  #fromUpstream: MessageFlow;
+  #lastMessageAt = performance.now();
+  #idleTimer: NodeJS.Timeout | undefined;
+  readonly #pings: NodeJS.Timeout;
+  readonly #answering = new WeakSet<WebSocket>();
+  #isEnding = false;
+  #isFinished = false;
+  /** What has ended it, if that was an error. */
+  #error: GatewayError | undefined;
+  /** Whether the client has closed its side first. */
+  #hasLeft = false;
+  /** With what the socket is closed when no response is under way any more. */
+  #closing: { readonly code: number; readonly reason: string } | undefined;
+
+  constructor(client: WebSocket, upstream: WebSocket, session: SocketSession, options: BridgeOptions) {
+    this.#client = client;
+    this.#upstream = upstream;
+    this.#session = session;
+    this.#options = options;
+    this.#watch(client);
+    this.#fromClient = new MessageFlow(client, (message) => this.#takeFromClient(message));
+    this.#fromUpstream = this.#listenToUpstream(upstream);
+    client.on('close', (code, reason) => this.#clientClosed(code, reason));
+    this.#pings = setInterval(() => this.#ping(), options.pingInterval);
+    this.#awaitIdle(options.idleTimeout);
+  }
+
+  /** Whether it closes when no response is under way any more. */
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Sends a message up; a promise where more must not follow before the upstream has read. */
+  toUpstream(message: Message): void | Promise<void> {
+    return send(this.#upstream, message);
+  }
+
+  /** The same, down to the client. */
+  toClient(message: Message): void | Promise<void> {
+    return send(this.#client, message);
+  }
+
+  /** Goes on with another upstream. To be called while no response is under way. @throws GatewayError where the socket has ended meanwhile */
+  switchTo(upstream: WebSocket): void {
+    if (this.#isEnding || this.#client.readyState !== WebSocket.OPEN) {
+      upstream.terminate();
+      throw failure('upstream_disconnected');
+    }
+    const before = this.#upstream;
+    this.#upstream = upstream;
+    this.#fromUpstream = this.#listenToUpstream(upstream);
+    closeWith(before, closeCode.normal);
+  }
+
+  /** Tells the client of an error; the socket stays open. */
+  report(error: GatewayError, causedBy?: string): void | Promise<void> {
+    return send(this.#client, { data: Buffer.from(errorEvent(error, causedBy)), isBinary: false });
+  }
+
+  /** Tells the client of an error, and closes both sides. */
+  fail(error: GatewayError, code: number): void {
+    if (this.#isEnding) return;
+    this.#error = error;
+    void this.report(error);
+    this.#end(code, error.code);
+  }
+
+  /** Closes both sides when no response is under way any more. */
+  closeWhenIdle(code: number, reason: string): void {
+    this.#closing ??= { code, reason };
+    this.#closeIfIdle();
+  }
+
+  /** Cuts both connections, whatever has not been sent. */
+  terminate(): void {
+    this.#client.terminate();
+    this.#upstream.terminate();
+  }
+
+  #watch(socket: WebSocket): void {
+    this.#answering.add(socket);
+    socket.on('pong', () => this.#answering.add(socket));
+    socket.on('ping', (data) => {
+      // whoever asks without reading the answers gets no more of them
+      if (socket.bufferedAmount <= highWater) socket.pong(data);
+    });
+    // what has gone wrong, `close` tells too; but for messages that are too long
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (socket === this.#upstream && error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') {
+        this.fail(failure('upstream_invalid_response'), closeCode.internal);
+      }
+    });
+  }
+
+  #listenToUpstream(upstream: WebSocket): MessageFlow {
+    this.#watch(upstream);
+    const flow = new MessageFlow(upstream, (message) =>
+      upstream === this.#upstream ? this.#takeFromUpstream(message) : undefined,
+    );
+    upstream.on('close', (code, reason) => {
+      void flow.handled().then(() => this.#upstreamClosed(upstream, code, reason));
+    });
+    // it may have been lost before anybody listened
+    if (upstream.readyState === WebSocket.CLOSED) setImmediate(() => this.#upstreamClosed(upstream, 1006, ''));
+    return flow;
+  }
+
+  #takeFromClient(message: Message): void | Promise<void> {
+    if (this.#isEnding) return undefined;
+    this.#lastMessageAt = performance.now();
+    return this.#guarded(() => this.#session.fromClient(message, this));
+  }
+
+  #takeFromUpstream(message: Message): void | Promise<void> {
+    this.#lastMessageAt = performance.now();
+    const handling = this.#guarded(() => this.#session.fromUpstream(message, this));
+    if (!this.#closing) return handling;
+    return Promise.resolve(handling).then(() => this.#closeIfIdle());
+  }
+
+  #closeIfIdle(): void {
+    if (this.#closing && !this.#session.isBusy) this.#end(this.#closing.code, this.#closing.reason);
+  }
+
+  /** Runs a part of the session; what it throws, the client is told. */
+  #guarded(work: () => void | Promise<void>): void | Promise<void> {
+    try {
+      return work()?.catch((error) => this.#tell(error));
+    } catch (error) {
+      return this.#tell(error);
+    }
+  }
+
+  #tell(thrown: unknown): void | Promise<void> {
+    if (thrown instanceof SocketEnd) {
+      const { error } = thrown;
+      this.fail(error, error.status < 500 ? closeCode.policy : closeCode.internal);
+    } else if (isGatewayError(thrown)) return this.report(thrown);
+    else {
+      this.#options.logger.error('a WebSocket failed', { error: describeThrown(thrown) });
+      this.fail(new GatewayError('internal_error', 'The gateway failed'), closeCode.internal);
+    }
+    return undefined;
+  }
+
+  #clientClosed(code: number, reason: Buffer): void {
+    this.#hasLeft = !this.#isEnding;
+    if (this.#upstream.readyState === WebSocket.CLOSED) this.#finish();
+    // what is under way is charged by the upstream's own usage: its end is awaited
+    else if (this.#session.isBusy) this.#closing ??= { code: closeCode.normal, reason: '' };
+    else closeWith(this.#upstream, isSendable(code) ? code : closeCode.goingAway, reason);
+  }
+
+  #upstreamClosed(upstream: WebSocket, code: number, reason: Buffer | string): void {
+    if (upstream !== this.#upstream) return;
+    if (this.#client.readyState === WebSocket.CLOSED) this.#finish();
+    else if (code === 1006) this.fail(failure('upstream_disconnected'), closeCode.internal);
+    else this.#end(code, reason);
+  }
+
+  #end(code: number, reason: Buffer | string): void {
+    this.#isEnding = true;
+    closeWith(this.#client, code, reason);
+    closeWith(this.#upstream, isSendable(code) ? code : closeCode.normal);
+    const { CLOSED } = WebSocket;
+    if (this.#client.readyState === CLOSED && this.#upstream.readyState === CLOSED) this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#isFinished) return;
+    this.#isFinished = true;
+    clearInterval(this.#pings);
+    clearTimeout(this.#idleTimer);
+    // what is still being checked may open something that has to be closed
+    void Promise.all([this.#fromClient.handled(), this.#fromUpstream.handled()])
+      .then(() => this.#session.ended(this.#hasLeft))
+      .catch((error) => this.#tell(error))
+      .finally(() => this.#options.onEnded(this.#error));
+  }
+
+  #awaitIdle(delay: number): void {
+    this.#idleTimer = setTimeout(() => this.#checkIdle(), Math.max(1, delay));
+  }
+
+  #checkIdle(): void {
+    const { isBusy, maxSilence } = this.#session;
+    const limit = isBusy ? maxSilence : this.#options.idleTimeout;
+    const rest = this.#lastMessageAt + limit - performance.now();
+    if (rest > 0) this.#awaitIdle(rest);
+    else if (isBusy) this.fail(failure('upstream_timeout'), closeCode.internal);
+    else this.#end(closeCode.normal, 'idle');
+  }
+
+  #ping(): void {
+    for (const socket of [this.#client, this.#upstream]) {
+      // of a side that is not read, no answer is seen either
+      if (socket.readyState !== WebSocket.OPEN || socket.isPaused) continue;
+      if (!this.#answering.delete(socket)) socket.terminate();
+      else socket.ping();
+    }
+    if (this.#client.readyState === WebSocket.OPEN) void this.#guarded(() => this.#session.check());
+  }
+}

@@ -1,0 +1,109 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type GatewayError, isGatewayError } from '../errors.ts';
+import type { Principal } from '../http/principal.ts';
+import type { ModelCall } from '../options/options.ts';
+import {
+  type Admission,
+  type AdmissionCheck,
+  type RequestedCall,
+  requestAdmission,
+  requireAllowedModel,
+} from '../proxy/admission.ts';
+import { SocketEnd } from './bridge.ts';
+
+/** How often an admission is asked for again that is refused for the moment alone. */
+const mostTries = 10;
+
+/** Who has opened a socket, and with what. */
+interface Identity {
+  readonly principal: Principal;
+  readonly requestId: string;
+  /** Below `/v1`. */
+  readonly endpoint: string;
+  /** The model of every response; `undefined` where each names its own. */
+  readonly model: string | undefined;
+}
+
+/** The client of one socket: who it is, and whether it may go on. */
+export class SocketCaller {
+  readonly #identity: Identity;
+  readonly #authenticate: () => Promise<Principal>;
+  readonly #checks: readonly AdmissionCheck[];
+  #principal: Principal;
+
+  /** @param authenticate says again whose the key is. @throws GatewayError as for any call */
+  constructor(identity: Identity, authenticate: () => Promise<Principal>, checks: readonly AdmissionCheck[]) {
+    this.#identity = identity;
+    this.#principal = identity.principal;
+    this.#authenticate = authenticate;
+    this.#checks = checks;
+  }
+
+  /** As its key was when it was last checked. */
+  get principal(): Principal {
+    return this.#principal;
+  }
+
+  /** A response on this socket, as checks and hooks see it. */
+  call(model: string | undefined): ModelCall {
+    const { requestId, endpoint } = this.#identity;
+    return { requestId, principal: this.#principal, endpoint, model, stream: true };
+  }
+
+  /** Requires that the key is still good for what the socket is for. @throws SocketEnd when it is not */
+  async requireKey(): Promise<void> {
+    const { model } = this.#identity;
+    try {
+      this.#principal = await this.#authenticate();
+      if (model !== undefined) requireAllowedModel(this.#principal, model);
+    } catch (error) {
+      // while the database is unavailable, the socket goes on
+      if (isGatewayError(error) && error.status < 500) throw new SocketEnd(error);
+    }
+  }
+
+  /** Has the handshake admitted. @throws GatewayError as for any call */
+  async admitHandshake(call: RequestedCall, res: ServerResponse): Promise<Admitted> {
+    return new Admitted(await requestAdmission(this.#checks, call, res));
+  }
+
+  /** Has a further response admitted, as a call of its own. @throws SocketEnd when it is refused */
+  async admit(call: RequestedCall): Promise<readonly Admission[]> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await requestAdmission(this.#checks, call, unheard);
+      } catch (error) {
+        if (!isGatewayError(error)) throw error;
+        if (!isMomentary(error) || tries === mostTries) throw new SocketEnd(error);
+        await sleep(Number(error.headers['retry-after-ms'] ?? 100));
+      }
+    }
+  }
+}
+
+/** What was admitted with a handshake, until somebody takes it. */
+class Admitted {
+  #admissions: readonly Admission[];
+
+  constructor(admissions: readonly Admission[]) {
+    this.#admissions = admissions;
+  }
+
+  take(): readonly Admission[] {
+    const admissions = this.#admissions;
+    this.#admissions = [];
+    return admissions;
+  }
+
+  /** Gives back what nobody has taken. */
+  drop(): void {
+    for (const admission of this.take()) admission.dropped();
+  }
+}
+
+/** A message has no headers. */
+const unheard = { setHeader() {} };
+
+/** Whether a client would be told to try again in a moment, which it cannot on a socket. */
+const isMomentary = ({ headers }: GatewayError): boolean => headers['x-should-retry'] === 'true';

@@ -1,0 +1,221 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { WebSocket } from 'ws';
+import type { ApiRequest } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
+import { UpstreamSpan } from '../operator/tracing.ts';
+import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
+import { CallDeadline } from '../proxy/call-deadline.ts';
+import { type HeaderValues, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../proxy/headers.ts';
+import type { ResponseStatus } from '../proxy/inspect-answer.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
+import { tryUpstreams } from '../proxy/retry.ts';
+import { type Upstream, upstreamModelName, upstreamUrl } from '../proxy/upstream.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
+
+/** A WebSocket that is to be opened at an upstream. */
+export interface UpstreamSocketRequest {
+  readonly requestId: string;
+  readonly principal: Principal;
+  /** The client's. */
+  readonly headers: IncomingHttpHeaders;
+  /** Below the upstream's base URL. */
+  readonly path: string;
+  /** The client's query, with its `?`. */
+  readonly search: string;
+  /** The model that the upstream is asked for, as callers name it; `undefined` where the handshake names none. */
+  readonly model: string | undefined;
+  readonly client: Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
+  /** The longest message that the upstream may send. Bytes. */
+  readonly maxMessageBytes: number;
+}
+
+/** What an upstream has answered to a handshake. */
+export interface UpstreamAnswer extends ResponseStatus {
+  readonly headers: HeaderValues;
+  /** Open, and paused until somebody listens; `undefined` where the upstream refuses. */
+  readonly socket: WebSocket | undefined;
+  /** Of a refusal, as far as it is read. */
+  readonly body: Buffer;
+  readonly data: { destroy(): void };
+}
+
+/** How much is read of the body of a refusal. Bytes. */
+const longestBody = 64 * 1024;
+
+/** What servers answer that take no WebSocket on a path. */
+const notTaken: ReadonlySet<number> = new Set([404, 405, 426, 501]);
+
+/**
+ * Whether an upstream takes no WebSocket on this path. Servers on uvicorn answer 403 without a body then, and no other refusal is
+ * without one. Pure.
+ */
+export function takesNoWebSocket({ status, body }: Pick<UpstreamAnswer, 'status' | 'body'>): boolean {
+  return (status >= 200 && status < 400) || notTaken.has(status) || (status === 403 && body.length === 0);
+}
+
+/** A query with the upstream's name for the model, and all else as it came. A handshake that names none stays without. Pure. */
+function withModel(search: string, model: string | undefined): string {
+  if (model === undefined) return search;
+  const others = search
+    .slice(1)
+    .split('&')
+    .filter((parameter) => parameter && !new URLSearchParams(parameter).has('model'));
+  return `?${[`model=${encodeURIComponent(model)}`, ...others].join('&')}`;
+}
+
+/** Headers without those of the client's own handshake, whatever an operator has forwarded: the client's key may be in them. Pure. */
+function withoutHandshake(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-')));
+}
+
+/** What is needed to open sockets at upstreams. */
+export type ConnectDependencies = Pick<
+  RelayDependencies,
+  'retry' | 'failureLog' | 'observers' | 'idempotencySecret' | 'propagateTrace'
+>;
+
+/**
+ * Opens a WebSocket at the first upstream, or tries the next ones, as for any other call. One that takes no WebSockets is passed over.
+ * @throws GatewayError when none can be reached
+ */
+export async function connectUpstream(
+  deps: ConnectDependencies,
+  order: readonly [Upstream, ...Upstream[]],
+  request: UpstreamSocketRequest,
+): Promise<{ readonly upstream: Upstream; readonly answer: UpstreamAnswer }> {
+  const { userId } = request.principal;
+  const deadline = new CallDeadline(request.client, order[0].timeouts.total);
+  const place = new CallPlace(userId);
+  deps.retry.budget.earn();
+  try {
+    const { upstream, response } = await tryUpstreams(
+      { userId, order, deadline, place },
+      (next, onConnected) => tryUpstream(deps, next, request, deadline, onConnected),
+      deps.retry,
+    );
+    return { upstream, answer: response };
+  } finally {
+    // only the responses that it makes take a place
+    place.release();
+    deadline.release();
+  }
+}
+
+async function tryUpstream(
+  { failureLog, observers, idempotencySecret, propagateTrace }: ConnectDependencies,
+  upstream: Upstream,
+  request: UpstreamSocketRequest,
+  deadline: CallDeadline,
+  onConnected: () => void,
+): Promise<UpstreamAnswer> {
+  const { path, requestId, principal, headers: clientHeaders, search, maxMessageBytes } = request;
+  const model = request.model === undefined ? undefined : upstreamModelName(upstream, request.model);
+  const span = UpstreamSpan.start({ upstream, method: 'GET', path, model, apiRequest: { requestId, principal } });
+  const ownHeaders = withAccountsIdempotencyKey(clientHeaders, principal.userId, idempotencySecret);
+  const headers = withoutHandshake(upstreamRequestHeaders(ownHeaders, upstream.headers, requestId));
+  const url = upstreamUrl(upstream, path, withModel(search, model)).replace(/^http/, 'ws');
+  const startedAt = performance.now();
+  try {
+    const answer = await openSocket(url, {
+      headers: propagateTrace && span ? span.addTo(headers) : headers,
+      maxPayload: maxMessageBytes,
+      handshakeTimeout: upstream.timeouts.connect,
+      deadline,
+    });
+    onConnected();
+    span?.answered(answer.status);
+    for (const observer of observers)
+      observer.upstreamAnswered(upstream.name, answer.status, performance.now() - startedAt);
+    if (!answer.errorInside) failureLog.answered(upstream, path, answer.status);
+    return answer;
+  } catch (error) {
+    const { code } = error as OutboundError;
+    span?.failed(code);
+    if (!deadline.clientDisconnected) {
+      failureLog.failed(upstream, path, code);
+      for (const observer of observers) observer.upstreamFailed(upstream.name, code);
+    }
+    throw error;
+  } finally {
+    span?.end();
+  }
+}
+
+interface SocketOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly maxPayload: number;
+  readonly handshakeTimeout: number;
+  readonly deadline: CallDeadline;
+}
+
+/** Opens a WebSocket. Resolves with what the server answers, and rejects with an OutboundError. */
+function openSocket(
+  url: string,
+  { headers, maxPayload, handshakeTimeout, deadline }: SocketOptions,
+): Promise<UpstreamAnswer> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url, {
+      headers,
+      maxPayload,
+      handshakeTimeout,
+      perMessageDeflate: false,
+      autoPong: false,
+    });
+    const abort = (): void => socket.terminate();
+    const done = (): void => deadline.removeEventListener('abort', abort);
+    let upgraded: HeaderValues = {};
+    socket.on('upgrade', ({ headers: answered }) => {
+      upgraded = answered;
+    });
+    socket.on('open', () => {
+      done();
+      // no message may come before somebody listens
+      socket.pause();
+      const data = { destroy: abort };
+      resolve({ status: 101, headers: upgraded, socket, body: Buffer.alloc(0), data });
+    });
+    socket.on('unexpected-response', (_request, response) => {
+      readBody(response)
+        .then((body) => resolve(refusal(response, body)))
+        .catch((error) => reject(classify(error)))
+        .finally(done);
+    });
+    socket.on('error', (error) => {
+      done();
+      reject(deadline.aborted ? classify(deadline.reason) : failureOf(error));
+    });
+    deadline.addEventListener('abort', abort);
+  });
+}
+
+/** `ws` gives its own errors no code. */
+function failureOf(error: Error): OutboundError {
+  if (error.message === 'Opening handshake has timed out') return outboundError('connect_timeout', error);
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined ? outboundError('invalid_response', error) : classify(error);
+}
+
+function refusal({ statusCode: status = 502, headers }: IncomingMessage, body: Buffer): UpstreamAnswer {
+  const isTaken = !takesNoWebSocket({ status, body });
+  return {
+    status,
+    headers: headers as HeaderValues,
+    socket: undefined,
+    body,
+    data: { destroy() {} },
+    // the next upstream may take one
+    ...(!isTaken && { errorInside: { status: 426, blamesRequest: true } }),
+  };
+}
+
+async function readBody(response: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of response) {
+    parts.push(part);
+    length += part.length;
+    if (length >= longestBody) break;
+  }
+  response.destroy();
+  return Buffer.concat(parts).subarray(0, longestBody);
+}

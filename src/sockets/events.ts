@@ -1,0 +1,116 @@
+import { type BodyShape, bodyShape } from '../http/json/body-shape.ts';
+import { outline } from '../http/json/scan.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import type { Spec } from '../openapi/spec.ts';
+import { shortValue } from '../proxy/model-body.ts';
+import type { Message } from './bridge.ts';
+
+/** An event of a client's, as far as it is described. */
+export interface ClientEvent extends Pick<ApiRequest, 'rawBody' | 'fields' | 'body'> {
+  readonly type: unknown;
+  readonly eventId: string | undefined;
+}
+
+const anything = {};
+const object = (properties: object) => ({ type: 'object', properties });
+const transcription = object({ model: anything });
+
+/** What every event has. */
+const common = { type: anything, event_id: anything };
+
+/** The described parts of the events of `/realtime`. */
+export function realtimeShape(spec: Spec): BodyShape {
+  const audio = object({ input: object({ transcription }) });
+  const session = object({ model: anything, audio, input_audio_transcription: transcription });
+  return bodyShape(spec, object({ ...common, session, response: object({ max_output_tokens: anything }) }));
+}
+
+/** The described parts of the events of `/responses`: an event that asks for a response is the body of such a call. */
+export function responsesShape(spec: Spec): BodyShape {
+  const shape = bodyShape(spec, { $ref: '#/components/schemas/ResponseRequest' });
+  const { properties, folded } = bodyShape(spec, object(common));
+  return {
+    ...shape,
+    properties: new Map([...shape.properties, ...properties]),
+    folded: new Map([...shape.folded, ...folded]),
+  };
+}
+
+const openBrace = 0x7b;
+/** What an object may go on with: a key, or its end. */
+const afterBrace: ReadonlySet<number | undefined> = new Set([0x22, 0x7d]);
+/** White space, byte order marks, and the zeros of UTF-16 and UTF-32, which some readers of JSON take. */
+const isPadding = new Uint8Array(256);
+for (const byte of [0x20, 0x09, 0x0a, 0x0d, 0x00, 0xef, 0xbb, 0xbf, 0xfe, 0xff]) isPadding[byte] = 1;
+
+/** Where the next byte is that is no padding. A message may be all padding. */
+function afterPadding(data: Buffer, from: number): number {
+  let at = from;
+  while (at < data.length && isPadding[data[at] as number] === 1) at += 1;
+  return at;
+}
+
+/** Whether bytes begin like an object of JSON, in whatever encoding: an upstream may read them as one. Pure. */
+function beginsLikeJson(data: Buffer): boolean {
+  const start = afterPadding(data, 0);
+  return data[start] === openBrace && afterBrace.has(data[afterPadding(data, start + 1)]);
+}
+
+/**
+ * Reads an event of a client's; `undefined` for bytes that are none. A text that is no JSON is refused: what the gateway cannot read, the
+ * upstream must not read either.
+ * @throws GatewayError `invalid_json`, `duplicate_parameter` and so on, as for a body of a call
+ */
+export async function readClientEvent({ data, isBinary }: Message, shape: BodyShape): Promise<ClientEvent | undefined> {
+  if (isBinary && !beginsLikeJson(data)) return undefined;
+  const { value, fields } = await outline(data, shape);
+  const eventId = shortValue(data, fields.get('event_id'));
+  return {
+    rawBody: data,
+    fields,
+    body: value,
+    type: shortValue(data, fields.get('type')),
+    eventId: typeof eventId === 'string' ? eventId : undefined,
+  };
+}
+
+/** What is read of an event of an upstream's. Nothing in it is certain. */
+export interface UpstreamEvent {
+  readonly type: string;
+  readonly delta?: unknown;
+  readonly response_id?: unknown;
+  readonly response?: { readonly id?: unknown; readonly usage?: unknown; readonly status?: unknown } & Items;
+  readonly item?: { readonly id?: unknown } | null;
+  readonly usage?: unknown;
+  readonly error?: { readonly event_id?: unknown } | null;
+}
+
+interface Items {
+  readonly output?: readonly ({ readonly id?: unknown } | null)[];
+}
+
+/** What the events have in them that say something about a response. */
+const marks = ['"response.', '"error"', 'input_audio_transcription.completed"'].map((mark) => Buffer.from(mark));
+/** Audio says nothing about a response but that it goes on, and is most of what passes. */
+const audioDelta = /"type"\s*:\s*"response\.(?:output_)?audio\.delta"/;
+/** How early an event names its type. Bytes. */
+const headLength = 256;
+
+/** What an event of an upstream's says about responses; `undefined` where it says nothing. Pure. */
+export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | undefined {
+  if (isBinary) return undefined;
+  if (audioDelta.test(data.toString('latin1', 0, headLength))) return { type: 'response.output_audio.delta' };
+  if (!marks.some((mark) => data.includes(mark))) return undefined;
+  try {
+    const value: unknown = JSON.parse(data.toString());
+    const isEvent = typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+    return isEvent ? (value as UpstreamEvent) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The id of the response that an event has. Pure. */
+export function responseIdOf({ response }: UpstreamEvent): string | undefined {
+  return typeof response?.id === 'string' ? response.id : undefined;
+}

@@ -1,0 +1,195 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { GatewayError, refuse } from '../errors.ts';
+import { isSameOrigin } from '../http/authentication.ts';
+import { pathOf, searchOf } from '../http/request.ts';
+import type { Logger } from '../options/options.ts';
+import { failure, isMasked, loggableError, requireRelayable } from '../proxy/failure.ts';
+import { setResponseHeaders } from '../proxy/headers.ts';
+import type { Upstream } from '../proxy/upstream.ts';
+import { takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
+
+/** An endpoint that takes WebSockets. */
+export interface SocketEndpoint {
+  readonly operation: 'connectRealtime' | 'connectResponses';
+  /** Below `/v1`, and below an upstream's base URL. */
+  readonly path: '/realtime' | '/responses';
+  /** Whether it takes the same requests over HTTP: then clients fall back to that. */
+  readonly hasHttp: boolean;
+}
+
+const endpoints: readonly SocketEndpoint[] = [
+  { operation: 'connectRealtime', path: '/realtime', hasHttp: false },
+  { operation: 'connectResponses', path: '/responses', hasHttp: true },
+];
+
+/** Whether a request asks for a WebSocket (RFC 6455, section 4.1). */
+function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** The endpoint that a request wants a WebSocket of; `undefined` for any other request. Pure. */
+export function socketEndpointOf(req: IncomingMessage): SocketEndpoint | undefined {
+  if (!asksForWebSocket(req)) return undefined;
+  const path = pathOf(req).replace(/\/$/, '');
+  return endpoints.find((endpoint) => path === `/v1${endpoint.path}`);
+}
+
+/** RFC 9110, section 5.6.2. */
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+/** @throws GatewayError where the handshake is not that of RFC 6455 */
+export function requireHandshake(req: IncomingMessage): void {
+  const { headers } = req;
+  const version = headers['sec-websocket-version'];
+  if (version !== '13' && version !== '8') {
+    throw new GatewayError('invalid_value', 'Sec-WebSocket-Version: must be 13', {
+      param: 'sec-websocket-version',
+      headers: { 'sec-websocket-version': '13, 8' },
+    });
+  }
+  if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')) {
+    refuse('invalid_value', 'sec-websocket-key', 'must be 16 bytes in base64');
+  }
+  const protocols = offeredProtocols(req);
+  if (!protocols.every((name) => token.test(name)) || new Set(protocols).size < protocols.length) {
+    refuse('invalid_value', 'sec-websocket-protocol', 'must be a list of different names');
+  }
+}
+
+/** Browsers cannot set headers, so OpenAI's clients send some as subprotocols. */
+const keyProtocol = 'openai-insecure-api-key.';
+const betaProtocol = 'openai-beta.';
+const secretProtocols = [keyProtocol, 'openai-organization.', 'openai-project.'];
+
+function offeredProtocols({ headers }: IncomingMessage): string[] {
+  return headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? [];
+}
+
+/**
+ * Turns what is sent as subprotocols into the headers that they stand for: a key into `Authorization`, and `openai-beta.realtime-v1` into
+ * `OpenAI-Beta: realtime=v1`. A header that is sent counts, and not the subprotocol.
+ */
+export function readSubprotocols(req: IncomingMessage): void {
+  for (const protocol of offeredProtocols(req)) {
+    if (protocol.startsWith(keyProtocol)) {
+      req.headers.authorization ??= `Bearer ${protocol.slice(keyProtocol.length)}`;
+    } else if (protocol.startsWith(betaProtocol)) {
+      req.headers['openai-beta'] ??= protocol.slice(betaProtocol.length).replace(/-(v\d+)$/, '=$1');
+    }
+  }
+}
+
+/**
+ * Refuses what a page of another site asks for without a key. A browser adds the cookies of the user to a handshake of any page, and no
+ * preflight asks first.
+ * @throws GatewayError `cross_origin_request`
+ */
+export function requireOwnPage(req: IncomingMessage): void {
+  if (req.headers.authorization !== undefined || isSameOrigin(req)) return;
+  throw new GatewayError('cross_origin_request', 'A page of another origin needs an API key for a WebSocket');
+}
+
+/** The subprotocol that is chosen of those that are offered: never one with a secret in it. Pure. */
+function chooseProtocol(offered: ReadonlySet<string>): string | false {
+  if (offered.has('realtime')) return 'realtime';
+  return [...offered].find((name) => !secretProtocols.some((secret) => name.startsWith(secret))) ?? false;
+}
+
+/**
+ * The query of a handshake, and the model that it names.
+ * @throws GatewayError `duplicate_parameter`; `invalid_value` for a call that somebody else may have begun
+ */
+export function readQuery({ url = '' }: IncomingMessage): { search: string; model: string | undefined } {
+  const search = searchOf(url);
+  const parameters = new URLSearchParams(search);
+  if (parameters.getAll('model').length > 1) refuse('duplicate_parameter', 'model', 'appears twice in the query');
+  if (parameters.has('call_id')) {
+    refuse('invalid_value', 'call_id', 'is not served: nobody knows which account a call belongs to');
+  }
+  return { search, model: parameters.get('model') || undefined };
+}
+
+/** An HTTP response over the connection of a handshake. */
+export function responseOver(req: IncomingMessage, socket: Duplex): ServerResponse {
+  const res = new ServerResponse(req);
+  res.shouldKeepAlive = false;
+  res.assignSocket(socket as Socket);
+  // an answer is all that the connection is for
+  res.on('finish', () => {
+    res.detachSocket(socket as Socket);
+    socket.once('finish', () => socket.destroy());
+    socket.end();
+  });
+  return res;
+}
+
+/** Accepts handshakes. */
+export function createAccept(maxMessageBytes: number) {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    autoPong: false,
+    maxPayload: maxMessageBytes,
+    handleProtocols: chooseProtocol,
+  });
+  const answers = new WeakMap<IncomingMessage, ServerResponse>();
+  server.on('headers', (lines, req) => {
+    for (const [name, value] of Object.entries(answers.get(req)?.getHeaders() ?? {})) lines.push(`${name}: ${value}`);
+  });
+
+  /** Upgrades the connection; `undefined` where the client has left. @param res whose headers are sent with the upgrade */
+  return function accept(
+    req: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    res: ServerResponse,
+  ): WebSocket | undefined {
+    answers.set(req, res);
+    res.detachSocket(socket as Socket);
+    let client: WebSocket | undefined;
+    server.handleUpgrade(req, socket, head, (accepted) => {
+      client = accepted;
+    });
+    return client;
+  };
+}
+
+/** The same error as without a listener for upgrades, on which OpenAI's clients fall back to HTTP at once. */
+function webSocketNotServed(): GatewayError {
+  const message = 'No model provider takes a WebSocket here: send the request over HTTP';
+  return new GatewayError('websocket_not_served', message, {
+    headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade, close' },
+  });
+}
+
+interface Refusal {
+  readonly endpoint: SocketEndpoint;
+  readonly upstream: Upstream;
+  readonly answer: UpstreamAnswer;
+  readonly requestId: string;
+}
+
+/**
+ * Answers a handshake that an upstream has refused, as a relayed call would be answered.
+ * @throws GatewayError in place of an answer that a client must not see, or can do nothing with
+ */
+export function sendRefusal(req: IncomingMessage, res: ServerResponse, refusal: Refusal, logger: Logger): void {
+  const { endpoint, upstream, answer, requestId } = refusal;
+  const { status, headers, body } = answer;
+  if (endpoint.hasHttp && takesNoWebSocket(answer)) throw webSocketNotServed();
+  requireRelayable(answer, req);
+  if (status < 400) throw failure('upstream_invalid_response');
+  setResponseHeaders(res, headers);
+  if (!isMasked(upstream, status)) {
+    res.writeHead(status, { 'content-length': body.length }).end(body);
+    return;
+  }
+  const said = loggableError(body.toString(), true, upstream.headers.fixed);
+  logger.warn('an upstream answered with an error', { upstream: upstream.name, status, requestId, body: said });
+  const text = JSON.stringify(failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error').toBody());
+  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }).end(text);
+}

@@ -1,0 +1,159 @@
+import type { Principal } from '../http/principal.ts';
+import type { CallEnding, OpenUsage } from '../options/options.ts';
+import type { Admission, RequestedCall } from '../proxy/admission.ts';
+import { type RelayDependencies, settle } from '../proxy/relay.ts';
+import type { Upstream } from '../proxy/upstream.ts';
+import { CallPlace } from '../proxy/upstream-state.ts';
+import { closedRecord, finalUsage, openRecord, textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import type { UpstreamEvent } from './events.ts';
+
+/** A response that a client has asked for, or that an upstream makes by itself. */
+interface MeteredResponse {
+  /** The upstream's name for it, once it has begun. */
+  id: string | undefined;
+  /** The `event_id` of the client's event that asks for it. */
+  readonly eventId: string | undefined;
+  readonly call: RequestedCall;
+  readonly upstream: Upstream;
+  readonly usage: OpenUsage;
+  readonly place: CallPlace | undefined;
+  admissions: readonly Admission[];
+  readonly startedAt: number;
+  hasBegun: boolean;
+  firstByteMs: number;
+  events: number;
+  textBytes: number;
+}
+
+/** What is asked of an upstream, and what was admitted for it. */
+export interface AskedResponse {
+  readonly call: RequestedCall;
+  readonly upstream: Upstream;
+  readonly admissions: readonly Admission[];
+  readonly eventId?: string | undefined;
+}
+
+/** What a response is counted as: tokens alone. */
+const countedAs = { answersImages: false, answersVectors: false } as const;
+
+type MeterDependencies = Pick<RelayDependencies, 'usageRecorder' | 'backgroundResponses' | 'hooks'>;
+
+/** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
+export class MeteredResponses {
+  readonly #deps: MeterDependencies;
+  readonly #principal: Principal;
+  /** In the order in which they were asked for. */
+  readonly #open: MeteredResponse[] = [];
+
+  constructor(deps: MeterDependencies, principal: Principal) {
+    this.#deps = deps;
+    this.#principal = principal;
+  }
+
+  /** Whether a response is under way, or has been asked for. */
+  get isBusy(): boolean {
+    return this.#open.length > 0;
+  }
+
+  /**
+   * A client asks for a response.
+   * @throws GatewayError where the upstream has no place for it; then its admissions are dropped
+   */
+  asked(asked: AskedResponse): void {
+    const place = new CallPlace(this.#principal.userId);
+    const noPlace = place.moveTo(asked.upstream.calls);
+    if (noPlace) {
+      settle(this.#deps, asked, undefined);
+      throw noPlace;
+    }
+    this.#add(asked, place);
+  }
+
+  /**
+   * The upstream has begun a response.
+   * @param unasked what it is where no client has asked for it
+   */
+  begun(id: string | undefined, unasked: () => AskedResponse): void {
+    const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(unasked(), undefined);
+    response.id = id;
+    response.hasBegun = true;
+    response.firstByteMs = performance.now() - response.startedAt;
+    this.#deps.hooks?.onResponse(response.call.info, response.upstream.name, 200, response.firstByteMs);
+  }
+
+  /** The upstream has sent a part of a response. */
+  saw({ response_id, delta }: UpstreamEvent): void {
+    const response =
+      this.#open.find(({ id }) => id !== undefined && id === response_id) ??
+      this.#open.findLast(({ hasBegun }) => hasBegun);
+    if (!response) return;
+    response.events += 1;
+    response.textBytes += textBytes(delta);
+  }
+
+  /**
+   * A response has ended.
+   * @param unasked what it is where its beginning was not seen
+   */
+  ended(id: string | undefined, usage: unknown, hasFailed: boolean, unasked: () => AskedResponse): void {
+    const response =
+      this.#open.find((open) => open.id !== undefined && open.id === id) ??
+      this.#open.find(({ hasBegun }) => !hasBegun) ??
+      this.#add(unasked(), undefined);
+    response.upstream.breaker.countEnd(this.#principal.userId, hasFailed);
+    this.#close(response, hasFailed ? 'upstream_failed' : 'complete', usage, hasFailed);
+  }
+
+  /** What was not a response has used something, such as the transcription of what a user has said. */
+  counted(counted: AskedResponse, usage: unknown): void {
+    this.#close(this.#add(counted, undefined), 'complete', usage, false);
+  }
+
+  /**
+   * The upstream refuses to make a response, and nothing is charged for it.
+   * @param eventId the event that it refuses. @default the first one that has not begun
+   * @returns whether there was one
+   */
+  refused(eventId: string | undefined): boolean {
+    const waiting = this.#open.filter(({ hasBegun }) => !hasBegun);
+    const response = eventId === undefined ? waiting[0] : waiting.find((open) => open.eventId === eventId);
+    if (response) this.#remove(response, undefined);
+    return response !== undefined;
+  }
+
+  /** The socket has ended: what has begun is charged by what was seen of it. */
+  endAll(ending: CallEnding): void {
+    for (const response of [...this.#open]) {
+      if (!response.hasBegun) this.#remove(response, undefined);
+      else this.#close(response, ending, undefined, false);
+    }
+  }
+
+  #add({ call, upstream, admissions, eventId }: AskedResponse, place: CallPlace | undefined): MeteredResponse {
+    const usage = openRecord(call, upstream.name, Date.now());
+    this.#deps.usageRecorder.opened(usage);
+    const response: MeteredResponse = {
+      ...{ id: undefined, eventId, call, upstream, usage, place, admissions },
+      ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
+    };
+    this.#open.push(response);
+    return response;
+  }
+
+  #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
+    const { call, usage, events, textBytes: bytes, startedAt, firstByteMs } = response;
+    const measured = { reported: usageFrom(reported), bytes, textBytes: bytes, events, hasFailed };
+    const used = finalUsage(
+      { ...measured, images: 0, silence: 0, duration: undefined },
+      { estimatedInput: usage.inputTokens, output: call.output, ending, endpoint: countedAs },
+    );
+    const durationMs = performance.now() - startedAt;
+    this.#remove(response, closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs }));
+  }
+
+  #remove(response: MeteredResponse, record: ReturnType<typeof closedRecord> | undefined): void {
+    this.#open.splice(this.#open.indexOf(response), 1);
+    response.place?.release();
+    settle(this.#deps, response, record);
+  }
+}

@@ -1,0 +1,264 @@
+import { GatewayError, isGatewayError, refuse } from '../errors.ts';
+import type { BodyShape } from '../http/json/body-shape.ts';
+import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { failure } from '../proxy/failure.ts';
+import {
+  bodyFor,
+  checkModelName,
+  estimateInput,
+  type ModelBody,
+  readModelBody,
+  shortValue,
+} from '../proxy/model-body.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
+import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
+import { storedId } from '../stored/kinds.ts';
+import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
+import type { Bridge, Message, SocketSession } from './bridge.ts';
+import { SocketEnd } from './bridge.ts';
+import type { SocketCaller } from './caller.ts';
+import type { connectUpstream, UpstreamAnswer } from './connect.ts';
+import { type ClientEvent, readClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
+import { MeteredResponses } from './metered-responses.ts';
+
+/** After these a response goes no further. */
+const lastEvents: ReadonlySet<string> = new Set([
+  'response.completed',
+  'response.failed',
+  'response.incomplete',
+  'response.cancelled',
+]);
+/** How many responses of a connection are remembered that its upstream does not keep. */
+const mostUnstored = 100;
+
+interface ResponsesOptions {
+  readonly caller: SocketCaller;
+  /** The upstream that has taken the socket. */
+  readonly upstream: Upstream;
+  readonly shape: BodyShape;
+  /** Opens a socket at another upstream. */
+  readonly connect: (
+    order: readonly [Upstream, ...Upstream[]],
+    model: string | undefined,
+  ) => ReturnType<typeof connectUpstream>;
+}
+
+/** One `response.create`, read and checked. */
+interface ResponseRequest extends RequestedCall {
+  readonly body: ModelBody;
+  /** Whether the upstream keeps the response. */
+  readonly isStored: boolean;
+}
+
+/** What is known of the response under way. */
+interface CurrentResponse {
+  readonly isStored: boolean;
+  readonly model: string | null;
+  id?: string | undefined;
+  /** Whether it is stored whose it is. */
+  isRecorded: boolean;
+  /** Its items and their containers. */
+  readonly shown: Map<string, ShownObject>;
+}
+
+/**
+ * Responses that a client asks for one after the other. Each is checked, admitted and charged like a call of its own, and goes to an upstream that serves
+ * its model and keeps what it continues.
+ */
+export class ResponsesSession implements SocketSession {
+  readonly #deps: RelayDependencies;
+  readonly #options: ResponsesOptions;
+  readonly #responses: MeteredResponses;
+  #upstream: Upstream;
+  #current: CurrentResponse | undefined;
+  /** Ids of the responses that only this connection to the upstream knows. */
+  readonly #unstored = new Set<string>();
+
+  constructor(deps: RelayDependencies, options: ResponsesOptions) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#upstream = options.upstream;
+    this.#responses = new MeteredResponses(deps, options.caller.principal);
+  }
+
+  get isBusy(): boolean {
+    return this.#responses.isBusy;
+  }
+
+  get maxSilence(): number {
+    return this.#upstream.timeouts.firstByte;
+  }
+
+  check(): Promise<void> {
+    return this.#options.caller.requireKey();
+  }
+
+  async fromClient(message: Message, bridge: Bridge): Promise<void> {
+    const event = await readClientEvent(message, this.#options.shape);
+    if (!event) return bridge.toUpstream(message);
+    try {
+      if (event.type === 'response.create') return await this.#ask(event, message, bridge);
+      const keepers = await this.#keepersOf(event);
+      if (!keepers.includes(this.#upstream)) throw isElsewhere();
+      await bridge.toUpstream(message);
+    } catch (error) {
+      if (!isGatewayError(error)) throw error;
+      await bridge.report(error, event.eventId);
+    }
+  }
+
+  async fromUpstream(message: Message, bridge: Bridge): Promise<void> {
+    const event = readUpstreamEvent(message);
+    if (!event) return bridge.toClient(message);
+    const id = responseIdOf(event);
+    const isLast = lastEvents.has(event.type);
+    if (this.#current && id !== undefined) this.#current.id ??= id;
+    if (event.type === 'response.created') this.#responses.begun(id, () => this.#unasked());
+    else this.#responses.saw(event);
+    await this.#record(event, id, isLast);
+    // whether or not the client reads
+    if (isLast) this.#end(id, event.response?.usage, event.type === 'response.failed');
+    // nothing more comes of a response after an error
+    else if (event.type === 'error' && !this.#responses.refused(undefined))
+      this.#end(this.#current?.id, undefined, true);
+    await bridge.toClient(message);
+  }
+
+  ended(hasLeft: boolean): void {
+    this.#responses.endAll(hasLeft ? 'client_left' : 'upstream_failed');
+  }
+
+  #end(id: string | undefined, usage: unknown, hasFailed: boolean): void {
+    if (!this.isBusy && !usage) return;
+    this.#responses.ended(id, usage, hasFailed, () => this.#unasked());
+    if (id !== undefined && !this.#current?.isStored) this.#rememberUnstored(id);
+    this.#current = undefined;
+  }
+
+  /** @throws GatewayError where the event is refused; SocketEnd where the client may not go on */
+  async #ask(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
+    if (bridge.isClosing) throw failure('shutting_down');
+    if (this.isBusy) {
+      throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
+    }
+    await this.#options.caller.requireKey();
+    const request = this.#readRequest(event);
+    if (request.isStored) this.#deps.storedObjects.require();
+    const keepers = await this.#keepersOf(event);
+    const admissions = await this.#options.caller.admit(request);
+    let upstreamModel: string | undefined;
+    try {
+      upstreamModel = await this.#route(request, keepers, bridge);
+    } catch (error) {
+      for (const admission of admissions) admission.dropped();
+      throw error;
+    }
+    this.#responses.asked({ call: request, upstream: this.#upstream, admissions, eventId: event.eventId });
+    this.#current = {
+      isStored: request.isStored,
+      model: request.info.model ?? null,
+      isRecorded: false,
+      shown: new Map(),
+    };
+    const data = bodyFor(event.rawBody, request.body, upstreamModel, false);
+    await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
+  }
+
+  /** @throws GatewayError `invalid_value`, `model_not_allowed` */
+  #readRequest({ rawBody, fields, body: parsed }: ClientEvent): ResponseRequest {
+    const { caller } = this.#options;
+    const body = readModelBody({ rawBody, fields, body: parsed as object });
+    checkModelName(body.model);
+    requireAllowedModel(caller.principal, body.model);
+    if (shortValue(rawBody, fields.get('background')) === true) {
+      refuse('invalid_value', 'background', 'must not be true on a WebSocket; send the request over HTTP');
+    }
+    const isStored = shortValue(rawBody, fields.get('store')) !== false;
+    const info = caller.call(body.model);
+    return { info, estimatedTokens: estimateInput(rawBody, body), output: body.output, body, isStored };
+  }
+
+  /** The upstreams that keep what an event refers to. @throws GatewayError where that is not the account's own */
+  async #keepersOf({ rawBody, fields }: ClientEvent): Promise<readonly Upstream[]> {
+    const named = await namedObjects({ rawBody, fields, form: undefined, upload: undefined });
+    const continued = storedReferences({ rawBody, fields });
+    const references = continued.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
+    // only this connection knows what its upstream does not keep
+    const upstreams = references.length < continued.length ? [this.#upstream] : this.#deps.upstreams;
+    const { principal } = this.#options.caller;
+    const referred = { references: [...named, ...references], itemsIn: 'input' };
+    return (await requireOwned(this.#deps.storedObjects, { principal, rawBody, fields }, referred, upstreams)).keepers;
+  }
+
+  /** Goes to an upstream that can answer the request. @returns its name for the model */
+  async #route({ info }: ResponseRequest, keepers: readonly Upstream[], bridge: Bridge): Promise<string | undefined> {
+    const change = await this.#deps.hooks?.onRequest(info);
+    const model = change?.model ?? info.model;
+    const order = selectUpstreams(keepers, model);
+    if (!order.includes(this.#upstream)) {
+      const { upstream, answer } = await this.#options.connect(order, model);
+      if (!answer.socket) throw failureOf(answer);
+      bridge.switchTo(answer.socket);
+      this.#upstream = upstream;
+      this.#unstored.clear();
+    }
+    return model === undefined ? undefined : upstreamModelName(this.#upstream, model);
+  }
+
+  /** Stores whose a response and its items are, before the client is shown them. @throws SocketEnd when that cannot be stored */
+  async #record(event: UpstreamEvent, id: string | undefined, isLast: boolean): Promise<void> {
+    const current = this.#current;
+    if (!current?.isStored) return;
+    const { storedObjects } = this.#deps;
+    const object = {
+      userId: this.#options.caller.principal.userId,
+      upstream: this.#upstream.name,
+      model: current.model,
+    };
+    if (id !== undefined && !current.isRecorded) {
+      if (!storedId.test(id)) throw new SocketEnd(failure('upstream_invalid_response'));
+      current.isRecorded = true;
+      try {
+        await storedObjects.add({ id, kind: 'response', ...object });
+      } catch (error) {
+        throw isGatewayError(error) ? new SocketEnd(error) : error;
+      }
+    }
+    for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);
+    if (isLast && current.shown.size > 0) await storedObjects.addShown([...current.shown.values()], object);
+  }
+
+  /** A response that the client has not asked for. */
+  #unasked() {
+    const call = {
+      info: this.#options.caller.call(undefined),
+      estimatedTokens: 0,
+      output: { choices: 1, maxTokens: undefined },
+    };
+    return { call, upstream: this.#upstream, admissions: [] as readonly Admission[] };
+  }
+
+  #rememberUnstored(id: string): void {
+    this.#unstored.add(id);
+    if (this.#unstored.size <= mostUnstored) return;
+    const [oldest] = this.#unstored;
+    this.#unstored.delete(oldest as string);
+  }
+}
+
+function itemsOf({ item, response }: UpstreamEvent): readonly Readonly<Record<string, unknown>>[] {
+  const output = Array.isArray(response?.output) ? response.output : [];
+  return [item, ...output].filter((each) => typeof each === 'object' && each !== null);
+}
+
+function isElsewhere(): GatewayError {
+  const message = 'What this event names is kept by another provider than this WebSocket is connected to';
+  return new GatewayError('invalid_value', message);
+}
+
+/** The error for an upstream that takes no socket in the middle of one. */
+function failureOf({ status }: UpstreamAnswer): GatewayError {
+  if (status === 401 || status === 403) return failure('upstream_auth_failed');
+  return failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
+}

@@ -1,0 +1,322 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import type { WebSocket } from 'ws';
+import { type ErrorCode, refuse } from '../errors.ts';
+import { createInFlightLimit, type InFlightLimit } from '../fairness/account-shares.ts';
+import { requireScope } from '../http/authentication.ts';
+import type { BodyShape } from '../http/json/body-shape.ts';
+import type { EndedRequest, RelayNote, RequestObserver } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
+import { answerError } from '../http/reply.ts';
+import { ClientDisconnect, requestId, requireOneHost } from '../http/request.ts';
+import type { Spec } from '../openapi/spec.ts';
+import type { Logger } from '../options/options.ts';
+import { requireAllowedModel } from '../proxy/admission.ts';
+import { failure } from '../proxy/failure.ts';
+import { checkModelName } from '../proxy/model-body.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
+import { selectUpstreams, type Upstream } from '../proxy/upstream.ts';
+import { Bridge, closeCode, type SocketSession } from './bridge.ts';
+import { SocketCaller } from './caller.ts';
+import { connectUpstream } from './connect.ts';
+import { realtimeShape, responsesShape } from './events.ts';
+import {
+  createAccept,
+  readQuery,
+  readSubprotocols,
+  requireHandshake,
+  requireOwnPage,
+  responseOver,
+  type SocketEndpoint,
+  sendRefusal,
+  socketEndpointOf,
+} from './handshake.ts';
+import { RealtimeSession } from './realtime.ts';
+import { ResponsesSession } from './responses.ts';
+
+export interface SocketDependencies {
+  /** What calls are relayed with. */
+  readonly relaying: RelayDependencies;
+  /** Says whose a key is. @throws GatewayError */
+  readonly authenticate: (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
+  readonly spec: Spec;
+  /** The longest message. Bytes. */
+  readonly maxSocketMessageBytes: number;
+  /** The most sockets that an account has open in this process. */
+  readonly maxSockets: number;
+  /** How long a socket may be without a message. Milliseconds. */
+  readonly socketIdleTimeout: number;
+  /** How often each side is asked whether it is still there, and the key is checked again. Milliseconds. @default 30_000 */
+  readonly pingInterval?: number;
+  /** Told of each socket that has ended, and of each handshake that was refused. */
+  readonly observers: readonly RequestObserver[];
+  readonly logger: Logger;
+}
+
+interface AttachOptions {
+  /** The path that the router is mounted under, such as `/api`. @default the root */
+  readonly prefix?: string;
+}
+
+/** How long close frames may take to be answered when the gateway closes. Milliseconds. */
+const closeTimeout = 1_000;
+
+/** One handshake, on its way to a socket. */
+interface Handshake {
+  readonly endpoint: SocketEndpoint;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly id: string;
+  readonly client: ClientDisconnect;
+  readonly relayed: RelayNote;
+}
+
+/** The WebSockets of a gateway: each of a client's is joined with one of an upstream's. */
+export class Sockets {
+  readonly #deps: SocketDependencies;
+  readonly #limit: InFlightLimit;
+  readonly #accept: ReturnType<typeof createAccept>;
+  readonly #shapes: Readonly<Record<SocketEndpoint['path'], BodyShape>>;
+  readonly #open = new Set<Bridge>();
+  /** Handshakes and sockets, until all of them has ended. */
+  readonly #underWay = new Set<Promise<void>>();
+  #isClosing = false;
+
+  constructor(deps: SocketDependencies) {
+    this.#deps = deps;
+    this.#limit = createInFlightLimit(deps.maxSockets, 'WebSockets');
+    this.#accept = createAccept(deps.maxSocketMessageBytes);
+    this.#shapes = { '/realtime': realtimeShape(deps.spec), '/responses': responsesShape(deps.spec) };
+  }
+
+  /** Takes a request to upgrade a connection if it asks for a WebSocket of the gateway's. @returns whether it does */
+  upgrade(req: IncomingMessage, socket: ClientSocket, head: Buffer): boolean {
+    const endpoint = socketEndpointOf(req);
+    if (!endpoint) return false;
+    if (socket._httpMessage) {
+      // a client that does not wait for the answer before could not tell it from this one
+      socket.destroy();
+      return true;
+    }
+    const served = this.#serve(endpoint, req, socket, head).finally(() => this.#underWay.delete(served));
+    this.#underWay.add(served);
+    return true;
+  }
+
+  /** Takes those requests from a server. @throws GatewayError `invalid_value` for a prefix that is no path */
+  attach(server: Server, { prefix = '' }: AttachOptions = {}): void {
+    if (!/^(\/[^/?#]+)*$/.test(prefix)) refuse('invalid_value', 'prefix', "must be a path such as '/api'");
+    server.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
+      const { url = '' } = req;
+      if (prefix === '' || url.startsWith(`${prefix}/`)) {
+        req.url = url.slice(prefix.length);
+        if (this.upgrade(req, socket, head)) return;
+        req.url = url;
+      }
+      if (server.listenerCount('upgrade') === 1) serveWithoutUpgrade(server, req, socket, head);
+    });
+  }
+
+  /** Refuses new sockets from now on, and closes each when its response has ended, or after `maxWait` milliseconds. */
+  async drain(maxWait: number): Promise<void> {
+    this.#isClosing = true;
+    for (const bridge of this.#open) bridge.closeWhenIdle(closeCode.goingAway, 'shutting_down');
+    await settledWithin(this.#underWay, maxWait);
+    for (const bridge of this.#open) bridge.fail(failure('shutting_down'), closeCode.goingAway);
+    await settledWithin(this.#underWay, closeTimeout);
+    for (const bridge of this.#open) bridge.terminate();
+    await settledWithin(this.#underWay, closeTimeout);
+  }
+
+  /** Takes a handshake through all its steps, and its socket to its end. Never rejects. */
+  async #serve(endpoint: SocketEndpoint, req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { observers, logger } = this.#deps;
+    const startedAt = performance.now();
+    // what has gone wrong with the connection, its end tells too
+    socket.on('error', () => {});
+    const res = responseOver(req, socket);
+    const id = requestId(req.headers, res);
+    const client = new ClientDisconnect(res, () => {});
+    const handshake = { endpoint, req, res, socket, head, id, client, relayed: {} };
+    let principal: Principal | undefined;
+    let code: ErrorCode | undefined;
+    let leave: (() => void) | undefined;
+    try {
+      res.setHeader('x-request-id', id);
+      res.setHeader('cache-control', 'no-store');
+      if (this.#isClosing) throw failure('shutting_down');
+      requireOneHost(req.headers, req.rawHeaders);
+      requireHandshake(req);
+      readSubprotocols(req);
+      requireOwnPage(req);
+      principal = await this.#authenticate(req);
+      leave = this.#limit.enter(principal.userId);
+      code = await this.#connect(handshake, principal);
+    } catch (error) {
+      if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
+    } finally {
+      leave?.();
+      const ended: EndedRequest = {
+        requestId: id,
+        method: 'GET',
+        operation: endpoint.operation,
+        principal,
+        status: statusOf(res, client),
+        code,
+        clientDisconnected: client.disconnected,
+        durationMs: performance.now() - startedAt,
+        relayed: handshake.relayed,
+      };
+      for (const observer of observers) observer.ended(ended);
+    }
+  }
+
+  /** @throws GatewayError where the caller may not call models */
+  async #authenticate(req: IncomingMessage): Promise<Principal> {
+    const principal = await this.#deps.authenticate(req, true);
+    requireScope(principal, 'models');
+    return principal;
+  }
+
+  /**
+   * Has the socket admitted, opens one at an upstream, and joins the two; resolves when both have ended.
+   * @returns the code of the error that has ended them
+   * @throws GatewayError where the client gets no socket
+   */
+  async #connect(handshake: Handshake, principal: Principal): Promise<ErrorCode | undefined> {
+    const { endpoint, req, res, id, relayed } = handshake;
+    const { relaying, logger } = this.#deps;
+    const { search, model } = readQuery(req);
+    checkModelName(model);
+    if (model !== undefined) relayed.model = model;
+    const isRealtime = endpoint.path === '/realtime';
+    // the models of responses are named with each of them
+    if (isRealtime || model !== undefined) requireAllowedModel(principal, model);
+    const caller = new SocketCaller(
+      { principal, requestId: id, endpoint: endpoint.path, model: isRealtime ? model : undefined },
+      () => this.#authenticate(req),
+      relaying.admissionChecks,
+    );
+    const info = caller.call(model);
+    const admitted = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
+    try {
+      const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
+      const request = this.#upstreamRequest(handshake, principal, search);
+      const order = selectUpstreams(relaying.upstreams, calledModel);
+      const { upstream, answer } = await connectUpstream(relaying, order, { ...request, model: calledModel });
+      relayed.upstream = upstream.name;
+      if (relaying.exposeUpstream) res.setHeader('x-gateway-upstream', upstream.name);
+      if (!answer.socket) {
+        sendRefusal(req, res, { endpoint, upstream, answer, requestId: id }, logger);
+        return undefined;
+      }
+      const client = this.#acceptClient(handshake, answer.socket);
+      if (!client) return undefined;
+      const shape = this.#shapes[endpoint.path];
+      const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
+        connectUpstream(relaying, others, { ...request, search: '', model: called, client: alwaysThere });
+      const session = isRealtime
+        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admitted.take(), shape })
+        : new ResponsesSession(relaying, { caller, upstream, shape, connect });
+      // each response is admitted for itself
+      admitted.drop();
+      return await this.#join(client, answer.socket, session);
+    } finally {
+      admitted.drop();
+    }
+  }
+
+  #upstreamRequest({ endpoint, req, id, client }: Handshake, principal: Principal, search: string) {
+    const maxMessageBytes = this.#deps.maxSocketMessageBytes;
+    return { requestId: id, principal, headers: req.headers, path: endpoint.path, search, client, maxMessageBytes };
+  }
+
+  /** The client's side; `undefined` where the client has left. @throws GatewayError `shutting_down` */
+  #acceptClient({ req, res, socket, head }: Handshake, upstream: WebSocket): WebSocket | undefined {
+    const client = this.#isClosing ? undefined : this.#accept(req, socket, head, res);
+    if (client) return client;
+    upstream.terminate();
+    if (this.#isClosing) throw failure('shutting_down');
+    return undefined;
+  }
+
+  #join(client: WebSocket, upstream: WebSocket, session: SocketSession): Promise<ErrorCode | undefined> {
+    const { socketIdleTimeout: idleTimeout, pingInterval = 30_000, logger } = this.#deps;
+    return new Promise((resolve) => {
+      const bridge: Bridge = new Bridge(client, upstream, session, {
+        idleTimeout,
+        pingInterval,
+        onEnded: (error) => {
+          this.#open.delete(bridge);
+          resolve(error?.code);
+        },
+        logger,
+      });
+      this.#open.add(bridge);
+    });
+  }
+}
+
+const oneAnswer = { choices: 1, maxTokens: undefined } as const;
+
+/** A connection, with the response in progress on it, as Node has it. */
+type ClientSocket = Duplex & Partial<Pick<Socket, 'setTimeout'>> & { readonly _httpMessage?: ServerResponse | null };
+
+/** `undefined` where the client got no answer. */
+function statusOf(res: ServerResponse, client: ClientDisconnect): number | undefined {
+  if (res.headersSent) return res.statusCode;
+  return client.disconnected ? undefined : 101;
+}
+
+/** A client that waits for an answer on an open socket. */
+const alwaysThere = { disconnected: false, onDisconnect() {} };
+
+/** Resolves when all of these have, or the time is over. @param maxWait milliseconds */
+async function settledWithin(promises: ReadonlySet<Promise<void>>, maxWait: number): Promise<void> {
+  if (promises.size === 0) return;
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, maxWait);
+  });
+  await Promise.race([Promise.all(promises), over]);
+  clearTimeout(timer);
+}
+
+/** How many headers Node keeps of a request, unless the server says otherwise. */
+const defaultHeadersCount = 1_000;
+
+/** These headers ask for the upgrade, and belong to the connection alone (RFC 9110, section 7.8). */
+const upgradeHeaders: ReadonlySet<string> = new Set(['upgrade', 'connection', 'http2-settings']);
+
+/**
+ * Serves a request as if nobody listened to upgrades: without a listener, Node ignores `Upgrade` (RFC 9110, section 7.8), and with one it
+ * reads no further, not even the body. So the request is given to the server once more, without what asks for the upgrade.
+ */
+function serveWithoutUpgrade(server: Server, req: IncomingMessage, socket: ClientSocket, head: Buffer): void {
+  const { rawHeaders, method, url, httpVersion } = req;
+  // further ones may have been dropped, such as the length of a body, which would then be taken for the next request
+  const most = server.maxHeadersCount ?? defaultHeadersCount;
+  if (most > 0 && rawHeaders.length / 2 >= most) {
+    socket.end('HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+    return;
+  }
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  if (/\bclose\b/i.test(req.headers.connection ?? '')) lines.push('Connection: close');
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (!upgradeHeaders.has(name.toLowerCase())) lines.push(`${name}: ${rawHeaders[i + 1]}`);
+  }
+  const serve = (): void => {
+    if (socket.destroyed) return;
+    socket.setTimeout?.(0);
+    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+    server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
+  };
+  // answers go out in the order of their requests
+  if (socket._httpMessage) socket._httpMessage.once('close', serve);
+  else serve();
+}

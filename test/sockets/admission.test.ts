@@ -1,0 +1,147 @@
+import { once } from 'node:events';
+import { expect } from 'chai';
+import { WebSocket } from 'ws';
+import type { Principal } from '../../src/index.ts';
+import { until } from '../support/until.ts';
+import { untilRead } from '../support/until-read.ts';
+import { answerResponse, respond, SocketUpstream } from './socket-upstream.ts';
+import { refusalOf, SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
+
+describe('what an account may use over a WebSocket', () => {
+  let upstream: SocketUpstream;
+  let gateway: SocketGateway;
+  before(async () => {
+    upstream = await SocketUpstream.start();
+    gateway = await startSocketGateway({
+      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
+      credits: {
+        prices: { '*': { input: 1_000_000, output: 1_000_000 }, free: {} },
+        expectedOutputTokens: 1,
+        allowance: 1_000,
+      },
+      limits: { perKey: ({ userId }) => (userId === 'usr_limited' ? { requestsPerMinute: 3 } : undefined) },
+    });
+  });
+  beforeEach(() => {
+    upstream.reset();
+    upstream.onEvent = ({ type }, socket) => {
+      if (type === 'response.create') respond(socket);
+    };
+  });
+  after(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  const realtime = () => `${gateway.url}/realtime?model=talk`;
+
+  it('is nothing without credits', async () => {
+    const key = await gateway.newKey({ userId: 'usr_poor' });
+    const { status, body } = await refusalOf(realtime(), { authorization: `Bearer ${key}` });
+    expect([status, body.error.code]).to.deep.equal([402, 'insufficient_credits']);
+    expect(upstream.handshakes).to.deep.equal([]);
+  });
+
+  it('ends when its credits do, and the client is told', async () => {
+    const userId = 'usr_credits';
+    await gateway.gateway.credits?.topUp({ userId, credits: 40, reference: 'once' });
+    const client = await SocketClient.open(realtime(), await gateway.newKey({ userId }));
+    // each costs 30
+    client.send({ type: 'response.create' });
+    await client.event('response.done');
+    client.send({ type: 'response.create' });
+    await client.event('response.done', 2);
+    expect((await client.event('error')).error).to.include({
+      code: 'insufficient_credits',
+      type: 'insufficient_quota',
+    });
+    expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'insufficient_credits' });
+  });
+
+  it('ends with its limit of requests: the handshake is one, and each response', async () => {
+    const key = await gateway.newKey({ userId: 'usr_limited' });
+    await gateway.gateway.credits?.topUp({ userId: 'usr_limited', credits: 1_000, reference: 'twice' });
+    upstream.onEvent = ({ model }, socket) => void answerResponse(socket, model);
+    const client = await SocketClient.open(`${gateway.url}/responses`, key);
+    for (let count = 1; count <= 2; count += 1) {
+      client.send({ type: 'response.create', model: 'free', input: 'Name a river' });
+      await client.event('response.completed', count);
+    }
+    client.send({ type: 'response.create', model: 'free', input: 'Name a river' });
+    expect((await client.event('error')).error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error' });
+    expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'rate_limit_exceeded' });
+    expect(upstream.received).to.have.length(2);
+  });
+
+  it('ends with its key', async () => {
+    await gateway.gateway.credits?.topUp({ userId: 'usr_1', credits: 1_000, reference: 'thrice' });
+    for (const url of [realtime(), `${gateway.url}/responses`]) {
+      const { id, key } = await gateway.gateway.keys.create({ userId: 'usr_1' });
+      const client = await SocketClient.open(url, key);
+      await gateway.gateway.keys.revoke(id, 'usr_1');
+      client.send({ type: 'response.create', model: 'free' });
+      expect((await client.event('error')).error.code).to.equal('invalid_api_key');
+      expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'invalid_api_key' });
+    }
+    expect(upstream.received).to.deep.equal([]);
+  });
+
+  it('is given back for a response whose client leaves while it is admitted', async () => {
+    let wait = Promise.resolve();
+    let checks = 0;
+    const live = await startSocketGateway({
+      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, maxConcurrency: 1 }],
+      authenticate: async () => {
+        checks += 1;
+        await wait;
+        return { userId: 'usr_1' };
+      },
+    });
+    const url = `${live.url}/realtime?model=talk`;
+    const first = await SocketClient.open(url, '');
+    let goOn = () => {};
+    wait = new Promise((resolve) => {
+      goOn = resolve;
+    });
+    first.send({ type: 'response.create' });
+    await until(() => checks === 2);
+    first.socket.terminate();
+    await once(upstream.socket, 'close');
+    await untilRead();
+    goOn();
+    const second = await SocketClient.open(url, '');
+    for (let count = 1; count <= 2; count += 1) {
+      second.send({ type: 'response.create' });
+      await second.event('response.done', count);
+    }
+    second.socket.close();
+    await second.whenClosed();
+    await live.close();
+    expect(live.usage).to.have.length(2);
+  });
+
+  it("ends when the host's own function says so, which is asked again for each response", async () => {
+    let principal: Principal | null = { userId: 'usr_1' };
+    const live = await startSocketGateway({
+      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
+      authenticate: ({ headers }) => (headers.cookie === 'session=1' ? principal : null),
+    });
+    const signedIn = { headers: { cookie: 'session=1' } };
+    for (const [next, code] of [
+      [{ userId: 'usr_1', models: ['other'] }, 'model_not_allowed'],
+      [{ userId: 'usr_1', scopes: ['webhooks'] }, 'insufficient_scope'],
+      [null, 'invalid_api_key'],
+    ] as const) {
+      principal = { userId: 'usr_1' };
+      const client = new SocketClient(new WebSocket(`${live.url}/realtime?model=talk`, signedIn));
+      await once(client.socket, 'open');
+      client.send({ type: 'response.create' });
+      await client.event('response.done');
+      principal = next;
+      client.send({ type: 'response.create' });
+      expect((await client.event('error')).error.code).to.equal(code);
+      expect((await client.whenClosed()).code).to.equal(1008);
+    }
+    await live.close();
+  });
+});
