@@ -2843,8 +2843,11 @@ export interface components {
              * @enum {string}
              */
             endpoint: "/v1/responses" | "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/moderations";
-            /** @description How long the provider may take. `24h` is what providers know. */
-            completion_window: string;
+            /**
+             * @description How long the provider may take.
+             * @enum {string}
+             */
+            completion_window: "24h";
         } & {
             [key: string]: unknown;
         };

@@ -195,12 +195,9 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     admissionChecks: [
       ...(admit
         ? [
-            ({ principal, endpoint }: ModelCall, tokens: number) => {
-              if (endpoint !== batches) return admit(principal, tokens);
-              // a provider takes hours for the tokens of a batch, under limits of its own: it counts as one request
-              admit(principal, 0)?.dropped();
-              return undefined;
-            },
+            // a batch has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
+            ({ principal, endpoint, model }: ModelCall, tokens: number) =>
+              endpoint === batches && model !== undefined ? undefined : admit(principal, tokens),
           ]
         : []),
       ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),

@@ -90,12 +90,13 @@ export function createCreditAdmission({
 
   /**
    * A batch may cost more than processes lease, and its upstream may work on it for a day: nothing is reserved, but its account must have as
-   * much as it may cost.
+   * much as it may cost, and something before that is known.
    * @throws GatewayError `insufficient_credits`
    */
-  async function requireBalance(userId: string, amount: number): Promise<void> {
-    if (amount === 0) return;
+  async function requireBalance(userId: string, amount: number, isKnown: boolean): Promise<void> {
+    if (isKnown && amount === 0) return;
     const balance = await balanceOf(userId);
+    if (!isKnown && balance <= 0) throw insufficient();
     if (balance >= amount) return;
     const message = `This batch may cost ${toCredits(amount)} credits, and this account has ${toCredits(balance)}; add some, or make the batch smaller`;
     throw new GatewayError('insufficient_credits', message, { headers: { 'x-should-retry': 'false' } });
@@ -129,7 +130,7 @@ export function createCreditAdmission({
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
       if (endpoint === batches) {
-        await requireBalance(userId, amount);
+        await requireBalance(userId, amount, model !== undefined);
         return noReservation;
       }
       // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already

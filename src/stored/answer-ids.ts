@@ -32,6 +32,7 @@ export class CreatedObjectSearch {
   readonly #kind: StoredKind;
   readonly #readsStatus: boolean;
   readonly #member: string | undefined;
+  readonly #needsId: boolean;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Whether it is one JSON value; `undefined` until more than white space has come. */
@@ -40,12 +41,20 @@ export class CreatedObjectSearch {
   #isDone = false;
 
   /**
-   * @param readsStatus whether the object's status is needed too: then one JSON value is read to its end
-   * @param member of one JSON value that is the object. @default the value is
+   * @param how `readsStatus` where the object's status is needed too: then one JSON value is read to its end; `member` of one JSON value where that
+   * is the object, and not the value; `needsId` where an answer without an id is of no use
    */
-  constructor(kind: StoredKind, readsStatus: boolean, member?: string) {
+  constructor(
+    kind: StoredKind,
+    {
+      readsStatus = false,
+      member,
+      needsId = false,
+    }: { readonly readsStatus?: boolean; readonly member?: string | undefined; readonly needsId?: boolean } = {},
+  ) {
     this.#kind = kind;
     this.#member = member;
+    this.#needsId = needsId;
     this.#readsStatus = readsStatus || member !== undefined || filterOf(kind) !== undefined;
   }
 
@@ -69,6 +78,7 @@ export class CreatedObjectSearch {
     if (this.#isDone) return [];
     const text = Buffer.concat(this.#held).toString('latin1');
     const object = this.#isPlain ? memberOf(parsed(text), this.#member) : this.#objectOf(text);
+    if (!hasId(object) && this.#needsId) throw new OutboundError('invalid_response', 'the answer has no id');
     return hasId(object) ? this.#found(object) : this.#release();
   }
 
@@ -220,7 +230,8 @@ class ListedItems implements ShownObjects {
   constructor(list: string) {
     this.#members = new JsonMembers({
       list,
-      names: naming,
+      // a list of input shows what clients have sent, which makes nothing theirs
+      names: list === 'output' ? naming : ['id'],
       keepLimit: longestMember,
       onMember: (name, value) => this.#shown.push(...namedBy(name, value)),
       onListEnd: () => {

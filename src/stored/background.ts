@@ -10,7 +10,7 @@ import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { type PollResponse, type ResponseState, unknownRecord } from './ended-response.ts';
-import type { BackgroundResponse, StoredObject } from './kinds.ts';
+import { type BackgroundResponse, kinds, type StoredObject } from './kinds.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 import { PollQueue, type PollRef } from './poll-queue.ts';
 
@@ -42,13 +42,12 @@ const sweepInterval = 15_000;
 /** Responses of one account that one process follows: those of other accounts must be asked for in time. */
 const mostOfAccount = 200;
 
-const ignore = () => {};
-
 /** Polls responses that are made in the background, and batches, until each is counted, once. */
 export function createBackgroundService(deps: BackgroundServiceDeps) {
   const { objects, collectionPrefix, interval, logger } = deps;
   const polls = createPolls(objects);
   const held = new HeldAdmissions();
+  const polledSoon = new Set<string>();
   const queue = new PollQueue((id) =>
     // its claim lapses, and a sweep finds it
     poller
@@ -123,8 +122,12 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
 
     /** It may have ended: polls it soon. */
     pollSoon(response: BackgroundResponse): void {
+      const { id } = response;
+      if (polledSoon.has(id)) return;
+      polledSoon.add(id);
       // whatever comes of it, the response is polled again when it is due
-      queue.track(poller.poll(response).then(ignore, ignore));
+      const done = () => void polledSoon.delete(id);
+      queue.track(poller.poll(response).then(done, done));
     },
 
     /**
@@ -200,7 +203,8 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
     const { id, kind, upstream, background } = response;
     const state = await pollResponse(response).catch((error: unknown) => String(error));
     if (typeof state === 'object') return state;
-    const isGone = state === 'gone' && claims >= minGonePolls;
+    // what is worked on for long is not given up for an upstream that does not know it for a while
+    const isGone = state === 'gone' && claims >= minGonePolls && kinds[response.kind].work === undefined;
     if (!isGone && !isLast) return undefined;
     const reason = isGone ? 'its upstream does not keep it' : `it has not ended in time; the last answer: ${state}`;
     logger.warn('what was made in the background is charged by estimate', { kind, id, upstream, reason });
@@ -236,7 +240,7 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
   async function settle(response: BackgroundResponse): Promise<boolean> {
     const state = await poll(response);
     const age = Date.now() - response.background.startedAt.getTime();
-    if (state === 'gone' && age < youngFor) return false;
+    if (state === 'gone' && (age < youngFor || kinds[response.kind].work !== undefined)) return false;
     if (state === 'gone') await count(response.id, unknownRecord(response.background));
     return state !== 'running';
   }

@@ -85,10 +85,7 @@ export async function readBatchInput(input: BatchInput): Promise<BatchRequests> 
   const read = { apiRequest, deadline, upstream, path };
   const requests = await readStored(read, retry, async (body, onProgress) => {
     const sum = new RequestSum();
-    let number = 0;
-    for await (const bytes of linesOf(body, onProgress)) {
-      number += 1;
-      if (bytes.length === 0) continue;
+    for await (const { bytes, number } of linesOf(body, onProgress)) {
       await addRequest(sum, bytes, endpoint, input).catch((error: unknown) => {
         if (!(error instanceof GatewayError)) throw error;
         const { code, message } = error;
@@ -141,11 +138,14 @@ function tooManyRequests(): GatewayError {
 
 async function addRequest(
   sum: RequestSum,
-  bytes: Buffer,
+  bytes: Buffer | undefined,
   endpoint: string,
   { apiRequest, upstream, storedObjects }: BatchInput,
 ): Promise<void> {
   const { principal } = apiRequest;
+  if (!bytes) throw new GatewayError('request_too_large', `The request is larger than ${longestLine} bytes`);
+  // some readers end a line there
+  if (bytes.includes('\r')) throw new GatewayError('invalid_json', 'The request has a line break in it');
   const { fields: ofLine } = await outline(bytes, line);
   if (shortValue(bytes, ofLine.get('url')) !== endpoint) {
     refuse('invalid_value', 'url', `must be ${endpoint}, the endpoint of the batch`);
@@ -179,8 +179,21 @@ async function addRequest(
   );
 }
 
-/** The lines of a body, without their ends. @throws GatewayError `request_too_large` for a longer one; OutboundError of the body */
-async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerator<Buffer> {
+/** A line of a file. */
+interface Line {
+  /** Without the white space at its ends; `undefined` where it is too long. */
+  readonly bytes: Buffer | undefined;
+  /** Counted from 1. */
+  readonly number: number;
+  /** Bytes. */
+  readonly length: number;
+}
+
+/** Lines that are read in one turn of the event loop. */
+const linesPerTurn = 200;
+
+/** The lines of a body that are not blank. Rejects with the body's OutboundError. */
+async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerator<Line> {
   const stream = new Readable({
     read: () => body.resume(),
     destroy(error, callback) {
@@ -197,20 +210,35 @@ async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerat
     onError: (error) => stream.destroy(error),
   });
   const held = new ByteBuffer(longestLine);
+  let number = 1;
+  /** Of the line that has begun. */
+  let length = 0;
+  let read = 0;
+  const ended = (rest: Buffer): Line => {
+    const whole = length + rest.length;
+    return { bytes: whole > longestLine ? undefined : trimmed(held.take(rest)), number, length: whole };
+  };
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     let from = 0;
     for (let at = chunk.indexOf('\n'); at !== -1; at = chunk.indexOf('\n', from)) {
-      yield trimmed(held.take(chunk.subarray(from, at)));
+      if (length > 0 || at > from) {
+        const line = ended(chunk.subarray(from, at));
+        if (line.bytes?.length !== 0) yield line;
+        read += 1;
+        if (read % linesPerTurn === 0) await nextTurn();
+      }
       from = at + 1;
+      number += 1;
+      length = 0;
     }
-    if (!held.add(chunk.subarray(from))) {
-      throw new GatewayError('request_too_large', `${inputFile}: has a line of more than ${longestLine} bytes`);
-    }
-    // a chunk may have hundreds of lines, and reading them takes no turn
+    const rest = chunk.subarray(from);
+    length += rest.length;
+    if (length <= longestLine) held.add(rest);
+    else held.take();
     await nextTurn();
   }
-  const last = trimmed(held.take());
-  if (last.length > 0) yield last;
+  const last = length > 0 ? ended(Buffer.alloc(0)) : undefined;
+  if (last && last.bytes?.length !== 0) yield last;
 }
 
 /** Without the white space of JSON at its ends: a line may end with a carriage return. */
@@ -251,7 +279,6 @@ export async function pollBatch(
   const object = await readStored({ ...read, upstream, path: `/batches/${id}` }, retry, readObject);
   if (object === null) return 'gone';
   if (runsOn('batch', object.status)) return 'running';
-  if (typeof object.status !== 'string') throw failure('upstream_invalid_response');
   await storedObjects.addFiles(filesOf(object, storedCalls.retrieveBatch), batch);
   const { startedAt, firstByteMs } = background;
   return closedRecord(background, await usedBy(object), {
@@ -261,15 +288,27 @@ export async function pollBatch(
     firstByteMs,
   });
 
-  /** What it has used by its own word, or else by that of the answers in its output file. */
-  async function usedBy({ usage, output_file_id: output }: Fields): Promise<Used> {
+  /** What it has used by its own word, or else by that of the answers in its output file, as far as they say it. */
+  async function usedBy({ usage, output_file_id: output, status, request_counts: counts }: Fields): Promise<Used> {
     const reported = usageFrom(usage);
-    const says = reported !== undefined && reported.inputTokens + reported.outputTokens > 0;
-    if (says || typeof output !== 'string' || !storedId.test(output)) return { ...noUsage, ...reported };
-    const path = `/files/${encodeURIComponent(output)}/content`;
-    const used = await readStored({ ...read, upstream, path }, retry, sumUsage);
-    // what it has made was deleted before it was counted
-    return used ?? { ...noUsage, inputTokens: background.inputTokens, estimated: true };
+    if (reported && reported.inputTokens + reported.outputTokens > 0) return { ...noUsage, ...reported };
+    if (typeof output === 'string' && storedId.test(output)) {
+      const path = `/files/${encodeURIComponent(output)}/content`;
+      const used = await readStored({ ...read, upstream, path }, retry, sumUsage);
+      if (used) return withEstimate(used);
+    }
+    const { completed } = (counts ?? {}) as { readonly completed?: unknown };
+    if ((status !== 'completed' && !output) || completed === 0 || (reported && !output)) return noUsage;
+    // what it has made was deleted before it was counted, or nobody says what it has used
+    return withEstimate({ ...noUsage, estimated: true });
+  }
+
+  /** With the estimate of its input where its answers do not say it, and no more output than was asked for. */
+  function withEstimate(used: Used): Used {
+    if (!used.estimated) return used;
+    const { inputTokens, maxOutputTokens = Number.POSITIVE_INFINITY } = background;
+    const outputTokens = Math.min(used.outputTokens, maxOutputTokens);
+    return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };
   }
 }
 
@@ -290,17 +329,24 @@ function parsed(bytes: Buffer): Fields | undefined {
   }
 }
 
-/** Adds up the usage that the answers in an output file report. */
+/** Bytes of an answer per token, where it does not report its usage. */
+const answerBytesPerToken = 3;
+
+/** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
 async function sumUsage(body: RelayedBody, onProgress: () => void): Promise<Used> {
   const sum = { ...noUsage };
-  for await (const bytes of linesOf(body, onProgress)) {
-    const { response } = (parsed(bytes) ?? {}) as { readonly response?: { readonly body?: Fields | null } | null };
+  for await (const { bytes, length } of linesOf(body, onProgress)) {
+    const { response } = ((bytes && parsed(bytes)) ?? {}) as {
+      readonly response?: { readonly body?: Fields | null; readonly status_code?: number } | null;
+    };
+    // what has failed costs nothing; a line that is too long is an answer
+    if (bytes && (!response || (response.status_code ?? 200) >= 400)) continue;
     const usage = usageFrom(response?.body?.usage);
-    if (!usage) continue;
-    sum.inputTokens += usage.inputTokens;
-    sum.cachedInputTokens += usage.cachedInputTokens;
-    sum.outputTokens += usage.outputTokens;
-    sum.reasoningTokens += usage.reasoningTokens ?? 0;
+    sum.inputTokens += usage?.inputTokens ?? 0;
+    sum.cachedInputTokens += usage?.cachedInputTokens ?? 0;
+    sum.reasoningTokens += usage?.reasoningTokens ?? 0;
+    sum.outputTokens += usage?.outputTokens ?? Math.ceil(length / answerBytesPerToken);
+    sum.estimated ||= usage === undefined;
   }
   return sum;
 }

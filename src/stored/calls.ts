@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import { GatewayError, isGatewayError, refuse } from '../errors.ts';
+import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger, OpenUsage } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
@@ -16,10 +17,11 @@ import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests }
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
-import { readBatchInput } from './batch.ts';
+import { type BatchRequests, readBatchInput } from './batch.ts';
 import { ResponseReader } from './ended-response.ts';
 import {
   type BackgroundResponse,
+  type BackgroundUsage,
   idParameter,
   isUncounted,
   runsOn,
@@ -97,6 +99,67 @@ function sameFor(userId: string): () => number {
   return () => share;
 }
 
+/** Batches of one account that have not ended. */
+const mostBatches = 200;
+
+/** The usage of a batch that is made, before it is worked on. */
+type BatchUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
+
+/** What a call asks for; the model is known of a batch that was read. */
+type Requested = Pick<RequestedCall, 'estimatedTokens' | 'output'> & { readonly model?: string };
+
+/** What a batch asks for, and others that have not ended, as if they were of its model. Pure. */
+function withOthers({ model, ...requests }: BatchRequests, others: readonly StoredObject[]): BatchRequests {
+  const { output } = requests;
+  let { estimatedTokens } = requests;
+  let { choices } = output;
+  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
+  for (const { background } of others) {
+    if (!background) continue;
+    estimatedTokens += background.inputTokens;
+    choices += background.choices ?? 1;
+    const { maxOutputTokens } = background;
+    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
+  }
+  return {
+    model,
+    estimatedTokens,
+    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
+  };
+}
+
+/** The fields of a request for a batch. Others could name a model, or requests, that nobody has read. */
+const batchFields: ReadonlySet<string> = new Set([
+  'input_file_id',
+  'endpoint',
+  'completion_window',
+  'metadata',
+  'output_expires_after',
+]);
+/** The longest such request. Bytes. */
+const longestBatchRequest = 64 * 1024;
+
+/** @throws GatewayError `unknown_parameter`, `request_too_large` */
+function requireBatchFields(rawBody: Buffer): void {
+  if (rawBody.length > longestBatchRequest) {
+    throw new GatewayError('request_too_large', `The request for a batch is larger than ${longestBatchRequest} bytes`);
+  }
+  const fields = Object.keys(JSON.parse(rawBody.toString()) as object);
+  const unknown = fields.find((name) => !batchFields.has(name));
+  if (unknown !== undefined) refuse('unknown_parameter', unknown, `is not one of ${[...batchFields].join(', ')}`);
+}
+
+/** The same error, on which clients do not send the request again by themselves: an upstream may have made what it asks for. */
+function withoutRetry(thrown: unknown): unknown {
+  if (!isGatewayError(thrown)) return thrown;
+  const { code, message, param, headers } = thrown;
+  return new GatewayError(code, message, {
+    ...(param !== null && { param }),
+    headers: { ...headers, 'x-should-retry': 'false' },
+    cause: thrown,
+  });
+}
+
 /** Places for files that are being made: with those that an account has, they are as many as it may have, in this process. */
 class FilePlaces {
   readonly #deps: Pick<StoredRelayDeps, 'storedObjects' | 'maxFiles' | 'maxFileBytes'>;
@@ -143,10 +206,11 @@ const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
 export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
   const filePlaces = new FilePlaces(deps);
+  // each may read a large file, and must know of those before it
+  const batchTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
-    // a batch is admitted when it is known what is in it
-    if (call.isCounted && !call.runsFile) await requireRoom(call, apiRequest, res);
+    if (call.isCounted) await requireRoom(call, apiRequest, res);
     const { object, file, order } = await routeOf(call, apiRequest);
     await requireCounted(call, object);
     const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
@@ -160,11 +224,13 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      await run({ call, apiRequest, object, order, deadline, metadata, file, progress }, res);
+      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress }, res);
+      await (file ? batchTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
-      throw error instanceof OutboundError ? failureFrom(error) : error;
+      const thrown = error instanceof OutboundError ? failureFrom(error) : error;
+      throw makes && progress.isSent ? withoutRetry(thrown) : thrown;
     } finally {
       release?.();
       deadline.release();
@@ -196,36 +262,56 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { path }: StoredCall,
     { requestId, principal }: ApiRequest,
     res: ServerResponse,
-    {
-      model,
-      estimatedTokens,
-      output,
-    }: Pick<RequestedCall, 'estimatedTokens' | 'output'> & { model?: string } = noTokens,
-  ): Promise<RequestedCall> {
+    { model, estimatedTokens, output }: Requested = noTokens,
+  ): Promise<void> {
     const info = { requestId, principal, endpoint: path, model, stream: false };
-    const requested = { info, estimatedTokens, output };
-    const admissions = await requestAdmission(deps.admissionChecks, requested, res);
+    const admissions = await requestAdmission(deps.admissionChecks, { info, estimatedTokens, output }, res);
     for (const admission of admissions) admission.dropped();
-    return requested;
   }
 
-  /** Admits a batch when it is known what is in it. */
+  /** Admits a batch when it is known what is in it, with what the account's others that have not ended may still cost. */
   async function admitBatch(
     { call, apiRequest, order, deadline }: RoutedStoredCall,
     file: StoredObject,
     res: ServerResponse,
-  ): Promise<OpenUsage> {
-    backgroundResponses.requireRoom(apiRequest.principal.userId);
+  ): Promise<BatchUsage> {
+    const { requestId, principal } = apiRequest;
+    const { userId } = principal;
+    backgroundResponses.requireRoom(userId);
+    requireBatchFields(apiRequest.rawBody);
     const [upstream] = order as [Upstream];
     const requests = await readBatchInput({ apiRequest, deadline, upstream, file, storedObjects, retry });
-    apiRequest.relayed.model = requests.model;
-    return openRecord(await requireRoom(call, apiRequest, res, requests), upstream.name, Date.now());
+    const others = await storedObjects.uncountedBatches(userId, mostBatches);
+    if (others.length === mostBatches) {
+      const message = `This account has ${mostBatches} batches that have not ended, the most it may have`;
+      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } });
+    }
+    const { model } = requests;
+    apiRequest.relayed.model = model;
+    await requireRoom(call, apiRequest, res, withOthers(requests, others));
+    const info = { requestId, principal, endpoint: call.path, model, stream: false };
+    const { choices, maxTokens } = requests.output;
+    return {
+      ...openRecord({ info, ...requests }, upstream.name, Date.now()),
+      choices,
+      ...(maxTokens !== undefined && { maxOutputTokens: choices * maxTokens }),
+    };
   }
 
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
   async function requireCounted({ effect }: StoredCall, object: StoredObject | undefined): Promise<void> {
-    if (effect !== 'removes' || !isUncounted(object) || (await backgroundResponses.settle(object))) return;
-    throw new GatewayError('response_in_progress', 'This response has not ended; cancel it before you delete it');
+    if (effect !== 'removes' || !object) return;
+    if (object.kind === 'file') await countBatches(object);
+    else if (isUncounted(object) && !(await backgroundResponses.settle(object))) {
+      throw new GatewayError('response_in_progress', 'This response has not ended; cancel it before you delete it');
+    }
+  }
+
+  /** What a batch has answered may say what it has used: those that have ended are counted before a file is deleted. */
+  async function countBatches({ userId }: StoredObject): Promise<void> {
+    for (const batch of await storedObjects.uncountedBatches(userId, mostBatches)) {
+      if (isUncounted(batch)) await backgroundResponses.settle(batch);
+    }
   }
 
   async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
@@ -289,7 +375,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { call, apiRequest, object, metadata }: RoutedStoredCall,
     { name: upstream }: Upstream,
     response: DecodedResponse,
-    usage: OpenUsage | undefined,
+    usage: BatchUsage | undefined,
   ): Promise<DecodedResponse> {
     const { kind, effect, showsItems, showsFiles, brings } = call;
     if (!object || brings) {

@@ -75,8 +75,11 @@ interface KindRow {
   readonly hasMetadata?: boolean;
   /** With which `status` its upstream still works on one. @default never */
   readonly runsWhile?: readonly string[];
-  /** The least time for which one is asked for until its upstream has ended its work. Milliseconds. @default `backgroundTimeout` */
-  readonly followedFor?: number;
+  /**
+   * What its upstreams work on for long, and always: with which `status` that has ended, and for how long one is asked for at least, in milliseconds.
+   * @default it is made when the call is answered, or as `runsWhile` says
+   */
+  readonly work?: { readonly ends: readonly string[]; readonly followedFor: number };
   /** Which calls there are about it, by operationId. */
   readonly calls: { readonly [OperationId in keyof OperationTable]?: CallRow };
 }
@@ -197,8 +200,7 @@ const rows = {
     name: 'batch',
     remedy: 'GET /v1/batches lists those that are',
     isKept: true,
-    runsWhile: ['validating', 'in_progress', 'finalizing', 'cancelling'],
-    followedFor: longestBatch,
+    work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch },
     calls: {
       createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: true },
       listBatches: {
@@ -336,6 +338,8 @@ export interface BackgroundUsage extends OpenUsage {
   readonly streams?: boolean;
   /** The most output tokens that the request allows. @default no limit */
   readonly maxOutputTokens?: number;
+  /** Of a batch: the answers that it asks for. @default 1 */
+  readonly choices?: number;
 }
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
@@ -369,5 +373,6 @@ export function isUncounted(object: StoredObject | undefined): object is Backgro
 
 /** Whether an upstream still works on an object, by the status that it says. Pure. */
 export function runsOn(kind: StoredKind, status: unknown): boolean {
-  return typeof status === 'string' && kinds[kind].runsWhile?.includes(status) === true;
+  const { runsWhile = [], work } = kinds[kind];
+  return work ? !work.ends.some((end) => end === status) : runsWhile.some((state) => state === status);
 }

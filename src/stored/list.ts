@@ -128,7 +128,8 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       if (body === null) page.gone.push(object);
       if (body && object.isMissing) await storedObjects.found(object);
       if (body) page.found.push({ id: object.id, bytes: body });
-      if (body && call.showsFiles) await storedObjects.addFiles(filesOf(JSON.parse(body.toString()), call), object);
+      if (body && call.showsFiles)
+        await storedObjects.addFiles(filesOf(JSON.parse(body.toString()) ?? {}, call), object);
       if (sizeOf(page.found) > pageBytes) return object;
     }
     return objects.at(-1);

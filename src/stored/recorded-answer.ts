@@ -60,9 +60,11 @@ export function ownedResponse<A extends Answer>(
   const { kind } = object;
   const { bringsItems } = kinds[kind];
   const data = recordedBody(response.data, {
-    search: new CreatedObjectSearch(kind, background !== undefined, member),
+    search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
     async record({ id, status, attribute }) {
-      const usage = background && runsOn(kind, status) ? background.usage : undefined;
+      // what is worked on for long is counted by a poll, whatever the first answer says
+      const isFollowed = kinds[kind].work !== undefined || runsOn(kind, status);
+      const usage = background && isFollowed ? background.usage : undefined;
       const isOwn = await objects.add({
         id,
         ...object,

@@ -64,8 +64,12 @@ export async function requireOwned(
     return object;
   };
   const objects: StoredObject[] = [];
+  const seen = new Set<string>();
   for (const reference of references) {
-    const { id, kind, mayBeUnknown } = reference;
+    const { id, kind, mayBeUnknown = false } = reference;
+    const name = `${kind} ${id} ${mayBeUnknown}`;
+    if (seen.has(name)) continue;
+    seen.add(name);
     const object = await storedObjects.find({ id, kind, userId });
     if (object === null && mayBeUnknown && !(await storedObjects.isKnown(id))) continue;
     objects.push(keep(object, reference));
@@ -140,7 +144,12 @@ export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiReq
   if (upload || !(form || (await mayName(rawBody)))) return [];
   const named = form
     ? namedInForm(form)
-    : await namedTexts(rawBody, { keys: namingKeys, longest: longestId, most: mostNamed });
+    : await namedTexts(rawBody, {
+        keys: namingKeys,
+        longest: longestId,
+        most: mostNamed,
+        everywhere: ['container_id'],
+      });
   if (named.length > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);
   }
@@ -161,7 +170,8 @@ function namedInForm({ bytes, parts }: NonNullable<ApiRequest['form']>): NamedTe
       .split(/[[\].]+/)
       .map(foldCase)
       .find((part) => kindOfKey.has(part));
-    if (filename !== undefined || key === undefined) return [];
+    // some readers take a part with an empty file name for a text
+    if (filename || key === undefined) return [];
     return [{ key, text: end - start > longestId ? '…' : bytes.toString('utf8', start, end), path: name }];
   });
 }

@@ -79,7 +79,7 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
   /** Inserts it if there is none of its id. @returns what is stored under its id */
   async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
     const { interval } = background;
-    const timeout = Math.max(background.timeout, kinds[object.kind].followedFor ?? 0);
+    const timeout = Math.max(background.timeout, kinds[object.kind].work?.followedFor ?? 0);
     const computed = {
       createdAt: '$$NOW',
       ...(!kinds[object.kind].isKept && {
@@ -167,13 +167,28 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
         });
         throw error;
       });
-    if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
+    if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) return true;
     logger.warn('an upstream has named a new object as another one is named', {
       upstream,
       kind,
       id,
     });
     return false;
+  }
+
+  /** Stores what was made for an account by what it has an upstream do, unless the account has deleted it since. */
+  async function addMade(made: readonly ShownObject[], { userId, upstream, model }: ItemKeeper): Promise<void> {
+    if (made.length === 0) return;
+    const ids = made.map(({ id }) => id);
+    const read = () => collection.distinct('_id', { _id: { $in: ids }, removedFrom: userId });
+    const removed = new Set(await database.run(read));
+    const metadata = { purpose: 'batch_output' };
+    const left = made.filter(({ id }) => !removed.has(id));
+    // what a key that is limited to some models must not read of a batch, it must not read of its files
+    const objects = left.map(({ kind, id }) =>
+      kind === 'file' ? { kind, id, userId, upstream, model, metadata } : { kind, id, userId, upstream, model: null },
+    );
+    await Promise.all(objects.map(add));
   }
 
   return {
@@ -184,12 +199,17 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     add,
 
     /** Stores that a batch has made files with these ids for an account. */
-    async addFiles(ids: readonly string[], { userId, upstream }: ItemKeeper): Promise<void> {
-      await Promise.all(
-        ids.map((id) =>
-          add({ id, kind: 'file', userId, upstream, model: null, metadata: { purpose: 'batch_output' } }),
-        ),
-      );
+    addFiles: (ids: readonly string[], keeper: ItemKeeper): Promise<void> =>
+      addMade(
+        ids.map((id) => ({ kind: 'file', id })),
+        keeper,
+      ),
+
+    /** The batches of an account that are not counted, up to so many. */
+    async uncountedBatches(userId: string, most: number): Promise<readonly StoredObject[]> {
+      const filter = { userId, kind: 'batch', 'background.dueAt': { $exists: true } } as const;
+      const found = await database.run(() => collection.find(filter, { limit: most, ...inOneBatch }).toArray());
+      return found.map(toObject);
     },
 
     /** The account's object of this kind and id; `null` is certain. */
@@ -255,7 +275,7 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
       const others = shown.filter(({ kind }) => kind !== 'item');
       try {
         if (items.length > 0) await database.run(() => insertItems(items, { userId, upstream, model }));
-        await Promise.all(others.map(({ kind, id }) => add({ kind, id, userId, upstream, model: null })));
+        await addMade(others, { userId, upstream, model });
       } catch (error) {
         logger.warn('what an answer shows was not noted as that of its account', { upstream, reason: String(error) });
       }

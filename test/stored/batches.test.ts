@@ -120,6 +120,102 @@ describe('batches', () => {
     expect((await failure(stranger.files.retrieve(output.id))).code).to.equal('file_not_found');
   });
 
+  it('whose answers do not say their usage are counted by their bytes, and no more output than was asked for', async () => {
+    const { id } = await newBatch();
+    const answer = { response: { status_code: 200, body: { text: 'x'.repeat(3_000) } } };
+    const output = provider.keep(Buffer.from(JSON.stringify(answer)), 'out', 'batch_output');
+    end(id, { output_file_id: output.id });
+    await until(() => records.length > 0);
+    expect(records[0]).to.include({ outputTokens: 20, estimated: true });
+    expect(records[0]?.inputTokens).to.be.above(20);
+  });
+
+  it('are counted also if they have ended at once, or their provider speaks of them in other words', async () => {
+    for (const status of ['completed', 'VALIDATING', undefined]) {
+      records = [];
+      provider.newBatch = { status };
+      const { id } = await newBatch();
+      await until(() => provider.seen.filter(({ path }) => path === `/batches/${id}`).length > 1);
+      expect(records).to.deep.equal([]);
+      end(id, { usage });
+      await until(() => records.length > 0);
+      expect(records).to.have.length(1);
+    }
+    provider.newBatch = { id: undefined };
+    expect((await failure(newBatch())).code).to.equal('upstream_invalid_response');
+    provider.newBatch = {};
+  });
+
+  it('are counted before a file that they have made is deleted', async () => {
+    const slow = await startGateway({
+      upstreams: [{ name: 'one', baseUrl: provider.baseUrl }],
+      backgroundPollInterval: 60_000,
+      onUsage: (record) => {
+        records.push(record);
+      },
+    });
+    const by = new OpenAI({ apiKey: slow.key, baseURL: `${slow.url}/v1`, maxRetries: 0 });
+    const { id } = await newBatch(by);
+    const answer = { response: { body: { usage: { prompt_tokens: 7, completion_tokens: 3 } } } };
+    const output = provider.keep(Buffer.from(JSON.stringify(answer)), 'out', 'batch_output');
+    end(id, { output_file_id: output.id });
+    await by.batches.list();
+    await by.files.delete(output.id);
+    expect(records.map(({ outputTokens }) => outputTokens)).to.deep.equal([3]);
+    await slow.close();
+  });
+
+  it('are not given up because their provider does not know them for a while', async () => {
+    const { id } = await newBatch();
+    const kept = provider.batches.get(id) ?? {};
+    provider.batches.delete(id);
+    const asked = () => provider.seen.filter(({ path }) => path === `/batches/${id}`).length;
+    await until(() => asked() > 8);
+    expect(records).to.deep.equal([]);
+    provider.batches.set(id, { ...kept, status: 'completed', usage });
+    await until(() => records.length > 0);
+    expect(records[0]).to.include({ inputTokens: 1_000, estimated: false });
+  });
+
+  it('are made once, although their provider gives no answer', async () => {
+    const input_file_id = await newFile(line(question));
+    const patient = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 2 });
+    let posts = 0;
+    const content = provider.content(input_file_id);
+    provider.onRequest = (req, res) => {
+      if (req.method === 'GET') return void res.end(content);
+      posts += 1;
+      req.socket.destroy();
+    };
+    const made = patient.batches.create({ input_file_id, endpoint: chat, completion_window: '24h' });
+    expect((await failure(made)).code).to.equal('upstream_disconnected');
+    provider.onRequest = undefined;
+    expect(posts).to.equal(1);
+  });
+
+  it('make files that a key reads only if it may call their model', async () => {
+    const { id } = await newBatch();
+    const output = provider.keep(Buffer.from('{}'), 'out', 'batch_output');
+    end(id, { usage, output_file_id: output.id });
+    await client.batches.retrieve(id);
+    const { key } = await gateway.gateway.keys.create({ userId: 'usr_1', models: ['n'] });
+    expect((await failure(clientOf(key).files.retrieve(output.id))).code).to.equal('file_not_found');
+    const found = (await client.files.list({ purpose: 'batch_output' })).data.map((file) => file.id);
+    expect(found).to.include(output.id);
+    await until(() => records.length > 0);
+  });
+
+  it('are made as long as the account has what all of them may cost', async () => {
+    await gateway.gateway.credits?.topUp({ userId: 'usr_3', credits: 1, reference: 'few' });
+    const by = clientOf((await gateway.gateway.keys.create({ userId: 'usr_3' })).key);
+    const costly = line({ ...question, max_tokens: 12_000 });
+    const made = await Promise.allSettled([batchOf(costly, by), batchOf(costly, by), batchOf(costly, by)]);
+    const batches = made.flatMap((one) => (one.status === 'fulfilled' ? [one.value.id] : []));
+    expect(batches).to.have.length(1);
+    for (const id of batches) end(id, { usage: { ...usage, output_tokens: 0 } });
+    await until(() => records.length > 0);
+  });
+
   it('that have failed cost nothing', async () => {
     const { id } = await newBatch();
     end(id, { status: 'failed', errors: { data: [{ code: 'invalid' }] } });
@@ -199,6 +295,7 @@ describe('batches', () => {
     });
 
     for (const [what, text, code, says] of [
+      ['with a line break in a request', `{"url":"${chat}","body":{"model":\r"m"}}`, 'invalid_json', 'line break'],
       ['without requests', '\n\n', 'invalid_value', 'with requests'],
       ['with a line that is no JSON', `${line(question)}\n{"custom_id":`, 'invalid_json', 'line 2'],
       ['with another endpoint', line(question, '/v1/files'), 'invalid_value', 'url: must be /v1/chat/completions'],
@@ -220,6 +317,15 @@ describe('batches', () => {
         expect(error.message).to.include(says);
       });
     }
+
+    it('are not made with fields that nobody has read', async () => {
+      const input_file_id = await newFile(line(question));
+      const known = { input_file_id, endpoint: chat, completion_window: '24h' } as const;
+      const error = await failure(client.batches.create({ ...known, model: 'n' } as never));
+      expect([error.code, error.param]).to.deep.equal(['unknown_parameter', 'model']);
+      const long = client.batches.create({ ...known, completion_window: '7d' } as never);
+      expect((await failure(long)).param).to.equal('completion_window');
+    });
 
     it('that may cost more than the account has are not made', async () => {
       const error = await refused(line({ ...question, max_tokens: 1_000_000 }));

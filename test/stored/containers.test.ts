@@ -159,6 +159,25 @@ describe('containers and skills', () => {
     expect((await failure(skills.retrieve(skill_id))).code).to.equal('skill_not_found');
   });
 
+  it('become nobody’s by what a client sends back, and are unknown in a tool after it', async () => {
+    const call = { type: 'code_interpreter_call', id: 'ci_x', code: '1', container_id: 'cntr_x', outputs: [] };
+    const { id } = await client.conversations.create({ items: [call] } as never);
+    provider.output = [];
+    provider.items = [call];
+    await client.conversations.items.list(id);
+    await client.conversations.items.create(id, { items: [call] } as never);
+    provider.items = [];
+    expect((await failure(client.containers.retrieve('cntr_x'))).code).to.equal('container_not_found');
+    const environment = { type: 'container_reference', container_id: 'cntr_x' };
+    const asked = client.responses.create({
+      model: 'm',
+      input: [call],
+      tools: [{ type: 'shell', environment }],
+    } as never);
+    const error = await failure(asked);
+    expect([error.code, error.param]).to.deep.equal(['container_not_found', 'tools[0].environment.container_id']);
+  });
+
   it('of containers that nobody is known to have may stand in what is sent back', async () => {
     const call = {
       type: 'code_interpreter_call',

@@ -42,7 +42,11 @@ export class FileProvider {
   readonly bodies: string[] = [];
   /** What is done with an upload in place of keeping it. */
   onUpload: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
+  /** What the answer that makes a batch says besides. */
+  newBatch: Readonly<Record<string, unknown>> = {};
   /** What batches say of themselves; a test makes them end. */
+  /** What the items of its conversations are. */
+  items: readonly object[] = [];
   /** What its responses have as output. */
   output: readonly object[] = [];
   readonly batches = new Map<string, Readonly<Record<string, unknown>>>();
@@ -114,6 +118,10 @@ export class FileProvider {
     return file;
   }
 
+  content(id: string): Buffer | undefined {
+    return this.#files.get(id)?.content;
+  }
+
   forget(id: string): void {
     this.#files.delete(id);
   }
@@ -123,6 +131,8 @@ export class FileProvider {
     if (kind === 'responses')
       return { id: this.#id('resp_'), object: 'response', status: 'completed', output: this.output };
     if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
+    if (kind === 'conversations' && id === '') return { id: this.#id('conv_'), object: 'conversation' };
+    if (kind === 'conversations') return { object: 'list', data: this.items, has_more: false };
     if (kind === 'files' && method === 'POST') {
       const given = form?.get('file');
       return this.keep(await bytesOf(given), given instanceof File ? given.name : '', String(form?.get('purpose')));
@@ -144,7 +154,7 @@ export class FileProvider {
     if (id === '') {
       const made = this.#id('batch_');
       this.batches.set(made, { ...body, id: made, object: 'batch', status: 'validating', output_file_id: null });
-      return this.batches.get(made);
+      return { ...this.batches.get(made), ...this.newBatch };
     }
     const batch = this.batches.get(id);
     if (batch && part === 'cancel') this.batches.set(id, { ...batch, status: 'cancelling' });

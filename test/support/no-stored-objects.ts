@@ -14,6 +14,7 @@ export const noStoredObjects: StoredObjects = {
   async setMetadata() {},
   async addShown() {},
   isKnown: async () => false,
+  uncountedBatches: async () => [],
   findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
 };

@@ -103,7 +103,7 @@ function createCommand(terminal: Terminal): Command {
     .examples('batches create requests.jsonl', 'batches create texts.jsonl --endpoint /v1/embeddings')
     .runs(async ({ api, show }, path: string, { endpoint }: { endpoint: Endpoint }) => {
       const { id: input_file_id } = await uploadFrom(api, path, 'batch');
-      const body = { input_file_id, endpoint, completion_window: '24h' };
+      const body = { input_file_id, endpoint, completion_window: '24h' } as const;
       show(await dataFrom(api.POST('/v1/batches', { body })), batchLines);
     });
 }

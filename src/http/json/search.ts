@@ -406,6 +406,8 @@ interface Searched {
   readonly longest: number;
   /** The search ends when it has found one more. */
   readonly most: number;
+  /** Keys whose texts are found wherever they stand, and not once each. @default none */
+  readonly everywhere?: readonly string[];
 }
 
 /**
@@ -413,7 +415,10 @@ interface Searched {
  * counts, for some readers take it for the same. What stands in metadata, in a JSON schema or in a text counts for nothing.
  * @param bytes a JSON text that was found valid
  */
-export async function namedTexts(bytes: Buffer, { keys, longest, most }: Searched): Promise<NamedText[]> {
+export async function namedTexts(
+  bytes: Buffer,
+  { keys, longest, most, everywhere = [] }: Searched,
+): Promise<NamedText[]> {
   const found = new Map<string, NamedText>();
   const walk = new StructureWalk();
   const open: Open[] = [];
@@ -432,7 +437,7 @@ export async function namedTexts(bytes: Buffer, { keys, longest, most }: Searche
           top.folded = foldCase(top.key);
         } else if (top && !top.isUnread && !top.isFreelyNamed && keys.includes(top.folded)) {
           const text = at - begins < 6 * longest ? textAt(bytes, begins, at + 1) : '…';
-          const name = `${top.folded} ${text}`;
+          const name = `${top.folded} ${text}${everywhere.includes(top.folded) ? ` ${begins}` : ''}`;
           if (!found.has(name)) found.set(name, { key: top.folded, text, path: pathOf(open) });
           if (found.size > most) return [...found.values()];
         }
@@ -455,17 +460,19 @@ function opened(top: Open | undefined, isList: boolean): Open {
   const isUnread = top?.isUnread === true || (isNamed && !top.isList && unread.has(top.folded));
   // what is in a list under a key stands under that key
   const { key, folded } = isList && isNamed ? top : noKey;
-  const isFreelyNamed = top?.folded === freelyNamed && !isList;
+  const isFreelyNamed = isNamed && top.folded === freelyNamed && !isList;
   return { isList, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed };
 }
 
+/** Other keys are quoted in a path, so that it tells where it leads. */
+const plainKey = /^[\w-]+$/;
 /** A longer path is cut: nobody reads it. Characters. */
 const longestPath = 256;
 
 function pathOf(open: readonly Open[]): string {
   let path = '';
   for (const { isList, key, index } of open) {
-    path += isList ? `[${index}]` : `.${key}`;
+    path += isList ? `[${index}]` : plainKey.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
     if (path.length > longestPath) return `${path.slice(1, longestPath)}…`;
   }
   return path.replace(/^\./, '');

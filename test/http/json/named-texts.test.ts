@@ -60,6 +60,12 @@ describe('texts under given keys of a JSON body', () => {
     ['with a value in escapes', '{"file_id":"\\u0061"}', [['file_id', 'a']]],
     ['that are too long', `{"file_id":"${'a'.repeat(2_000)}"}`, [['file_id', '…']]],
     ['that are empty', '{"file_id":""}', [['file_id', '']]],
+    [
+      'in a variable that is called variables',
+      '{"prompt":{"variables":{"variables":{"file_id":"a"}}}}',
+      [['prompt.variables.variables.file_id', 'a']],
+    ],
+    ['below a key that looks like a path', '{"input[0]":{"file_id":"a"}}', [['["input[0]"].file_id', 'a']]],
     ['once each', '{"a":{"file_id":"x"},"b":[{"file_id":"x"}]}', [['a.file_id', 'x']]],
     ['in a list of lists', '{"file_ids":[["a"]]}', [['file_ids[0][0]', 'a']]],
   ] as const) {
@@ -128,7 +134,8 @@ function collect(value: unknown, key: string, path: string, into: [string, strin
   if (Array.isArray(value)) for (const [i, item] of value.entries()) collect(item, key, `${path}[${i}]`, into);
   else if (typeof value === 'object' && value !== null) {
     for (const [name, member] of Object.entries(value)) {
-      if (!unread.includes(name) || typeof member !== 'object') collect(member, name, `${path}.${name}`, into);
+      if (!unread.includes(name) || typeof member !== 'object')
+        collect(member, name, `${path}${/^[\w-]+$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`}`, into);
     }
   }
 }
