@@ -75,6 +75,7 @@ export function createCreditAdmission({
   options,
 }: CreditAdmissionDeps): AdmitByCredits {
   const { prices, allowance: leaseAmount } = options;
+  const hasPrices = Object.values(prices).some((price) => Object.values(price).some((amount) => amount > 0));
   const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = options;
 
   function likelyCost(
@@ -94,7 +95,7 @@ export function createCreditAdmission({
    * @throws GatewayError `insufficient_credits`
    */
   async function requireBalance(userId: string, amount: number, isKnown: boolean): Promise<void> {
-    if (isKnown && amount === 0) return;
+    if (isKnown ? amount === 0 : !hasPrices) return;
     const balance = await balanceOf(userId);
     if (!isKnown && balance <= 0) throw insufficient();
     if (balance >= amount) return;
