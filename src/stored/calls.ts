@@ -250,6 +250,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const object = param === undefined ? undefined : objects[0];
     const inputFile = shortValue(apiRequest.rawBody, apiRequest.fields.get('input_file_id'));
     const file = call.runsFile ? objects.find(({ id }) => id === inputFile) : undefined;
+    // nothing is made of a file that nobody has read
+    if (call.runsFile && !file) refuse('invalid_value', 'input_file_id', 'must be the id of a file');
     return {
       object,
       file,
