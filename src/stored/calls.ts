@@ -24,6 +24,7 @@ import {
   type BackgroundUsage,
   idParameter,
   isUncounted,
+  kinds,
   runsOn,
   type StoredCall,
   type StoredObject,
@@ -220,6 +221,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const progress = { isSent: false };
     // what an upstream makes has an owner, whether or not its client waits for the answer
     const makes = !object || call.brings !== undefined;
+    const { isMadeOnce } = kinds[call.brings?.kind ?? call.kind];
     const isUp = () => progress.isSent && (upload?.isWhole ?? true);
     const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
@@ -230,7 +232,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
       const thrown = error instanceof OutboundError ? failureFrom(error) : error;
-      throw makes && progress.isSent ? withoutRetry(thrown) : thrown;
+      throw makes && isMadeOnce && progress.isSent ? withoutRetry(thrown) : thrown;
     } finally {
       release?.();
       deadline.release();
@@ -351,7 +353,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     let answer: DecodedResponse | undefined;
     try {
       // what has gone up of an upload is gone, and what is made twice is made twice
-      const policy = upload || !routed.object ? { ...retry, resends: false } : retry;
+      const makesOnce = (!routed.object || call.brings) && kinds[call.brings?.kind ?? call.kind].isMadeOnce;
+      const policy = upload || makesOnce ? { ...retry, resends: false } : retry;
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();

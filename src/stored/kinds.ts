@@ -69,6 +69,8 @@ interface KindRow {
   readonly bringsItems?: 'output';
   /** Whether upstreams keep it until it is deleted. @default false: it is forgotten after `storedRetentionDays` */
   readonly isKept?: boolean;
+  /** Whether a second one, which nobody knows of, takes room or costs something: a call that makes one is sent once. @default false */
+  readonly isMadeOnce?: boolean;
   /** Whether several accounts may have ones of the same id. @default false */
   readonly isShared?: boolean;
   /** Whether the gateway remembers the metadata of it: lists are filtered by that. @default false */
@@ -161,6 +163,7 @@ const rows = {
     remedy: 'GET /v1/files lists those that are',
     namedBy: ['file_id', 'file_ids', 'input_file_id'],
     isKept: true,
+    isMadeOnce: true,
     calls: {
       createFile: { method: 'POST', path: '/files', isCounted: true, makesFile: true, streamsUp: true },
       listFiles: {
@@ -176,6 +179,7 @@ const rows = {
   upload: {
     name: 'upload',
     remedy: givenId,
+    isMadeOnce: true,
     calls: {
       createUpload: { method: 'POST', path: '/uploads', isCounted: true, makesFile: true },
       addUploadPart: {
@@ -195,12 +199,13 @@ const rows = {
       cancelUpload: { method: 'POST', path: `${ofUpload}/cancel`, isCounted: true },
     },
   },
-  part: { name: 'part of an upload', remedy: givenId, namedBy: ['part_ids'], calls: {} },
+  part: { name: 'part of an upload', remedy: givenId, namedBy: ['part_ids'], isMadeOnce: true, calls: {} },
   batch: {
     name: 'batch',
     remedy: 'GET /v1/batches lists those that are',
     isKept: true,
     work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch },
+    isMadeOnce: true,
     calls: {
       createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: true },
       listBatches: {
@@ -217,6 +222,7 @@ const rows = {
     name: 'container',
     remedy: 'GET /v1/containers lists those that are',
     namedBy: ['container', 'container_id'],
+    isMadeOnce: true,
     calls: {
       createContainer: { method: 'POST', path: '/containers', isCounted: true },
       listContainers: {
@@ -238,6 +244,7 @@ const rows = {
     remedy: 'GET /v1/skills lists those that are',
     namedBy: ['skill_id'],
     isKept: true,
+    isMadeOnce: true,
     calls: {
       createSkill: { method: 'POST', path: '/skills', isCounted: true },
       listSkills: { method: 'GET', path: ofSkill, lists: { index: 'userSkills', order: 'desc' } },
@@ -257,6 +264,7 @@ const rows = {
     remedy: 'GET /v1/vector_stores lists those that are',
     namedBy: ['vector_store_ids'],
     isKept: true,
+    isMadeOnce: true,
     calls: {
       createVectorStore: { method: 'POST', path: '/vector_stores', isCounted: true },
       listVectorStores: { method: 'GET', path: ofVectorStore, lists: { index: 'userVectorStores', order: 'desc' } },

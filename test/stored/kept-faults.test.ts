@@ -242,9 +242,10 @@ describe('what upstreams keep, where something goes wrong', () => {
     const { client, providers } = scene;
     expect(await upload(client)).to.match(/^file-/);
     const kept = providers[1] as FileProvider;
-    kept.onRequest = (_req, res) => void res.writeHead(500, json).end('{}');
+    kept.onRequest = (req) => void req.socket.destroy();
     const before = kept.seen.length;
-    expect((await failure(client.vectorStores.create({}))).status).to.equal(500);
+    const again = new OpenAI({ apiKey: scene.gateway.key, baseURL: `${scene.gateway.url}/v1`, maxRetries: 2 });
+    expect((await failure(again.vectorStores.create({}))).code).to.equal('upstream_disconnected');
     expect(kept.seen.length - before).to.equal(1);
   });
 

@@ -61,7 +61,12 @@ describe('bad input', () => {
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { ok: true });
+    let ids = 0;
+    // what is made has an id of its own
+    upstream.script = (res, request) => {
+      ids += 1;
+      return json(200, { ok: true, id: `any_${ids}` })(res, request);
+    };
     connection = await mongoose.createConnection(freshUri()).asPromise();
     live = await startGateway({
       mongo: connection,
