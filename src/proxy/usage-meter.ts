@@ -369,7 +369,7 @@ export function closedRecord(open: OpenUsage, used: Used, end: CallEnd): UsageRe
 }
 
 /** Fewer than in most text, so that the estimate is seldom too low. */
-const answerBytesPerToken = 3;
+export const answerBytesPerToken = 3;
 /** How fast a model may write what is not visible yet: reasoning, or an answer that is sent as a whole. */
 const unseenTokensPerSecond = 100;
 

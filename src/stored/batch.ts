@@ -13,7 +13,7 @@ import { failure } from '../proxy/failure.ts';
 import { checkModelName, estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
-import { closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
+import { answerBytesPerToken, closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { type BackgroundResponse, runsOn, type StoredCall, type StoredObject, storedCalls, storedId } from './kinds.ts';
 import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
 import type { StoredObjects } from './service.ts';
@@ -252,7 +252,7 @@ function trimmed(bytes: Buffer): Buffer {
 }
 
 /** The largest description of a batch. Bytes: that of a failed one has an error for many of its requests. */
-const longestBatch = 16 * 1024 * 1024;
+const largestObject = 16 * 1024 * 1024;
 
 /** JSON from outside, as far as it is read. */
 type Fields = Readonly<Record<string, unknown>>;
@@ -313,7 +313,7 @@ export async function pollBatch(
 }
 
 async function readObject(body: RelayedBody, onProgress: () => void): Promise<Fields> {
-  const { bytes, whole } = await collect(body, longestBatch, onProgress);
+  const { bytes, whole } = await collect(body, largestObject, onProgress);
   const object = whole ? parsed(bytes) : undefined;
   if (object) return object;
   body.destroy();
@@ -328,9 +328,6 @@ function parsed(bytes: Buffer): Fields | undefined {
     return undefined;
   }
 }
-
-/** Bytes of an answer per token, where it does not report its usage. */
-const answerBytesPerToken = 3;
 
 /** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
 async function sumUsage(body: RelayedBody, onProgress: () => void): Promise<Used> {

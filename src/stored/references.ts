@@ -133,7 +133,9 @@ export function pathReferences(
   });
 }
 
-/** An item that is sent back says in which container it was made. */
+/** What a body is searched for. An item that is sent back names a container as a tool does, which asks for more. */
+const searched = { keys: namingKeys, longest: longestId, most: mostNamed, everywhere: ['container_id'] };
+/** Where an item that is sent back says in which container it was made. */
 const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
 
 /**
@@ -142,14 +144,7 @@ const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
  */
 export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
   if (upload || !(form || (await mayName(rawBody)))) return [];
-  const named = form
-    ? namedInForm(form)
-    : await namedTexts(rawBody, {
-        keys: namingKeys,
-        longest: longestId,
-        most: mostNamed,
-        everywhere: ['container_id'],
-      });
+  const named = form ? namedInForm(form) : await namedTexts(rawBody, searched);
   if (named.length > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);
   }

@@ -159,7 +159,7 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     const stored = await database
       .run(() => insert(object))
       .catch((error: unknown) => {
-        logger.warn('what an upstream has made was not noted, and is nobody’s: delete it there', {
+        logger.warn('what an upstream has made was not noted, and belongs to nobody: delete it there', {
           upstream,
           kind,
           id,

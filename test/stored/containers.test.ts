@@ -159,7 +159,7 @@ describe('containers and skills', () => {
     expect((await failure(skills.retrieve(skill_id))).code).to.equal('skill_not_found');
   });
 
-  it('become nobody’s by what a client sends back, and are unknown in a tool after it', async () => {
+  it('belong to nobody by what a client sends back, and are unknown in a tool after it', async () => {
     const call = { type: 'code_interpreter_call', id: 'ci_x', code: '1', container_id: 'cntr_x', outputs: [] };
     const { id } = await client.conversations.create({ items: [call] } as never);
     provider.output = [];
