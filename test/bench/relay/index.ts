@@ -6,18 +6,21 @@ import { cpuOf } from '../deliveries/usage.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
 import { download, fileLength, startFileUpstream, upload } from './files.ts';
 import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
+import { echo, openSockets, startSocketUpstream } from './sockets.ts';
 import { BenchUpstream } from './upstream.ts';
 
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
  * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=metrics` for what the metrics cost, alone, with `-- --only=everyday` for calls that come alone, and with `-- --only=files` for files.
+ * with `-- --only=metrics` for what the metrics cost, alone, with `-- --only=everyday` for calls that come alone, with `-- --only=files` for files,
+ * and with `-- --only=sockets` for WebSockets.
  */
 
 const quick = process.argv.includes('--quick');
 const onlyMetrics = process.argv.includes('--only=metrics');
 const onlyEveryday = process.argv.includes('--only=everyday');
 const onlyFiles = process.argv.includes('--only=files');
+const onlySockets = process.argv.includes('--only=sockets');
 const rounds = quick ? 3 : 5;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
@@ -25,7 +28,7 @@ const seconds = quick ? 2 : 5;
 const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 /** The gateway without the work of prom-client, beside the gateway. */
 const measured = ['gateway', 'unmeasured'] as const;
-type Name = (typeof names)[number] | (typeof measured)[number];
+type Name = (typeof names)[number] | (typeof measured)[number] | 'socket_pipe';
 const everyday = ['gateway', 'accounting'] as const;
 const startedNames: readonly Name[] = onlyMetrics ? measured : [...names, 'unmeasured'];
 
@@ -206,6 +209,46 @@ async function measureFiles(mongo: string): Promise<void> {
   upstream.close();
 }
 
+/** WebSockets that are open at once, and those of them that are busy. */
+const socketsOpen = 1_000;
+const socketsBusy = 50;
+
+async function memoryOf({ child }: Server): Promise<number> {
+  child.send('memory');
+  const [bytes] = (await once(child, 'message')) as [number];
+  return bytes;
+}
+
+/** What WebSockets cost beside the least that joins two, in turns. */
+async function measureSockets(mongo: string): Promise<void> {
+  const upstream = await startSocketUpstream();
+  const servers = [
+    ['socket_pipe', await start('socket_pipe', upstream, mongo)],
+    ['gateway', await start('gateway', upstream, mongo)],
+  ] as const;
+  const busy: Record<string, Awaited<ReturnType<typeof openSockets>>> = {};
+  for (const [name, server] of servers) {
+    for (const socket of await openSockets(server, socketsBusy)) socket.terminate();
+    const before = await memoryOf(server);
+    const sockets = await openSockets(server, socketsOpen);
+    note(`relay_${name}_memory_per_socket`, 'KB', ((await memoryOf(server)) - before) / 1_000 / socketsOpen);
+    busy[name] = sockets.slice(0, socketsBusy);
+  }
+  for (let round = 0; round < 2 * rounds + 1; round += 1) {
+    const costs: Record<string, number> = {};
+    for (const [name, server] of round % 2 === 0 ? servers : servers.toReversed()) {
+      const { result, cpu } = await costOf(server, () => echo(busy[name] ?? [], 400));
+      costs[name] = cpu / (2 * result);
+      // the first turn warms up
+      if (round > 0) note(`relay_${name}_cpu_per_message`, 'µs', costs[name]);
+    }
+    if (round > 0)
+      note('relay_gateway_message_beside_pipe', 'ratio', (costs.gateway ?? 0) / (costs.socket_pipe ?? Number.NaN));
+  }
+  for (const [, { child }] of servers) child.kill('SIGKILL');
+  upstream.close();
+}
+
 async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
   for (const name of ['express', 'gateway'] as const) {
     const server = servers[name];
@@ -239,10 +282,11 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
-  if (!onlyMetrics && !onlyEveryday) await measureFiles(uri);
-  if (mongo && !onlyMetrics && !onlyFiles)
+  if (!onlyMetrics && !onlyEveryday && !onlySockets) await measureFiles(uri);
+  if (!onlyMetrics && !onlyEveryday && !onlyFiles) await measureSockets(uri);
+  if (mongo && !onlyMetrics && !onlyFiles && !onlySockets)
     for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
-  if (!onlyEveryday && !onlyFiles) await measureTogether(upstream, uri);
+  if (!onlyEveryday && !onlyFiles && !onlySockets) await measureTogether(upstream, uri);
   upstream.close();
   await mongo?.stop();
   const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;

@@ -3,9 +3,12 @@
 // Plain JavaScript over the built package, so that nothing but what is shipped is measured.
 import { once } from 'node:events';
 import http from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import express from 'express';
 import { Counter, Histogram } from 'prom-client';
 import { Pool } from 'undici';
+import { WebSocket, WebSocketServer } from 'ws';
 
 const [variant, upstreamPort] = process.argv.slice(2);
 const mongo = process.env.BENCH_MONGO;
@@ -60,6 +63,21 @@ function bareExpress() {
   return http.createServer(app);
 }
 
+/** The least that joins a WebSocket with another: no backpressure, nothing checked. */
+function socketPipe() {
+  const server = http.createServer();
+  new WebSocketServer({ server, perMessageDeflate: false }).on('connection', (client, { url }) => {
+    client.pause();
+    const up = new WebSocket(`ws://127.0.0.1:${upstreamPort}${url}`, { perMessageDeflate: false });
+    up.on('open', () => client.resume());
+    client.on('message', (data, isBinary) => up.send(data, { binary: isBinary }));
+    up.on('message', (data, isBinary) => client.send(data, { binary: isBinary }));
+    client.on('close', () => up.close());
+    up.on('close', () => client.close());
+  });
+  return server;
+}
+
 /** Limits and credits that are never used up, agreed on with other processes; quotas whose thresholds are passed. */
 const accounting = {
   limits: {
@@ -97,12 +115,15 @@ async function gateway(serve, options) {
     secretKeys,
     upstreams,
     collectionPrefix: `${variant}_`,
+    maxSockets: 2_000,
     ...options,
   });
   // what a process that counts does beside its calls belongs to their cost
   if (options) await product.start();
   const { key } = await product.keys.create({ userId: 'usr_bench', name: 'bench' });
-  return { server: serve(product.router), key, close: () => product.close() };
+  const server = serve(product.router);
+  product.attach(server);
+  return { server, key, close: () => product.close() };
 }
 
 /** The product with metrics that count and measure nothing. */
@@ -118,14 +139,17 @@ const variants = {
   in_front: () => gateway(inFront),
   accounting: () => gateway(mounted, accounting),
 };
-const started = variants[variant]
-  ? await variants[variant]()
-  : { server: variant === 'pipe' ? barePipe() : bareExpress(), key: 'none' };
+const bare = { pipe: barePipe, express: bareExpress, socket_pipe: socketPipe };
+const started = variants[variant] ? await variants[variant]() : { server: bare[variant](), key: 'none' };
 started.server.listen(0, '127.0.0.1');
 await once(started.server, 'listening');
 
 process.on('message', async (message) => {
-  if (message === 'usage') {
+  if (message === 'memory') {
+    setFlagsFromString('--expose-gc');
+    runInNewContext('gc')();
+    process.send(process.memoryUsage().rss);
+  } else if (message === 'usage') {
     const { user, system } = process.cpuUsage();
     process.send({ cpu: user + system, peak: process.resourceUsage().maxRSS * 1024 });
   } else {
