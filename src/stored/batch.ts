@@ -101,6 +101,8 @@ export async function readBatchInput(input: BatchInput): Promise<BatchRequests> 
 /** Adds up what requests ask for. */
 class RequestSum {
   model: string | undefined;
+  /** What requests before have named, and was found to be the account's own: kind and id. */
+  readonly owned = new Set<string>();
   #count = 0;
   #tokens = 0;
   #choices = 0;
@@ -168,8 +170,10 @@ async function addRequest(
     );
   }
   const named = { rawBody, fields, form: undefined, upload: undefined };
-  const references = [...storedReferences(named), ...(await namedObjects(named))];
+  const all = [...storedReferences(named), ...(await namedObjects(named))];
+  const references = all.filter(({ kind, id }) => !sum.owned.has(`${kind} ${id}`));
   await requireOwned(storedObjects, { ...named, principal }, { references, itemsIn: 'input' }, [upstream]);
+  for (const { kind, id, mayBeUnknown } of references) if (!mayBeUnknown) sum.owned.add(`${kind} ${id}`);
   const { output } = read;
   const isCharged = endpoint !== '/v1/moderations';
   sum.add(
