@@ -3,6 +3,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
+import { oneAnswer } from '../proxy/admission.ts';
 import type { Allowances } from './allowances.ts';
 import { batches, type Charged, costOf, toCredits } from './price.ts';
 
@@ -38,8 +39,8 @@ export type AdmitByCredits = (
 /** Longer than two renewals of a lease take. Milliseconds. */
 const retryAfter = 150;
 
-function insufficient(): GatewayError {
-  return new GatewayError('insufficient_credits', 'This account has no credits left; add some and call again', {
+function insufficient(message = 'This account has no credits left; add some and call again'): GatewayError {
+  return new GatewayError('insufficient_credits', message, {
     headers: { 'x-should-retry': 'false' },
   });
 }
@@ -64,8 +65,6 @@ const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/
 
 /** For what is reserved nowhere. */
 const noReservation: CallReservation = { closed() {}, dropped() {} };
-
-const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 
 /** Decides by an account's credits whether it may make a call. */
 export function createCreditAdmission({
@@ -99,8 +98,8 @@ export function createCreditAdmission({
     const balance = await balanceOf(userId);
     if (!isKnown && balance <= 0) throw insufficient();
     if (balance >= amount) return;
-    const message = `This batch may cost ${toCredits(amount)} credits, and this account has ${toCredits(balance)}; add some, or make the batch smaller`;
-    throw new GatewayError('insufficient_credits', message, { headers: { 'x-should-retry': 'false' } });
+    const has = `this account has ${toCredits(balance)}; add some, or make the batch smaller`;
+    throw insufficient(`This batch may cost ${toCredits(amount)} credits, and ${has}`);
   }
 
   function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {

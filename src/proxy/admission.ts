@@ -2,6 +2,9 @@ import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
 import type { ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
 
+/** What a call asks for that does not say it. */
+export const oneAnswer: RequestedOutput = Object.freeze({ choices: 1, maxTokens: undefined });
+
 /** One admitted call, for the check that admitted it: exactly one of `closed` and `dropped` is called, once. */
 export interface Admission {
   /** Headers that every answer to the call carries. */

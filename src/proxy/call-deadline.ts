@@ -9,6 +9,9 @@ type Listener = () => void;
 /** Whether the client is still there. */
 type Client = Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
 
+/** For calls whose end no client waits for by its request: it never leaves. */
+export const noClient: Client = { disconnected: false, onDisconnect() {} };
+
 /** What ends a call, or a part of it, early. */
 export interface Deadline extends Abortable {
   /** Whether nothing more must be started. */

@@ -1,9 +1,8 @@
 import { isGatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
-import type { ByteRange } from '../http/operation.ts';
-import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
-import { checkModelName, shortValue, splice } from '../proxy/model-body.ts';
+import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
@@ -91,8 +90,7 @@ export class RealtimeSession implements SocketSession {
   }
 
   #call(model = this.#options.model): RequestedCall {
-    const output = { choices: 1, maxTokens: undefined };
-    return { info: this.#options.caller.call(model), estimatedTokens: 0, output };
+    return { info: this.#options.caller.call(model), estimatedTokens: 0, output: oneAnswer };
   }
 
   #takeAdmissions(): readonly Admission[] | undefined {
@@ -135,9 +133,9 @@ export class RealtimeSession implements SocketSession {
    * Checks the models that an event names, and gives them the upstream's names.
    * @throws GatewayError `invalid_value`, `model_not_allowed`
    */
-  #checkModels({ rawBody, fields }: ClientEvent): readonly (ByteRange & { readonly text: string })[] {
+  #checkModels({ rawBody, fields }: ClientEvent): readonly Edit[] {
     const { upstream, model, calledModel, caller } = this.#options;
-    const edits: (ByteRange & { readonly text: string })[] = [];
+    const edits: Edit[] = [];
     const span = fields.get('session.model');
     const named = shortValue(rawBody, span);
     const upstreamName = calledModel === undefined ? undefined : upstreamModelName(upstream, calledModel);

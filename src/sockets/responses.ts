@@ -1,6 +1,6 @@
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
-import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import {
   bodyFor,
@@ -234,7 +234,7 @@ export class ResponsesSession implements SocketSession {
     const call = {
       info: this.#options.caller.call(undefined),
       estimatedTokens: 0,
-      output: { choices: 1, maxTokens: undefined },
+      output: oneAnswer,
     };
     return { call, upstream: this.#upstream, admissions: [] as readonly Admission[] };
   }

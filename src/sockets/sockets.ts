@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import type { WebSocket } from 'ws';
 import { type ErrorCode, refuse } from '../errors.ts';
@@ -13,7 +14,8 @@ import { answerError } from '../http/reply.ts';
 import { ClientDisconnect, requestId, requireOneHost } from '../http/request.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { requireAllowedModel } from '../proxy/admission.ts';
+import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
+import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
@@ -218,7 +220,7 @@ export class Sockets {
       if (!client) return undefined;
       const shape = this.#shapes[endpoint.path];
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
-        connectUpstream(relaying, others, { ...request, search: '', model: called, client: alwaysThere });
+        connectUpstream(relaying, others, { ...request, search: '', model: called, client: noClient });
       const session = isRealtime
         ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admitted.take(), shape })
         : new ResponsesSession(relaying, { caller, upstream, shape, connect });
@@ -261,8 +263,6 @@ export class Sockets {
   }
 }
 
-const oneAnswer = { choices: 1, maxTokens: undefined } as const;
-
 /** A connection, with the response in progress on it, as Node has it. */
 type ClientSocket = Duplex & Partial<Pick<Socket, 'setTimeout'>> & { readonly _httpMessage?: ServerResponse | null };
 
@@ -272,18 +272,9 @@ function statusOf(res: ServerResponse, client: ClientDisconnect): number | undef
   return client.disconnected ? undefined : 101;
 }
 
-/** A client that waits for an answer on an open socket. */
-const alwaysThere = { disconnected: false, onDisconnect() {} };
-
 /** Resolves when all of these have, or the time is over. @param maxWait milliseconds */
 async function settledWithin(promises: ReadonlySet<Promise<void>>, maxWait: number): Promise<void> {
-  if (promises.size === 0) return;
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, maxWait);
-  });
-  await Promise.race([Promise.all(promises), over]);
-  clearTimeout(timer);
+  await Promise.race([Promise.all(promises), sleep(maxWait, undefined, { ref: false })]);
 }
 
 /** How many headers Node keeps of a request, unless the server says otherwise. */

@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { filterOf, kinds, type StoredKind, storedId } from './kinds.ts';
+import { filterOf, isStoredId, kinds, type StoredKind } from './kinds.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -115,7 +115,7 @@ export class CreatedObjectSearch {
   }
 
   #found({ id, status, ...others }: Fields): AnswerPart[] {
-    if (typeof id !== 'string' || !storedId.test(id)) {
+    if (!isStoredId(id)) {
       throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
     }
     const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
@@ -186,7 +186,7 @@ const naming = ['id', 'container_id', 'environment'];
 function namedBy(member: string, value: unknown): ShownObject[] {
   if (member === 'environment') return namedBy('container_id', (value as Fields | null | undefined)?.container_id);
   const kind = member === 'id' ? 'item' : 'container';
-  return typeof value === 'string' && storedId.test(value) ? [{ kind, id: value }] : [];
+  return isStoredId(value) ? [{ kind, id: value }] : [];
 }
 
 /** An item, and the container that it was made in. Pure. */
@@ -267,7 +267,7 @@ export class AnsweredFiles implements ShownObjects {
       keepLimit: longestMember,
       onMember: (name, value) => {
         if (name === 'status') this.status = value;
-        else if (typeof value === 'string' && storedId.test(value)) this.#shown.push({ kind: 'file', id: value });
+        else if (isStoredId(value)) this.#shown.push({ kind: 'file', id: value });
       },
     });
   }

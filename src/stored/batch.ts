@@ -5,7 +5,7 @@ import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import { ByteBuffer } from '../http/json/search.ts';
 import type { ApiRequest } from '../http/operation.ts';
-import type { RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import { requireAllowedModel } from '../proxy/admission.ts';
 import { collect, type RelayedBody } from '../proxy/answer-body.ts';
 import type { CallDeadline } from '../proxy/call-deadline.ts';
@@ -14,7 +14,15 @@ import { checkModelName, estimateInput, readModelBody, shortValue } from '../pro
 import type { RetryPolicy } from '../proxy/retry.ts';
 import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
-import { type BackgroundResponse, runsOn, type StoredCall, type StoredObject, storedCalls, storedId } from './kinds.ts';
+import {
+  type BackgroundResponse,
+  type BackgroundUsage,
+  isStoredId,
+  runsOn,
+  type StoredCall,
+  type StoredObject,
+  storedCalls,
+} from './kinds.ts';
 import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import { readStored } from './upstream-reads.ts';
@@ -183,6 +191,53 @@ async function addRequest(
   );
 }
 
+/** Batches of one account that have not ended. */
+export const mostBatches = 200;
+
+/** The usage of a batch that is made, before it is worked on. */
+export type BatchUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
+
+/** What a batch asks for, and others that have not ended, as if they were of its model. Pure. */
+export function withOthers({ model, ...requests }: BatchRequests, others: readonly StoredObject[]): BatchRequests {
+  const { output } = requests;
+  let { estimatedTokens } = requests;
+  let { choices } = output;
+  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
+  for (const { background } of others) {
+    if (!background) continue;
+    estimatedTokens += background.inputTokens;
+    choices += background.choices ?? 1;
+    const { maxOutputTokens } = background;
+    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
+  }
+  return {
+    model,
+    estimatedTokens,
+    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
+  };
+}
+
+/** The fields of a request for a batch. Others could name a model, or requests, that nobody has read. */
+const batchFields: ReadonlySet<string> = new Set([
+  'input_file_id',
+  'endpoint',
+  'completion_window',
+  'metadata',
+  'output_expires_after',
+]);
+/** The longest such request. Bytes. */
+const longestBatchRequest = 64 * 1024;
+
+/** @throws GatewayError `unknown_parameter`, `request_too_large` */
+export function requireBatchFields(rawBody: Buffer): void {
+  if (rawBody.length > longestBatchRequest) {
+    throw new GatewayError('request_too_large', `The request for a batch is larger than ${longestBatchRequest} bytes`);
+  }
+  const fields = Object.keys(JSON.parse(rawBody.toString()) as object);
+  const unknown = fields.find((name) => !batchFields.has(name));
+  if (unknown !== undefined) refuse('unknown_parameter', unknown, `is not one of ${[...batchFields].join(', ')}`);
+}
+
 /** A line of a file. */
 interface Line {
   /** Without the white space at its ends; `undefined` where it is too long. */
@@ -264,7 +319,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** The files that an object says its upstream has made. Pure. */
 export function filesOf(object: Fields, { showsFiles = [] }: Pick<StoredCall, 'showsFiles'>): string[] {
   const ids = showsFiles.map((member) => object[member]);
-  return ids.filter((id): id is string => typeof id === 'string' && storedId.test(id));
+  return ids.filter(isStoredId);
 }
 
 /** Asks an upstream for the state of a batch. @throws GatewayError, OutboundError as {@link readStored} does */
@@ -296,7 +351,7 @@ export async function pollBatch(
   async function usedBy({ usage, output_file_id: output, status, request_counts: counts }: Fields): Promise<Used> {
     const reported = usageFrom(usage);
     if (reported && reported.inputTokens + reported.outputTokens > 0) return { ...noUsage, ...reported };
-    if (typeof output === 'string' && storedId.test(output)) {
+    if (isStoredId(output)) {
       const path = `/files/${encodeURIComponent(output)}/content`;
       const used = await readStored({ ...read, upstream, path }, retry, sumUsage);
       if (used) return withEstimate(used);

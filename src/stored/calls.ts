@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
-import type { Logger, OpenUsage } from '../options/options.ts';
+import type { Logger } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type AdmissionCheck, type RequestedCall, requestAdmission } from '../proxy/admission.ts';
 import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
@@ -17,14 +17,14 @@ import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests }
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
-import { type BatchRequests, readBatchInput } from './batch.ts';
+import { type BatchUsage, mostBatches, readBatchInput, requireBatchFields, withOthers } from './batch.ts';
 import { ResponseReader } from './ended-response.ts';
 import {
   type BackgroundResponse,
-  type BackgroundUsage,
   idParameter,
   isUncounted,
   kinds,
+  madeBy,
   runsOn,
   type StoredCall,
   type StoredObject,
@@ -100,54 +100,13 @@ function sameFor(userId: string): () => number {
   return () => share;
 }
 
-/** Batches of one account that have not ended. */
-const mostBatches = 200;
-
-/** The usage of a batch that is made, before it is worked on. */
-type BatchUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
-
 /** What a call asks for; the model is known of a batch that was read. */
 type Requested = Pick<RequestedCall, 'estimatedTokens' | 'output'> & { readonly model?: string };
 
-/** What a batch asks for, and others that have not ended, as if they were of its model. Pure. */
-function withOthers({ model, ...requests }: BatchRequests, others: readonly StoredObject[]): BatchRequests {
-  const { output } = requests;
-  let { estimatedTokens } = requests;
-  let { choices } = output;
-  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
-  for (const { background } of others) {
-    if (!background) continue;
-    estimatedTokens += background.inputTokens;
-    choices += background.choices ?? 1;
-    const { maxOutputTokens } = background;
-    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
-  }
-  return {
-    model,
-    estimatedTokens,
-    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
-  };
-}
-
-/** The fields of a request for a batch. Others could name a model, or requests, that nobody has read. */
-const batchFields: ReadonlySet<string> = new Set([
-  'input_file_id',
-  'endpoint',
-  'completion_window',
-  'metadata',
-  'output_expires_after',
-]);
-/** The longest such request. Bytes. */
-const longestBatchRequest = 64 * 1024;
-
-/** @throws GatewayError `unknown_parameter`, `request_too_large` */
-function requireBatchFields(rawBody: Buffer): void {
-  if (rawBody.length > longestBatchRequest) {
-    throw new GatewayError('request_too_large', `The request for a batch is larger than ${longestBatchRequest} bytes`);
-  }
-  const fields = Object.keys(JSON.parse(rawBody.toString()) as object);
-  const unknown = fields.find((name) => !batchFields.has(name));
-  if (unknown !== undefined) refuse('unknown_parameter', unknown, `is not one of ${[...batchFields].join(', ')}`);
+/** Whether a second one of what a call makes does harm. */
+function isMadeOnce(call: StoredCall): boolean {
+  const kind = madeBy(call);
+  return kind !== undefined && kinds[kind].isMadeOnce === true;
 }
 
 /** The same error, on which clients do not send the request again by themselves: an upstream may have made what it asks for. */
@@ -220,8 +179,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { upload } = apiRequest;
     const progress = { isSent: false };
     // what an upstream makes has an owner, whether or not its client waits for the answer
-    const makes = !object || call.brings !== undefined;
-    const { isMadeOnce } = kinds[call.brings?.kind ?? call.kind];
+    const makes = madeBy(call) !== undefined;
     const isUp = () => progress.isSent && (upload?.isWhole ?? true);
     const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
@@ -232,7 +190,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
       const thrown = error instanceof OutboundError ? failureFrom(error) : error;
-      throw makes && isMadeOnce && progress.isSent ? withoutRetry(thrown) : thrown;
+      throw isMadeOnce(call) && progress.isSent ? withoutRetry(thrown) : thrown;
     } finally {
       release?.();
       deadline.release();
@@ -353,8 +311,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     let answer: DecodedResponse | undefined;
     try {
       // what has gone up of an upload is gone, and what is made twice is made twice
-      const makesOnce = (!routed.object || call.brings) && kinds[call.brings?.kind ?? call.kind].isMadeOnce;
-      const policy = upload || makesOnce ? { ...retry, resends: false } : retry;
+      const policy = upload || isMadeOnce(call) ? { ...retry, resends: false } : retry;
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();

@@ -2,8 +2,9 @@ import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { oneAnswer } from '../proxy/admission.ts';
 import type { RelayedBody } from '../proxy/answer-body.ts';
-import { CallDeadline } from '../proxy/call-deadline.ts';
+import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
@@ -24,9 +25,6 @@ export type PollResponse = (response: BackgroundResponse) => Promise<ResponseSta
 
 /** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
 const pollTimeout = 30_000;
-
-/** No client waits for the answer. */
-const noClient = { disconnected: false, onDisconnect() {} };
 
 export function createPollResponse(deps: {
   readonly upstreams: readonly Upstream[];
@@ -125,7 +123,7 @@ export class ResponseReader {
 export function unknownRecord(open: BackgroundUsage): UsageRecord {
   const call = {
     estimatedInput: open.inputTokens,
-    output: { choices: 1, maxTokens: undefined },
+    output: oneAnswer,
     ending: 'orphaned',
     endpoint: responses,
   } as const;

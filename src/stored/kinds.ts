@@ -5,6 +5,11 @@ import type { OpenUsage } from '../options/options.ts';
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
 
+/** Whether a value from outside is such an id. Pure. */
+export function isStoredId(value: unknown): value is string {
+  return typeof value === 'string' && storedId.test(value);
+}
+
 /** No provider's ids are longer. Characters. */
 export const longestId = 256;
 
@@ -318,6 +323,11 @@ export function filterOf(kind: StoredKind): string | undefined {
 const filters = new Map(
   Object.values(storedCalls).flatMap(({ kind, lists }) => (lists?.filter === undefined ? [] : [[kind, lists.filter]])),
 );
+
+/** The kind of what a call makes for its account; `undefined` where it makes nothing. Pure. */
+export function madeBy(call: StoredCall): StoredKind | undefined {
+  return call.brings?.kind ?? (idParameter(call) === undefined ? call.kind : undefined);
+}
 
 const parameter = /\{(\w+)\}/g;
 
