@@ -1,55 +1,33 @@
-import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
-import { createProxy } from '../../src/proxy/proxy.ts';
-import { Sockets } from '../../src/sockets/sockets.ts';
-import { listenOn } from '../support/listen.ts';
-import { silentLogger } from '../support/logger.ts';
-import { noBackgroundResponses, noStoredObjects } from '../support/no-stored-objects.ts';
-import { spec } from '../support/spec.ts';
 import { until } from '../support/until.ts';
 import { SocketUpstream } from './socket-upstream.ts';
-import { SocketClient } from './support.ts';
+import { SocketClient, startSockets } from './support.ts';
 
 describe('a WebSocket on which nothing happens', () => {
   let upstream: SocketUpstream;
-  let sockets: Sockets;
+  let sockets: Awaited<ReturnType<typeof startSockets>>;
   let url: string;
   let isRevoked: boolean;
-  const server = createServer();
   before(async () => {
     upstream = await SocketUpstream.start();
-    const proxy = createProxy({
-      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
-      logger: silentLogger,
-      idempotencySecret: Buffer.alloc(32, 1),
-      storedObjects: noStoredObjects,
-      backgroundResponses: noBackgroundResponses,
-    });
-    sockets = new Sockets({
-      relaying: proxy.relaying,
+    const options = {
       async authenticate() {
         if (isRevoked) throw new GatewayError('invalid_api_key', 'revoked');
         return { userId: 'usr_1' };
       },
-      spec,
-      maxSocketMessageBytes: 1_024,
-      maxSockets: 10,
-      socketIdleTimeout: 60_000,
       pingInterval: 50,
-      observers: [],
-      logger: silentLogger,
-    });
-    sockets.attach(server);
-    url = `ws://127.0.0.1:${await listenOn(server)}/v1/realtime?model=talk`;
+    };
+    sockets = await startSockets(upstream, {}, options);
+    url = `${sockets.url}/realtime?model=talk`;
   });
   beforeEach(() => {
     isRevoked = false;
     upstream.reset();
   });
   after(async () => {
-    await sockets.drain(0);
-    server.close();
+    await sockets.drain();
+    sockets.close();
     await upstream.close();
   });
 

@@ -1,14 +1,8 @@
-import { createServer } from 'node:http';
 import { expect } from 'chai';
-import { createProxy } from '../../src/proxy/proxy.ts';
-import { Sockets } from '../../src/sockets/sockets.ts';
-import { listenOn } from '../support/listen.ts';
-import { silentLogger } from '../support/logger.ts';
-import { noBackgroundResponses, noStoredObjects } from '../support/no-stored-objects.ts';
-import { spec } from '../support/spec.ts';
+import type { ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { until } from '../support/until.ts';
 import { answerResponse, respond, SocketUpstream } from './socket-upstream.ts';
-import { SocketClient } from './support.ts';
+import { SocketClient, startSockets } from './support.ts';
 
 /** Numbers from 0 to below 1 that look random and are the same in each run. */
 function sequence(seed: number): () => number {
@@ -26,12 +20,7 @@ describe('whatever becomes of a WebSocket', () => {
     const records = new Map<string, string[]>();
     const ended: number[] = [];
     const note = (id: string, what: string) => void records.set(id, [...(records.get(id) ?? []), what]);
-    const proxy = createProxy({
-      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
-      logger: silentLogger,
-      idempotencySecret: Buffer.alloc(32, 1),
-      storedObjects: noStoredObjects,
-      backgroundResponses: noBackgroundResponses,
+    const relaying: Partial<ProxyDependencies> = {
       admissionChecks: [
         async () => {
           // as if the database were asked
@@ -48,20 +37,9 @@ describe('whatever becomes of a WebSocket', () => {
         closed: ({ id }) => note(id, 'closed'),
         dropped: (id) => note(id, 'dropped'),
       },
-    });
-    const sockets = new Sockets({
-      relaying: proxy.relaying,
-      authenticate: async () => ({ userId: 'usr_1' }),
-      spec,
-      maxSocketMessageBytes: 1_024,
-      maxSockets: 1_000,
-      socketIdleTimeout: 60_000,
-      observers: [{ ended: ({ durationMs }) => void ended.push(durationMs) }],
-      logger: silentLogger,
-    });
-    const server = createServer();
-    sockets.attach(server);
-    const url = `ws://127.0.0.1:${await listenOn(server)}/v1`;
+    };
+    const observers = [{ ended: ({ durationMs }: { readonly durationMs: number }) => void ended.push(durationMs) }];
+    const { proxy, url, drain, close } = await startSockets(upstream, relaying, { observers });
     const random = sequence(7);
     upstream.onEvent = ({ model, type }, socket) => {
       const kind = random();
@@ -89,7 +67,7 @@ describe('whatever becomes of a WebSocket', () => {
     }
     const paths = Array.from({ length: 150 }, (_, i) => (i % 2 ? '/realtime?model=m' : '/responses'));
     await Promise.all(paths.map(use));
-    await sockets.drain(0);
+    await drain();
     await until(() => ended.length === paths.length, undefined, 'every socket has ended');
     const isCharged = (how: string) => how === 'closed';
     expect(admissions.filter((how) => how !== 'dropped' && !isCharged(how))).to.deep.equal([]);
@@ -98,7 +76,7 @@ describe('whatever becomes of a WebSocket', () => {
     expect([...lives].sort()).to.deep.equal(['opened closed', 'opened dropped']);
     expect(proxy.states().map(({ calls }) => calls)).to.deep.equal([0]);
     await until(() => upstream.sockets.every((socket) => socket.readyState === 3), undefined, 'upstream sockets end');
-    server.close();
+    close();
     await upstream.close();
   });
 });

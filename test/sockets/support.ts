@@ -5,11 +5,17 @@ import express from 'express';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 import { type ModelGateway, type ModelGatewayOptions, scopes, type UsageRecord } from '../../src/index.ts';
+import { createProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
+import { type SocketDependencies, Sockets } from '../../src/sockets/sockets.ts';
 import { createGateway } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
+import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { noBackgroundResponses, noStoredObjects } from '../support/no-stored-objects.ts';
 import { selfSigned } from '../support/servers/certificates.ts';
+import { spec } from '../support/spec.ts';
 import { until } from '../support/until.ts';
+import type { SocketUpstream } from './socket-upstream.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: each test knows the events it asks for
 type Event = any;
@@ -73,6 +79,37 @@ export async function startSocketGateway(options: Partial<ModelGatewayOptions>):
       await database.drop();
     },
   };
+}
+
+/** WebSockets in front of an upstream, with no database. */
+export async function startSockets(
+  { baseUrl }: SocketUpstream,
+  relaying: Partial<ProxyDependencies>,
+  options: Partial<SocketDependencies>,
+) {
+  const proxy = createProxy({
+    upstreams: [{ name: 'up', baseUrl }],
+    logger: silentLogger,
+    idempotencySecret: Buffer.alloc(32, 1),
+    storedObjects: noStoredObjects,
+    backgroundResponses: noBackgroundResponses,
+    ...relaying,
+  });
+  const sockets = new Sockets({
+    relaying: proxy.relaying,
+    authenticate: async () => ({ userId: 'usr_1' }),
+    spec,
+    maxSocketMessageBytes: 1_024,
+    maxSockets: 1_000,
+    socketIdleTimeout: 60_000,
+    observers: [],
+    logger: silentLogger,
+    ...options,
+  });
+  const server = createServer();
+  sockets.attach(server);
+  const url = `ws://127.0.0.1:${await listenOn(server)}/v1`;
+  return { proxy, url, drain: () => sockets.drain(0), close: () => server.close() };
 }
 
 /** A client's socket, with what it has received. */
