@@ -84,10 +84,17 @@ export class Upload extends Readable {
   }
 
   #wait(): void {
+    if (this.#timer) this.#timer.refresh();
+    else {
+      this.#timer = setTimeout(() => {
+        this.#fail(new GatewayError('request_timeout', 'The next part of the file did not arrive in time'));
+      }, this.#limits.time);
+    }
+  }
+
+  #stopWaiting(): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#fail(new GatewayError('request_timeout', 'The next part of the file did not arrive in time'));
-    }, this.#limits.time);
+    this.#timer = undefined;
   }
 
   #onChunk = (chunk: Buffer): void => {
@@ -102,7 +109,7 @@ export class Upload extends Readable {
     }
     if (this.push(chunk)) this.#wait();
     else {
-      clearTimeout(this.#timer);
+      this.#stopWaiting();
       this.#req.pause();
       this.onTurn(false);
     }
@@ -124,7 +131,7 @@ export class Upload extends Readable {
   }
 
   #stop(): void {
-    clearTimeout(this.#timer);
+    this.#stopWaiting();
     uploading.delete(this.#req.socket);
     this.#req.off('data', this.#onChunk);
     this.#req.off('end', this.#onEnd);
