@@ -4,7 +4,7 @@ import { createWakeUps, nextJob, type WakeUps } from '../mongo/agenda.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { Leases } from '../mongo/lease.ts';
+import { type Held, LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
@@ -30,6 +30,8 @@ interface BackgroundServiceDeps {
   /** The first wait between two polls, and the longest. Milliseconds. */
   readonly interval: number;
   readonly longestInterval: number;
+  /** How long the claim of a poll lasts, unless it is renewed: for as long as the poll takes, it is. Milliseconds. @default 60_000 */
+  readonly claimDuration?: number;
   readonly logger: Logger;
 }
 
@@ -44,9 +46,18 @@ const mostOfAccount = 200;
 
 /** Polls responses that are made in the background, and batches, until each is counted, once. */
 export function createBackgroundService(deps: BackgroundServiceDeps) {
-  const { objects, collectionPrefix, interval, logger } = deps;
-  const polls = createPolls(objects);
+  const { objects, collectionPrefix, interval, claimDuration = 60_000, logger } = deps;
+  const polls = createPolls(objects, claimDuration);
   const held = new HeldAdmissions();
+  // a poll that reads a large output must not be made by another process as well
+  const claims = new LeaseKeeper<Held>({
+    name: 'renewing the claims of polls',
+    renew: polls.renew,
+    duration: claimDuration,
+    interval: claimDuration / 3,
+    renewBelow: (2 * claimDuration) / 3,
+    logger,
+  });
   const polledSoon = new Set<string>();
   const queue = new PollQueue((id) =>
     // its claim lapses, and a sweep finds it
@@ -67,7 +78,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     notStored: 'a job was not stored; a sweep will find its response',
     logger,
   });
-  const poller = createPoller(deps, { polls, held, schedule: jobs.schedule });
+  const poller = createPoller(deps, { polls, claims, held, schedule: jobs.schedule });
 
   const sweeping = createPeriodic({
     name: 'the sweep for what is made in the background',
@@ -179,6 +190,7 @@ const youngFor = 60_000;
 
 interface PollerParts {
   readonly polls: Polls;
+  readonly claims: LeaseKeeper<Held>;
   readonly held: HeldAdmissions;
   readonly schedule: WakeUps<PollJob>['schedule'];
 }
@@ -187,7 +199,7 @@ interface PollerParts {
  * Polls and counts. The usage record, whose id is stored with the response, is written before the response counts as counted: so it
  * is written again if a process dies in between, which changes nothing.
  */
-function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: PollerParts) {
+function createPoller(deps: BackgroundServiceDeps, { polls, claims, held, schedule }: PollerParts) {
   const { database, pollResponse, recordOnce = async () => {}, interval, longestInterval, logger } = deps;
 
   async function count(id: string, ended: UsageRecord): Promise<void> {
@@ -199,12 +211,12 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
   }
 
   /** How it has ended, by what is known now; `undefined` if it is polled again. */
-  async function endOf({ response, count: claims, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
+  async function endOf({ response, count: asked, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
     const { id, kind, upstream, background } = response;
     const state = await pollResponse(response).catch((error: unknown) => String(error));
     if (typeof state === 'object') return state;
     // what is worked on for long is not given up for an upstream that does not know it for a while
-    const isGone = state === 'gone' && claims >= minGonePolls && kinds[response.kind].work === undefined;
+    const isGone = state === 'gone' && asked >= minGonePolls && kinds[response.kind].work === undefined;
     if (!isGone && !isLast) return undefined;
     const reason = isGone ? 'its upstream does not keep it' : `it has not ended in time; the last answer: ${state}`;
     logger.warn('what was made in the background is charged by estimate', { kind, id, upstream, reason });
@@ -219,14 +231,20 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
       if ((await polls.uncounted([id])).size === 0) held.release(id);
       return;
     }
-    const { response, count: claims } = claimed;
-    // the process that made the call may have died before it did that
-    if (claims === 1) deps.dropOpen?.(response.background.id);
-    const record = await endOf(claimed);
-    if (record) return count(id, record);
-    const wait = Math.min(longestInterval, Math.round(interval * growth ** claims));
-    if (await polls.release(id, claims, wait)) {
-      await schedule({ responseId: id, userId: response.userId, polls: claims }, wait);
+    const { response, count: asked, heldUntil } = claimed;
+    const claim = { _id: id, fence: asked };
+    claims.hold(claim, heldUntil);
+    try {
+      // the process that made the call may have died before it did that
+      if (asked === 1) deps.dropOpen?.(response.background.id);
+      const record = await endOf(claimed);
+      if (record) return await count(id, record);
+    } finally {
+      await claims.drop(claim);
+    }
+    const wait = Math.min(longestInterval, Math.round(interval * growth ** asked));
+    if (await polls.release(claim, wait)) {
+      await schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
     }
   }
 
@@ -248,8 +266,6 @@ function createPoller(deps: BackgroundServiceDeps, { polls, held, schedule }: Po
   return { count, pollNext, poll, settle };
 }
 
-/** How long the process that claims a poll has for it: longer than one takes. Milliseconds. */
-const claimDuration = 60_000;
 /** A response that has been due for longer has probably lost its job. Milliseconds. */
 const overdueAfter = 5_000;
 /** The most overdue responses of one sweep: more than several accounts may have in a process. */
@@ -260,6 +276,8 @@ interface ClaimedPoll {
   readonly response: BackgroundResponse;
   /** How often the response has been claimed, this time too. Fences the claim. */
   readonly count: number;
+  /** Until when the claim surely lasts, by `performance.now()`. */
+  readonly heldUntil: number;
   /** Whether this is the last poll. */
   readonly isLast: boolean;
 }
@@ -271,7 +289,7 @@ const isUncounted = { 'background.dueAt': { $exists: true } } as const;
 type Polls = ReturnType<typeof createPolls>;
 
 /** Which responses are polled when, in the database; its clock decides when a poll is due. */
-function createPolls(objects: StoredObjectModel) {
+function createPolls(objects: StoredObjectModel, claimDuration: number) {
   const collection = durableCollection(objects);
   const leases = new Leases(collection, {
     fence: 'background.polls',
@@ -290,15 +308,20 @@ function createPolls(objects: StoredObjectModel) {
         { 'background.polls': { $add: ['$background.polls', 1] } },
         { projection },
       );
-      const claimed = taken?.document as (UncountedDocument & { readonly isLast: boolean }) | undefined;
-      if (!claimed) return null;
+      if (!taken) return null;
+      const claimed = taken.document as unknown as UncountedDocument & { readonly isLast: boolean };
       const response = toObject(claimed) as BackgroundResponse;
-      return { response, count: claimed.background.polls, isLast: claimed.isLast };
+      return { response, count: claimed.background.polls, heldUntil: taken.heldUntil, isLast: claimed.isLast };
+    },
+
+    /** Renews claims, and returns those that are still held: each by itself, for their fences are counts. */
+    async renew(claims: readonly Held[]): Promise<readonly Held[]> {
+      return (await Promise.all(claims.map((claim) => leases.renew([claim], { where: isUncounted })))).flat();
     },
 
     /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
-    release(id: string, count: number, wait: number): Promise<boolean> {
-      return leases.write({ _id: id, fence: count }, { 'background.dueAt': fromNow(wait) });
+    release(claim: Held, wait: number): Promise<boolean> {
+      return leases.write(claim, { 'background.dueAt': fromNow(wait) });
     },
 
     /** Ends the polling of a response. @returns whether this call has ended it */
