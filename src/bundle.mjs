@@ -1,6 +1,7 @@
 // Completes what tsc has compiled into dist: bundles the two applications, the command and the dashboard's page, with the packages that
 // only they need, so that a host which mounts the router does not install these. The library imports its packages as they are published.
 
+import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -73,6 +74,19 @@ async function licences(inputs) {
   return [...new Set(await Promise.all(texts))].sort().join(`\n${'-'.repeat(80)}\n\n`);
 }
 
+/** Removes what earlier builds have left of sources that are gone: it would be published. */
+async function removeStale() {
+  const compiled = (await readdir(`${root}dist`, { recursive: true })).filter(
+    (file) => /\.(js|d\.ts)$/.test(file) && !/^(cli|dashboard\/page)\b/.test(file),
+  );
+  const stale = compiled.filter((file) => {
+    const source = `${root}src/${file.replace(/\.js$|\.d\.ts$/, '')}`;
+    return !existsSync(`${source}.ts`) && !existsSync(`${source}.d.ts`);
+  });
+  await Promise.all(stale.map((file) => rm(`${root}dist/${file}`)));
+}
+
+await removeStale();
 await rm(`${root}dist/cli`, { recursive: true, force: true });
 const [command, page] = await Promise.all([
   build({
