@@ -25,6 +25,7 @@ import {
   isUncounted,
   kinds,
   madeBy,
+  originOf,
   runsOn,
   type StoredCall,
   type StoredObject,
@@ -342,7 +343,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { kind, effect, showsItems, showsFiles, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
-      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null };
+      const origin = originOf(apiRequest.principal.keyId, call.path, object?.id);
+      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null, origin };
       const background = usage && {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),

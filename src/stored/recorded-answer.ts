@@ -59,15 +59,19 @@ export function ownedResponse<A extends Answer>(
   }
   const { kind } = object;
   const { bringsItems } = kinds[kind];
+  let keeper: ItemKeeper = object;
   const data = recordedBody(response.data, {
     search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
-    async record({ id, status, attribute }) {
+    async record({ id, status, attribute, name, bytes }) {
+      keeper = { ...object, id };
       // what is worked on for long is counted by a poll, whatever the first answer says
       const isFollowed = kinds[kind].work !== undefined || runsOn(kind, status);
       const usage = background && isFollowed ? background.usage : undefined;
       const isOwn = await objects.add({
         id,
         ...object,
+        ...(name !== undefined && { name }),
+        ...(bytes !== undefined && { bytes }),
         ...(attribute !== undefined && { metadata: { [filterOf(kind) as string]: attribute } }),
         ...(usage && { background: usage }),
       });
@@ -75,7 +79,7 @@ export function ownedResponse<A extends Answer>(
       if (usage && isOwn) background?.onRunning(id);
     },
     ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),
-    storeShown: (shown) => objects.addShown(shown, object),
+    storeShown: (shown) => objects.addShown(shown, keeper),
   });
   return { ...response, data };
 }
@@ -94,14 +98,14 @@ export interface BodyWatcher {
 export function shownItems<A extends Answer>(
   response: A,
   list: 'output' | 'data',
-  { userId, upstream, model }: ItemKeeper,
+  keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   watcher?: BodyWatcher,
 ): Recorded<A> {
   if (isEncoded(response.headers)) return response;
   const data = recordedBody(response.data, {
     shows: new AnsweredItems(list),
-    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
+    storeShown: (shown) => objects.addShown(shown, keeper),
     ...(watcher && { watcher }),
   });
   return { ...response, data };
@@ -115,7 +119,7 @@ export function shownItems<A extends Answer>(
 export function shownFiles<A extends Answer>(
   response: A,
   members: readonly string[],
-  { userId, upstream, model }: ItemKeeper,
+  keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   onStatus: (status: unknown) => void,
 ): Recorded<A> {
@@ -123,7 +127,7 @@ export function shownFiles<A extends Answer>(
   const files = new AnsweredFiles(members);
   const data = recordedBody(response.data, {
     shows: files,
-    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
+    storeShown: (shown) => objects.addShown(shown, keeper),
     watcher: { read() {}, onEnd: () => onStatus(files.status) },
   });
   return { ...response, data };
