@@ -1,6 +1,6 @@
 import { refreshEvery, useQuery } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
-import { useApi, useSession } from '../data/session.ts';
+import { useApi } from '../data/session.ts';
 import type { UsageLine } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.tsx';
@@ -10,6 +10,7 @@ import { Empty, Loaded } from '../elements/states.tsx';
 import { type Column, Listed, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
+import { useKeyNames } from './key-names.ts';
 import { type Dimension, daysBetween, groupOf, type Measure, measures, type Series, seriesOf } from './usage-series.ts';
 
 const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} days` }));
@@ -91,17 +92,6 @@ function useUsage(from: string, to: string, group_by: string) {
     key: `${from} ${to} ${group_by}`,
     every: refreshEvery,
   });
-}
-
-/** The names of keys, for those who may see them. */
-function useKeyNames(): (id: string) => string {
-  const api = useApi();
-  const mayRead = useSession().scopes.includes('keys');
-  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, signal)).data : []), {
-    key: `keys ${mayRead}`,
-  });
-  const names = new Map(query.data?.map(({ id, name }) => [id, name]));
-  return (id) => names.get(id) || id;
 }
 
 /** What is left; nothing where the gateway has no credits. */
