@@ -1794,7 +1794,8 @@ export interface paths {
         };
         /**
          * Retrieve usage
-         * @description Sums up what the answered model calls of your account have used, by day, model or key. Calls are counted within
+         * @description Sums up what the answered model calls of your account have used, and the bytes of files that it has sent and
+         *     downloaded, by day, model or key. Calls are counted within
          *     about a second of their end, on the day (UTC) they began. At most 366 days and 1,000 lines.
          */
         get: operations["retrieveUsage"];
@@ -3877,7 +3878,7 @@ export interface components {
             disabled: number;
         };
         AccountUsage: {
-            /** @description Calls that were answered. */
+            /** @description Calls of models that were answered; those that move files are none. */
             requests: number;
             /** @description Tokens of input, cached ones included. */
             input_tokens: number;
@@ -4512,7 +4513,7 @@ export interface components {
             model?: string | null;
             /** @description The API key, `null` where there was none; present when usage is grouped by `key`. */
             api_key_id?: string | null;
-            /** @description Calls that were answered. */
+            /** @description Calls of models that were answered; those that move files are none. */
             requests: number;
             /** @description Tokens of input, cached ones included. */
             input_tokens: number;
@@ -4527,6 +4528,10 @@ export interface components {
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
             characters: number;
+            /** @description Bytes of files that were sent to providers, as the bodies of the requests have them. */
+            uploaded_bytes: number;
+            /** @description Bytes of files that were downloaded from providers. */
+            downloaded_bytes: number;
             /** @description What it cost, in credits; absent where it cost nothing. */
             credits?: number;
         };

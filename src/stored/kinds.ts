@@ -1,6 +1,6 @@
 import { refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { OpenUsage } from '../options/options.ts';
+import type { OpenUsage, StoredUsage } from '../options/options.ts';
 
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
@@ -74,6 +74,8 @@ interface KindRow {
   readonly eventMember?: 'response';
   /** Where the answer that brings a new one has items. @default nowhere */
   readonly bringsItems?: 'output';
+  /** Under which name of `credits.storedPrices` calls about it are charged. @default they are free, and have no usage */
+  readonly pricedAs?: StoredUsage['kind'];
   /** Whether upstreams keep it until it is deleted. @default false: it is forgotten after `storedRetentionDays` */
   readonly isKept?: boolean;
   /** Whether a second one, which nobody knows of, takes room or costs something: a call that makes one is sent once. @default false */
@@ -172,6 +174,7 @@ const rows = {
     name: 'file',
     remedy: 'GET /v1/files lists those that are',
     index: 'userFiles',
+    pricedAs: 'file',
     describedBy: { name: 'filename', bytes: 'bytes' },
     namedBy: ['file_id', 'file_ids', 'input_file_id'],
     isKept: true,
@@ -192,6 +195,7 @@ const rows = {
     name: 'upload',
     remedy: givenId,
     index: 'userUploads',
+    pricedAs: 'file',
     describedBy: { name: 'filename', bytes: 'bytes' },
     isMadeOnce: true,
     calls: {
@@ -237,6 +241,7 @@ const rows = {
     name: 'container',
     remedy: 'GET /v1/containers lists those that are',
     index: 'userContainers',
+    pricedAs: 'container',
     describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
     isMadeOnce: true,
@@ -260,6 +265,7 @@ const rows = {
     name: 'skill',
     remedy: 'GET /v1/skills lists those that are',
     index: 'userSkills',
+    pricedAs: 'skill',
     describedBy: { name: 'name' },
     namedBy: ['skill_id'],
     isKept: true,
@@ -282,6 +288,7 @@ const rows = {
     name: 'vector store',
     remedy: 'GET /v1/vector_stores lists those that are',
     index: 'userVectorStores',
+    pricedAs: 'vector_store',
     describedBy: { name: 'name', bytes: 'usage_bytes' },
     namedBy: ['vector_store_ids'],
     isKept: true,

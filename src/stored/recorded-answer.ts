@@ -36,7 +36,7 @@ interface AskedInBackground {
  * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
  * the owner cannot be stored, the body breaks off with that error as the `cause`.
  * @param how `background` for what may run on; `member` where the object is that of an answer in JSON, and not the answer; `needsOwner` where the answer
- * is of no use to an account that does not own the object
+ * is of no use to an account that does not own the object; `onOwned` is called when it is stored that the account does
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read, or, with `needsOwner`, is that of another object
  */
 export function ownedResponse<A extends Answer>(
@@ -47,10 +47,12 @@ export function ownedResponse<A extends Answer>(
     background,
     member,
     needsOwner = false,
+    onOwned,
   }: {
     readonly background?: AskedInBackground | undefined;
     readonly member?: string | undefined;
     readonly needsOwner?: boolean;
+    readonly onOwned?: () => void;
   } = {},
 ): Recorded<A> {
   if (isEncoded(response.headers)) {
@@ -76,6 +78,7 @@ export function ownedResponse<A extends Answer>(
         ...(usage && { background: usage }),
       });
       if (!isOwn && needsOwner) throw failure('upstream_invalid_response');
+      if (isOwn) onOwned?.();
       if (usage && isOwn) background?.onRunning(id);
     },
     ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),
