@@ -1,8 +1,12 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
+import type { components } from '../../src/api.d.ts';
 import { FileProvider } from '../stored/file-provider.ts';
+import { until } from '../support/until.ts';
 import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
+
+type Report = components['schemas']['UsageReport'];
 
 describe('the storage page of the dashboard', function () {
   closeBrowserAfterwards();
@@ -110,6 +114,19 @@ describe('the storage page of the dashboard', function () {
       await page.locator('tbody tr').nth(left).waitFor({ state: 'detached' });
     }
     expect(await page.locator('tbody tr').count()).to.equal(1);
+  });
+
+  it('shows under Usage how much was sent up and down', async () => {
+    const { key } = await scene.live.gateway.keys.create({ userId: 'usr_6' });
+    const by = clientOf(key);
+    await (await by.files.content(await newFile('rivers.txt', 2_000_000, by))).arrayBuffer();
+    const ask = () => fetch(`${scene.live.url}/v1/usage`, { headers: { authorization: `Bearer ${key}` } });
+    await until(async () => ((await (await ask()).json()) as Report).data[0]?.downloaded_bytes === 2_000_000, 15_000);
+    const { page } = await scene.signIn('#/usage', { key });
+    await page.getByRole('columnheader', { name: 'Uploaded' }).waitFor();
+    const cells = await page.locator('.list.usage tbody tr').first().getByRole('cell').allTextContents();
+    expect(cells.join()).to.match(/Uploaded 2 MB,Downloaded 2 MB/);
+    expect(await accessibilityProblems(page)).to.deep.equal([]);
   });
 
   it('shows the operator how much an account keeps', async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { FileProvider } from '../../stored/file-provider.ts';
+import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
 describe('express-model-gateway files, batches and storage', () => {
@@ -60,6 +61,11 @@ describe('express-model-gateway files, batches and storage', () => {
     const wrong = await live.run('storage', 'list', '--kind', 'thing');
     expect([wrong.code, wrong.stderr]).to.satisfy(([code, text]: [number, string]) => code !== 0 && /kind/.test(text));
     await live.run('files', 'delete', id);
+    // with the form around each file; one was downloaded twice
+    await until(
+      async () => /UPLOADED BYTES +DOWNLOADED BYTES\n.* \d{3,} +10$/.test((await live.run('usage')).stdout.trim()),
+      15_000,
+    );
   });
 
   it('create, list, show and cancel batches', async () => {
