@@ -1794,10 +1794,61 @@ export interface paths {
         };
         /**
          * Retrieve usage
-         * @description Sums up what the answered model calls of your account have used, by day, model or key. Calls are counted within
+         * @description Sums up what the answered model calls of your account have used, and the bytes of files that it has sent and
+         *     downloaded, by day, model or key. Calls are counted within
          *     about a second of their end, on the day (UTC) they began. At most 366 days and 1,000 lines.
          */
         get: operations["retrieveUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stored_objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what your account keeps
+         * @description Lists what providers keep for your account, newest first: files, responses, batches and so on, with their sizes and
+         *     what made them, as the gateway noted it when each was made. It asks no provider, so what a provider has deleted by
+         *     itself may still be listed. A key that is limited to some models sees what these have made, and what no model has.
+         *     When `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listStoredObjects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{user_id}/stored_objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List what any account keeps
+         * @description For the operator: lists what upstreams keep for an account, newest first, each with the `upstream` that keeps it.
+         *     When `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listUserStoredObjects"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3692,6 +3743,65 @@ export interface components {
             /** @description Whether there are more keys after this page. */
             has_more: boolean;
         };
+        /**
+         * @description What kind of object a provider keeps.
+         * @enum {string}
+         */
+        KeptKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "container" | "skill" | "vector_store";
+        /** @description What made an object, as far as the gateway knows. All is null for what was made before it noted this. */
+        KeptOrigin: {
+            /** @description The API key of the call that made it; null where the caller had none. */
+            api_key_id: string | null;
+            /** @description The path of that call below `/v1`; null for what was made for another object. */
+            endpoint: string | null;
+            /**
+             * @description The object that it was made for: the batch of a file with answers, the upload of a file in parts, the response
+             *     of a container. Null for any other.
+             */
+            object_id: string | null;
+        };
+        /** @description Something that a provider keeps for an account. */
+        KeptObject: {
+            /** @description Its id, as the provider has named it. */
+            id: string;
+            kind: components["schemas"]["KeptKind"];
+            /**
+             * @description The `filename` of a file or an upload, the `name` of a container, a skill or a vector store, as it was when it was
+             *     made; its first 256 characters. Null where it has none or the gateway does not know.
+             */
+            name: string | null;
+            /** @description Its size when it was made, in bytes; null where the gateway does not know. */
+            bytes: number | null;
+            /** @description The model that made it; null where none did. */
+            model: string | null;
+            made_by: components["schemas"]["KeptOrigin"];
+            /** @description When the gateway noted it. */
+            created_at: components["schemas"]["Timestamp"];
+            /** @description When the gateway forgets it, so that it is found no more; null for what is kept until it is deleted. */
+            expires_at: components["schemas"]["Timestamp"] | null;
+            /** @description The name of the upstream that keeps it. Only the operator sees it. */
+            upstream?: string;
+        };
+        /** @description How much of one kind an account keeps. */
+        KeptTotal: {
+            kind: components["schemas"]["KeptKind"];
+            /** @description How many there are; 10,000 at most are counted. */
+            count: number;
+            /** @description The sizes of those that are counted, in bytes, as far as they are known. */
+            bytes: number;
+            /** @description Whether there are more than were counted. */
+            has_more: boolean;
+        };
+        KeptObjectList: {
+            data: components["schemas"]["KeptObject"][];
+            /** @description Whether there are more objects after this page. */
+            has_more: boolean;
+            /**
+             * @description How much of each kind the account keeps, whatever the page is narrowed to. Only on the first page, which has no
+             *     `after`.
+             */
+            totals?: components["schemas"]["KeptTotal"][];
+        };
         ApiKeyDeleted: {
             /** @description The id of the key. */
             id: string;
@@ -3768,7 +3878,7 @@ export interface components {
             disabled: number;
         };
         AccountUsage: {
-            /** @description Calls that were answered. */
+            /** @description Calls of models that were answered; those that move files are none. */
             requests: number;
             /** @description Tokens of input, cached ones included. */
             input_tokens: number;
@@ -4403,7 +4513,7 @@ export interface components {
             model?: string | null;
             /** @description The API key, `null` where there was none; present when usage is grouped by `key`. */
             api_key_id?: string | null;
-            /** @description Calls that were answered. */
+            /** @description Calls of models that were answered; those that move files are none. */
             requests: number;
             /** @description Tokens of input, cached ones included. */
             input_tokens: number;
@@ -4418,6 +4528,10 @@ export interface components {
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
             characters: number;
+            /** @description Bytes of files that were sent to providers, as the bodies of the requests have them. */
+            uploaded_bytes: number;
+            /** @description Bytes of files that were downloaded from providers. */
+            downloaded_bytes: number;
             /** @description What it cost, in credits; absent where it cost nothing. */
             credits?: number;
         };
@@ -5451,6 +5565,26 @@ export interface components {
          * @example 2026-01-02T00:00:00Z
          */
         Until: components["schemas"]["IncomingTime"];
+        /**
+         * @description Only objects of this kind.
+         * @example file
+         */
+        StoredKind: components["schemas"]["KeptKind"];
+        /**
+         * @description Only what was made at this time or later.
+         * @example 2026-01-01T00:00:00Z
+         */
+        MadeSince: components["schemas"]["IncomingTime"];
+        /**
+         * @description Only what was made before this time.
+         * @example 2099-01-01T00:00:00Z
+         */
+        MadeUntil: components["schemas"]["IncomingTime"];
+        /**
+         * @description The id of a stored object; the page starts with the one before it in time.
+         * @example file-9f2c
+         */
+        AfterStoredObject: string;
         /**
          * @description The id of a webhook; the page starts with the one that follows it.
          * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
@@ -9757,6 +9891,118 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoUsage"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listStoredObjects: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only objects of this kind.
+                 * @example file
+                 */
+                kind?: components["parameters"]["StoredKind"];
+                /**
+                 * @description Only what was made at this time or later.
+                 * @example 2026-01-01T00:00:00Z
+                 */
+                since?: components["parameters"]["MadeSince"];
+                /**
+                 * @description Only what was made before this time.
+                 * @example 2099-01-01T00:00:00Z
+                 */
+                until?: components["parameters"]["MadeUntil"];
+                /**
+                 * @description The most items to return; 100 when you leave it out.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description The id of a stored object; the page starts with the one before it in time.
+                 * @example file-9f2c
+                 */
+                after?: components["parameters"]["AfterStoredObject"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of stored objects. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listUserStoredObjects: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only objects of this kind.
+                 * @example file
+                 */
+                kind?: components["parameters"]["StoredKind"];
+                /**
+                 * @description Only what was made at this time or later.
+                 * @example 2026-01-01T00:00:00Z
+                 */
+                since?: components["parameters"]["MadeSince"];
+                /**
+                 * @description Only what was made before this time.
+                 * @example 2099-01-01T00:00:00Z
+                 */
+                until?: components["parameters"]["MadeUntil"];
+                /**
+                 * @description The most items to return; 100 when you leave it out.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description The id of a stored object; the page starts with the one before it in time.
+                 * @example file-9f2c
+                 */
+                after?: components["parameters"]["AfterStoredObject"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of stored objects. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];

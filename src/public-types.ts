@@ -32,6 +32,7 @@ export type {
   QuotaOptions,
   RateLimits,
   RateLimitsFor,
+  StoredUsage,
   UpstreamOptions,
   UpstreamTimeouts,
   UsageRecord,

@@ -86,6 +86,7 @@ describe('the public surface', () => {
       'SearchResult',
       'SearchResultType',
       'SecretChange',
+      'StoredUsage',
       'UpstreamInfo',
       'UpstreamOptions',
       'UpstreamTimeouts',

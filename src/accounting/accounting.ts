@@ -115,7 +115,7 @@ function createUsageAccounting(
 ) {
   const { usage, counters, periods, keyTotals } = models;
   const { logger } = options;
-  const prices = options.credits?.prices;
+  const { credits: prices } = options;
   const recentUsage = new RecentUsage(gatherRecords);
   const service = createUsageService({
     usage,

@@ -13,7 +13,8 @@ export interface CreditAdmissionDeps {
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   /** What an account has, in micro-credits. */
   readonly balanceOf: (userId: string) => Promise<number>;
-  readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'> & Required<Pick<CreditOptions, 'allowance'>>;
+  readonly options: Pick<CreditOptions, 'prices' | 'storedPrices' | 'expectedOutputTokens'> &
+    Required<Pick<CreditOptions, 'allowance'>>;
 }
 
 /** What is reserved for one admitted call. Call one of the two, once. */
@@ -80,12 +81,12 @@ export function createCreditAdmission({
   function likelyCost(
     endpoint: string,
     input: Omit<Charged, 'outputTokens' | 'images' | 'seconds' | 'characters'>,
-    { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0 }: RequestedOutput,
+    { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored }: RequestedOutput,
   ): number {
     if (freeEndpoints.has(endpoint)) return 0;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(prices, { outputTokens, images, seconds, characters, endpoint, ...input });
+    return costOf(options, { outputTokens, images, seconds, characters, endpoint, stored, ...input });
   }
 
   /**
@@ -119,7 +120,7 @@ export function createCreditAdmission({
     if (!isReserved) throw reservationError(userId, amount, isEmpty);
     return {
       closed(record) {
-        allowance.spend(amount, record.id, costOf(prices, record));
+        allowance.spend(amount, record.id, costOf(options, record));
         if (allowance.isRunningLow) allowances.renewSoon(userId);
       },
       dropped: () => allowance.release(amount),

@@ -14,7 +14,7 @@ import {
 import type { AllowanceLease } from './credit-allowance.ts';
 import { Ledger, type LedgerEntry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
-import { type Charged, costOf, toCredits, toMicro } from './price.ts';
+import { type Charged, costOf, type Prices, toCredits, toMicro } from './price.ts';
 import type { WriteAccount } from './write-account.ts';
 
 export interface CreditServiceDeps {
@@ -89,7 +89,7 @@ export interface CreditService {
 }
 
 /** What the records cost, as entries of the ledger, by account. Pure. */
-function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['prices']): Map<string, LedgerEntry[]> {
+function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, LedgerEntry[]> {
   const byUser = new Map<string, LedgerEntry[]>();
   for (const record of records) {
     const { _id, userId } = record;
@@ -128,7 +128,6 @@ function createLeaseOrOpen(
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
   const {
-    prices,
     renewInterval: interval = accountRows['credits.renewInterval'].default,
     allowance = accountRows['credits.allowance'].default,
   } = options;
@@ -160,13 +159,13 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     credited: (userId) => allowances.refresh(userId),
 
     async charge(records, session) {
-      const debits = toDebits(records, prices);
+      const debits = toDebits(records, options);
       await ledger.lock([...debits.keys()], session);
       await ledger.book(debits, session);
     },
 
     async chargeNew(records, session) {
-      const debits = toDebits(records, prices);
+      const debits = toDebits(records, options);
       await ledger.lock([...debits.keys()], session);
       await ledger.bookNew(debits, session);
     },

@@ -27,6 +27,10 @@ export interface UsageSums {
   images: number;
   seconds: number;
   characters: number;
+  /** Sent up to upstreams as files. Absent where nothing was. */
+  uploadedBytes?: number;
+  /** Sent down to clients as files. Absent where nothing was. */
+  downloadedBytes?: number;
 }
 
 /** What an account has used on one day, of one model, with one key. */
@@ -96,6 +100,7 @@ const usageSchema = new Schema<UsageDocument>(
     model: { type: String, default: null },
     upstream: { type: String, required: true },
     ...amounts,
+    stored: Object,
     estimated: { type: Boolean, required: true },
     ending: { type: String, default: null },
     startedAt: { type: Date, required: true },

@@ -1,5 +1,5 @@
 import { refuse } from '../errors.ts';
-import type { CreditOptions, UsageRecord } from '../options/options.ts';
+import type { CreditOptions, StoredUsage, UsageRecord } from '../options/options.ts';
 
 /** Micro-credits in a credit. Amounts are whole numbers of them, so that no sum is ever rounded. */
 export const microCreditsPerCredit = 1_000_000;
@@ -20,7 +20,9 @@ export function toCredits(amount: number): number {
 /** What a call is charged for. */
 export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
   // records of earlier versions have neither
-  Partial<Pick<UsageRecord, 'seconds' | 'characters' | 'endpoint'>> & { readonly model: string | null | undefined };
+  Partial<Pick<UsageRecord, 'seconds' | 'characters' | 'endpoint' | 'stored'>> & {
+    readonly model: string | null | undefined;
+  };
 
 /** The endpoint of a batch in usage records. */
 export const batches = '/batches';
@@ -28,12 +30,22 @@ export const batches = '/batches';
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 
+/** What is charged for what. */
+export type Prices = Pick<CreditOptions, 'prices' | 'storedPrices'>;
+
+/** What it costs that an upstream keeps something: its bytes and itself, rounded with the rest of a call. Micro-credits. Pure. */
+function costOfStored({ storedPrices = {} }: Prices, { kind, made, uploadedBytes }: StoredUsage): number {
+  const { each = 0, megabyte = 0 } = storedPrices[kind] ?? {};
+  // a credit for a megabyte is a micro-credit for a byte
+  return made * each * microCreditsPerCredit + uploadedBytes * megabyte;
+}
+
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
  * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
  * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
-export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
+export function costOf(all: Prices, charged: Charged): number {
   const {
     model,
     inputTokens,
@@ -43,13 +55,16 @@ export function costOf(prices: CreditOptions['prices'], charged: Charged): numbe
     seconds = 0,
     characters = 0,
     endpoint,
+    stored,
   } = charged;
+  const { prices } = all;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
   const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0, batch = 1 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const ofTokens = ofInput + outputTokens * output;
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
-  const cost = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
+  const ofModel = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
+  const cost = stored ? ofModel + costOfStored(all, stored) : ofModel;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

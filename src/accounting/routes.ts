@@ -29,6 +29,8 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     images: sums.images,
     seconds: sums.seconds,
     characters: sums.characters,
+    uploaded_bytes: sums.uploadedBytes ?? 0,
+    downloaded_bytes: sums.downloadedBytes ?? 0,
     ...(sums.credits !== undefined && { credits: sums.credits }),
   };
 }

@@ -1,3 +1,4 @@
+import type { StoredUsage } from '../options/options.ts';
 import type { CounterDocument, KeyTotalDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
 
 /** The fields of a record that are counted, or decide where it is counted. */
@@ -16,6 +17,7 @@ export const countedFields = [
   'images',
   'seconds',
   'characters',
+  'stored',
 ] as const satisfies readonly (keyof UsageDocument)[];
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
@@ -80,14 +82,23 @@ export function noUsage(): UsageSums {
 
 /** What a group of counters holds together, with its cost in micro-credits: fields of a `$group`. */
 export const summed = Object.fromEntries(
-  [...Object.keys(noUsage()), 'microCredits'].map((field) => [field, { $sum: `$${field}` }]),
+  [...Object.keys(noUsage()), 'uploadedBytes', 'downloadedBytes', 'microCredits'].map((field) => [
+    field,
+    { $sum: `$${field}` },
+  ]),
 );
 
-/** How many requests a record counts as: none where its answer was nothing but an error of the upstream. Pure. */
-export function requestsIn({ ending, estimated, ...used }: CountedRecord): 0 | 1 {
+/** How many requests a record counts as: none where its answer was nothing but an error of the upstream, or where it called no model. Pure. */
+export function requestsIn({ ending, estimated, stored, ...used }: CountedRecord): 0 | 1 {
+  if (stored) return 0;
   if (ending !== 'upstream_failed' || estimated) return 1;
   const { inputTokens, outputTokens, images, seconds = 0, characters = 0 } = used;
   return inputTokens + outputTokens + images + seconds + characters === 0 ? 0 : 1;
+}
+
+function addBytes(sums: UsageSums, { uploadedBytes, downloadedBytes }: StoredUsage): void {
+  if (uploadedBytes !== 0) sums.uploadedBytes = (sums.uploadedBytes ?? 0) + uploadedBytes;
+  if (downloadedBytes !== 0) sums.downloadedBytes = (sums.downloadedBytes ?? 0) + downloadedBytes;
 }
 
 interface Group<Key> extends Addition<Key> {
@@ -131,6 +142,7 @@ function grouped<Key extends { _id: string }>(
       sums.reasoningTokens += record.reasoningTokens ?? 0;
       sums.seconds += record.seconds ?? 0;
       sums.characters += record.characters ?? 0;
+      if (record.stored) addBytes(sums, record.stored);
       groupRecords.push(record);
     }
   }

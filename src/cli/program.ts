@@ -16,6 +16,7 @@ import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
 import { startCommand } from './commands/start.ts';
 import { statusCommand } from './commands/status.ts';
+import { storageCommand } from './commands/storage.ts';
 import { testCommand } from './commands/test-webhook.ts';
 import { usageCommand } from './commands/usage.ts';
 import { webhooksCommand } from './commands/webhooks.ts';
@@ -91,6 +92,7 @@ export function createProgram(terminal: Terminal): Command {
       usageCommand(terminal),
       filesCommand(terminal),
       batchesCommand(terminal),
+      storageCommand(terminal),
       accountsCommand(terminal),
       findCommand(terminal),
       statusCommand(terminal),

@@ -6,6 +6,7 @@ import type { ResolvedOptions } from '../options/options.ts';
 import { usageHook } from '../proxy/hooks.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
 import { createBackgroundService } from '../stored/background.ts';
+import { createListKept } from '../stored/overview.ts';
 import { createStoredObjects } from '../stored/service.ts';
 import type { Sealer } from '../webhooks/secrets.ts';
 import type { Models } from './collections.ts';
@@ -30,6 +31,7 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
     logger,
   });
+  const listKept = createListKept({ objects: models.stored, database: access });
   const onUsage = usageHook(options, logger);
   const backgroundResponses = createBackgroundService({
     objects: models.stored,
@@ -63,5 +65,5 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     abortOnDisconnect: options.abortOnDisconnect,
     propagateTrace: options.tracing.propagateToUpstreams === true,
   });
-  return { storedObjects, backgroundResponses, proxy, upstreamWindow };
+  return { storedObjects, listKept, backgroundResponses, proxy, upstreamWindow };
 }

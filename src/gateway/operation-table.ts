@@ -9,6 +9,8 @@ import type { KeyService } from '../keys/service.ts';
 import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
+import type { ListKept } from '../stored/overview.ts';
+import { storageOperations } from '../stored/routes.ts';
 import {
   type HealthRoutesDeps,
   healthOperations,
@@ -26,6 +28,7 @@ export interface RouterParts {
   readonly health: HealthRoutesDeps;
   readonly keys: KeyService;
   readonly accounting: Accounting;
+  readonly listKept: ListKept;
   readonly events: EventRoutesDeps;
   readonly admin: AdminRoutesDeps;
   readonly processes: ProcessService;
@@ -40,6 +43,7 @@ export function operationTable({
   health,
   keys,
   accounting,
+  listKept,
   events,
   admin,
   processes,
@@ -52,6 +56,7 @@ export function operationTable({
     ...healthOperations(health),
     ...keyOperations(keys),
     ...accountingOperations(accounting),
+    ...storageOperations(listKept),
     ...eventOperations(events),
     ...adminOperations(admin),
     ...processOperations(processes),

@@ -45,7 +45,7 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
 }
 
 function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, events, recoveries, keys, accounting, proxy, catalogue } = deps.services;
+  const { webhooks, health, events, recoveries, keys, accounting, listKept, proxy, catalogue } = deps.services;
   return operationTable({
     models: proxy.operations,
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
@@ -54,6 +54,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     health: { health, requireWebhook: webhooks.get, explain },
     keys,
     accounting,
+    listKept,
     events: {
       publish: events.publish,
       history: deps.services.eventHistory,

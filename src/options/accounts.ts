@@ -12,6 +12,7 @@ import {
   wholeNumber,
   yesOrNo,
 } from './kinds.ts';
+import type { StoredUsage } from './model-hooks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
@@ -97,10 +98,23 @@ interface ModelPrice {
   readonly batch?: number;
 }
 
+/** What it costs to have upstreams keep objects of one kind, in credits. Nothing is charged for how long they keep them, nor for downloads. */
+interface StoredPrice {
+  /** Each object that is made. @default 0 */
+  readonly each?: number;
+  /** A megabyte (1,000,000 bytes) that is sent up, as the request's body has it. @default 0 */
+  readonly megabyte?: number;
+}
+
 /** Prepaid credits: what calls cost, and when an event says that an account runs out of them. */
 export interface CreditOptions {
   /** Prices by model, as callers name it. `'*'` is required: the price of every other model, and of calls that name none. */
   readonly prices: Readonly<Record<string, ModelPrice>>;
+  /**
+   * Prices of what upstreams keep, by kind: `file` (files, and uploads in parts), `container` (with the files that are sent to it), `skill` (with
+   * its versions) and `vector_store`. @default free
+   */
+  readonly storedPrices?: Readonly<Partial<Record<StoredUsage['kind'], StoredPrice>>>;
   /** Credits that every account begins with. @default 0 */
   readonly initialBalance?: number;
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
@@ -135,13 +149,27 @@ const maxCredits = 1_000_000_000;
 function checkPrices(param: string, given: unknown): void {
   if (!isObject(given)) refuseOption(param, 'must be an object');
   if (!Object.hasOwn(given, '*')) refuseOption(param, "must have '*', the price of models not named there");
-  for (const [model, price] of Object.entries(given)) {
-    const ofModel = `${param}['${model}']`;
-    if (!isObject(price)) refuseOption(ofModel, 'must be an object');
-    checkKeys(ofModel, price, prices);
-    for (const [name, value] of Object.entries(price)) {
-      if (value !== undefined) amount(maxCredits).check(`${ofModel}.${name}`, value);
-    }
+  for (const [model, price] of Object.entries(given)) checkAmounts(`${param}['${model}']`, price, prices);
+}
+
+/** @throws GatewayError `invalid_options` unless it has amounts of credits under these names alone */
+function checkAmounts(param: string, given: unknown, names: readonly string[]): void {
+  if (!isObject(given)) refuseOption(param, 'must be an object');
+  checkKeys(param, given, names);
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) amount(maxCredits).check(`${param}.${name}`, value);
+  }
+}
+
+const storedKinds: readonly StoredUsage['kind'][] = ['file', 'container', 'skill', 'vector_store'];
+const storedPrices: readonly (keyof StoredPrice)[] = ['each', 'megabyte'];
+
+/** @throws GatewayError `invalid_options`, naming the kind and its price */
+function checkStoredPrices(param: string, given: unknown): void {
+  if (!isObject(given)) refuseOption(param, 'must be an object');
+  checkKeys(param, given, storedKinds);
+  for (const [kind, price] of Object.entries(given)) {
+    if (price !== undefined) checkAmounts(`${param}.${kind}`, price, storedPrices);
   }
 }
 
@@ -243,6 +271,15 @@ export const accountRows = {
       'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
+  },
+  'credits.storedPrices': {
+    kind: readAs(jsonObject, checkStoredPrices),
+    default: {},
+    variable: 'STORED_PRICES',
+    meaning:
+      'Credits for what upstreams keep, by kind (file, container, skill, vector_store): of each object that is made (each), and of a megabyte that is sent up (megabyte)',
+    byDefault: 'free',
+    example: '{"file":{"megabyte":0.1},"container":{"each":3}}',
   },
   'credits.initialBalance': {
     kind: amount(maxCredits),

@@ -26,6 +26,18 @@ export interface ModelAnswer extends ModelCall {
  */
 export type CallEnding = 'complete' | 'client_left' | 'upstream_failed' | 'orphaned';
 
+/** What a call about an object that upstreams keep has moved and made. */
+export interface StoredUsage {
+  /** Under which name of `credits.storedPrices` it is charged. */
+  readonly kind: 'file' | 'container' | 'skill' | 'vector_store';
+  /** Objects of this kind that it has made: 1 or 0. */
+  readonly made: number;
+  /** Sent up to the upstream, as the request's body has them. Bytes. */
+  readonly uploadedBytes: number;
+  /** Of a file, sent down to the client. Bytes. */
+  readonly downloadedBytes: number;
+}
+
 /** What one answered call has used. */
 export interface UsageRecord {
   /** `use_…`, unique. */
@@ -52,6 +64,8 @@ export interface UsageRecord {
   readonly seconds: number;
   /** Of text that was spoken; 0 where the upstream counts tokens. */
   readonly characters: number;
+  /** Of a call that has moved a file, or made an object that has a price; it is no model call. @default none */
+  readonly stored?: StoredUsage | undefined;
   /** Whether tokens or seconds are an estimate, because the upstream reported none or the answer broke off. */
   readonly estimated: boolean;
   readonly ending: CallEnding;
@@ -105,4 +119,6 @@ export interface RequestedOutput {
   readonly seconds?: number;
   /** The length of the text that is to be spoken. Characters. @default 0 */
   readonly characters?: number;
+  /** What a call about an object that upstreams keep moves and makes, as far as it says so. @default nothing */
+  readonly stored?: StoredUsage | undefined;
 }

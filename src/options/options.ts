@@ -25,6 +25,7 @@ export type {
   ModelHooks,
   OpenUsage,
   RequestedOutput,
+  StoredUsage,
   UsageRecord,
 } from './model-hooks.ts';
 export type { DashboardOptions } from './process.ts';

@@ -114,14 +114,17 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     propagateTrace: deps.propagateTrace ?? false,
     logger,
   };
+  const onUsage = usageHook(hooks, logger);
   const relaying: RelayDependencies = {
     ...common,
-    usageRecorder: withListeners(usageRecorder, observers, usageHook(hooks, logger)),
+    usageRecorder: withListeners(usageRecorder, observers, onUsage),
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
     observers,
   };
+  // the observers measure calls of models
+  const storing = { ...common, usageRecorder: withListeners(usageRecorder, [], onUsage) };
   const relay = createRelay(relaying);
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
@@ -138,7 +141,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   return {
     operations: {
       ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
-      ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredList(common)) }),
+      ...storedOperations({ relay: tracked(createStoredRelay(storing)), list: tracked(createStoredList(common)) }),
     },
     relaying,
     pollResponse: createPollResponse(common),

@@ -5,7 +5,7 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
-import { kinds, type StoredObject } from '../stored/kinds.ts';
+import { kinds, originOf, type StoredObject } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
 import { metadataOf, namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import type { StoredObjects } from '../stored/service.ts';
@@ -343,7 +343,13 @@ class RelayedCall implements OpenedCall {
   #owned(upstream: Upstream, answer: Answer): DecodedResponse {
     const { storing, info, inBackground, body, output } = this.#request;
     if (!storing) return answer;
-    const object = { ...storing, userId: this.#userId, upstream: upstream.name, model: info.model ?? null };
+    const object = {
+      ...storing,
+      userId: this.#userId,
+      upstream: upstream.name,
+      model: info.model ?? null,
+      origin: originOf(info.principal.keyId, info.endpoint),
+    };
     const background = {
       usage: {
         ...this.usage,

@@ -415,6 +415,7 @@ export type Used = Pick<
   | 'images'
   | 'seconds'
   | 'characters'
+  | 'stored'
   | 'estimated'
 >;
 

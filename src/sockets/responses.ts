@@ -13,7 +13,7 @@ import {
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
-import { storedId } from '../stored/kinds.ts';
+import { originOf, storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import type { Bridge, Message, SocketSession } from './bridge.ts';
 import { SocketEnd } from './bridge.ts';
@@ -211,10 +211,12 @@ export class ResponsesSession implements SocketSession {
     const current = this.#current;
     if (!current?.isStored) return;
     const { storedObjects } = this.#deps;
+    const { principal, endpoint } = this.#options.caller.call(undefined);
     const object = {
-      userId: this.#options.caller.principal.userId,
+      userId: principal.userId,
       upstream: this.#upstream.name,
       model: current.model,
+      origin: originOf(principal.keyId, endpoint),
     };
     if (id !== undefined && !current.isRecorded) {
       if (!storedId.test(id)) throw new SocketEnd(failure('upstream_invalid_response'));
@@ -226,7 +228,9 @@ export class ResponsesSession implements SocketSession {
       }
     }
     for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);
-    if (isLast && current.shown.size > 0) await storedObjects.addShown([...current.shown.values()], object);
+    if (isLast && current.shown.size > 0) {
+      await storedObjects.addShown([...current.shown.values()], { ...object, ...(id !== undefined && { id }) });
+    }
   }
 
   /** A response that the client has not asked for. */

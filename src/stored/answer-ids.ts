@@ -15,7 +15,14 @@ export interface CreatedObject {
   readonly status: unknown;
   /** The member that a list of its kind can be filtered by; `undefined` where it was not read, or is no text. */
   readonly attribute?: string | undefined;
+  /** What it is called; `undefined` where that was not read. At most {@link longestName} characters. */
+  readonly name?: string | undefined;
+  /** How large it is; `undefined` where that was not read. */
+  readonly bytes?: number | undefined;
 }
+
+/** What is kept of a name. Characters. */
+const longestName = 256;
 
 /** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */
 const holdLimit = 40 * 1024 * 1024;
@@ -55,7 +62,8 @@ export class CreatedObjectSearch {
     this.#kind = kind;
     this.#member = member;
     this.#needsId = needsId;
-    this.#readsStatus = readsStatus || member !== undefined || filterOf(kind) !== undefined;
+    const isDescribed = filterOf(kind) !== undefined || kinds[kind].describedBy !== undefined;
+    this.#readsStatus = readsStatus || member !== undefined || isDescribed;
   }
 
   /**
@@ -76,7 +84,7 @@ export class CreatedObjectSearch {
   /** What is left when the answer has ended. @throws OutboundError as `read` does */
   end(): AnswerPart[] {
     if (this.#isDone) return [];
-    const text = Buffer.concat(this.#held).toString('latin1');
+    const text = Buffer.concat(this.#held).toString(this.#isPlain ? 'utf8' : 'latin1');
     const object = this.#isPlain ? memberOf(parsed(text), this.#member) : this.#objectOf(text);
     if (!hasId(object) && this.#needsId) throw new OutboundError('invalid_response', 'the answer has no id');
     return hasId(object) ? this.#found(object) : this.#release();
@@ -119,9 +127,15 @@ export class CreatedObjectSearch {
       throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
     }
     const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
-    const value = others[filterOf(this.#kind) ?? ''];
-    const attribute = typeof value === 'string' ? value : undefined;
-    return [{ ...first, created: { id, status, attribute } }, ...rest];
+    const textOf = (member = ''): string | undefined => {
+      const value = others[member];
+      return typeof value === 'string' ? value : undefined;
+    };
+    const { describedBy } = kinds[this.#kind];
+    const attribute = textOf(filterOf(this.#kind));
+    const name = textOf(describedBy?.name)?.slice(0, longestName).toWellFormed();
+    const bytes = lengthIn(others[describedBy?.bytes ?? '']);
+    return [{ ...first, created: { id, status, attribute, name, bytes } }, ...rest];
   }
 
   #release(): AnswerPart[] {
@@ -133,6 +147,11 @@ export class CreatedObjectSearch {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** A number of bytes; `undefined` for anything else, and for 0: what is still being filled says so. */
+function lengthIn(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+}
 
 /** @param member @default the object itself */
 function memberOf(object: Fields, member: string | undefined): Fields {

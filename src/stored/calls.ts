@@ -3,16 +3,16 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
-import type { Logger } from '../options/options.ts';
+import type { Logger, ModelCall } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type AdmissionCheck, type RequestedCall, requestAdmission } from '../proxy/admission.ts';
+import { type AdmissionCheck, requestAdmission } from '../proxy/admission.ts';
 import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEventStream, setResponseHeaders } from '../proxy/headers.ts';
 import { shortValue } from '../proxy/model-body.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
-import { sendResponse } from '../proxy/send-answer.ts';
+import { type ResponsePlan, sendResponse } from '../proxy/send-answer.ts';
 import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
@@ -25,6 +25,7 @@ import {
   isUncounted,
   kinds,
   madeBy,
+  originOf,
   runsOn,
   type StoredCall,
   type StoredObject,
@@ -32,6 +33,7 @@ import {
   storedCalls,
   upstreamPath,
 } from './kinds.ts';
+import { expectedUse, noTokens, StoredMeter } from './metering.ts';
 import { type BodyWatcher, ownedResponse, shownFiles, shownItems } from './recorded-answer.ts';
 import { metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
@@ -43,8 +45,8 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
-  /** Where it is noted that a batch is being made, until that is stored with it. */
-  readonly usageRecorder: Pick<UsageRecorder, 'opened' | 'dropped'>;
+  /** Where it is noted that a batch is being made, until that is stored with it, and what files that go up and down have used. */
+  readonly usageRecorder: UsageRecorder;
   /** The most files an account may have. */
   readonly maxFiles: number;
   /** The largest file. Bytes. */
@@ -74,7 +76,7 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
 
-/** One call, on its way. Unless it makes a batch, it calls no model, and is neither metered nor charged. */
+/** One call, on its way. Unless it makes a batch, it calls no model: what it moves and makes is charged at most. */
 interface RoutedStoredCall {
   readonly call: StoredCall;
   readonly apiRequest: ApiRequest;
@@ -89,6 +91,7 @@ interface RoutedStoredCall {
   readonly file: StoredObject | undefined;
   /** Whether an upstream may have got it. */
   readonly progress: { isSent: boolean };
+  readonly meter: StoredMeter;
 }
 
 /**
@@ -100,8 +103,10 @@ function sameFor(userId: string): () => number {
   return () => share;
 }
 
-/** What a call asks for; the model is known of a batch that was read. */
-type Requested = Pick<RequestedCall, 'estimatedTokens' | 'output'> & { readonly model?: string };
+/** What is told of a call to who admits it. @param model known of a batch that was read */
+function infoOf({ path }: StoredCall, { requestId, principal }: ApiRequest, model?: string): ModelCall {
+  return { requestId, principal, endpoint: path, model, stream: false };
+}
 
 /** Whether a second one of what a call makes does harm. */
 function isMadeOnce(call: StoredCall): boolean {
@@ -160,8 +165,6 @@ class FilePlaces {
 /** What is passed on of an answer that comes before all of an upload has. Bytes. */
 const longestEarlyAnswer = 1024 * 1024;
 
-const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
-
 /** Relays calls about what upstreams keep to the upstream that keeps it. */
 export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
@@ -170,7 +173,20 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const batchTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
-    if (call.isCounted) await requireRoom(call, apiRequest, res);
+    const info = infoOf(call, apiRequest);
+    const stored = expectedUse(call, apiRequest);
+    const output = { ...noTokens.output, stored };
+    const asked = { ...noTokens, output, info };
+    const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, asked, res) : [];
+    const meter = new StoredMeter(info, stored, apiRequest, admissions);
+    try {
+      await serve(call, apiRequest, res, meter);
+    } finally {
+      meter.settle(usageRecorder);
+    }
+  };
+
+  async function serve(call: StoredCall, apiRequest: ApiRequest, res: ServerResponse, meter: StoredMeter) {
     const { object, file, order } = await routeOf(call, apiRequest);
     await requireCounted(call, object);
     const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
@@ -184,7 +200,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress }, res);
+      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
       await (file ? batchTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
@@ -195,7 +211,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       release?.();
       deadline.release();
     }
-  };
+  }
 
   /** The object that a call is about, and the upstreams that may answer: the one that keeps it, or any for a new one. */
   async function routeOf(call: StoredCall, apiRequest: ApiRequest) {
@@ -219,26 +235,13 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     };
   }
 
-  /** Requires that an account may have an upstream keep more, or work on a batch. It counts as one request, and reserves nothing. */
-  async function requireRoom(
-    { path }: StoredCall,
-    { requestId, principal }: ApiRequest,
-    res: ServerResponse,
-    { model, estimatedTokens, output }: Requested = noTokens,
-  ): Promise<void> {
-    const info = { requestId, principal, endpoint: path, model, stream: false };
-    const admissions = await requestAdmission(deps.admissionChecks, { info, estimatedTokens, output }, res);
-    for (const admission of admissions) admission.dropped();
-  }
-
   /** Admits a batch when it is known what is in it, with what the account's others that have not ended may still cost. */
   async function admitBatch(
     { call, apiRequest, order, deadline }: RoutedStoredCall,
     file: StoredObject,
     res: ServerResponse,
   ): Promise<BatchUsage> {
-    const { requestId, principal } = apiRequest;
-    const { userId } = principal;
+    const { userId } = apiRequest.principal;
     backgroundResponses.requireRoom(userId);
     requireBatchFields(apiRequest.rawBody);
     const [upstream] = order as [Upstream];
@@ -250,8 +253,10 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     }
     const { model } = requests;
     apiRequest.relayed.model = model;
-    await requireRoom(call, apiRequest, res, withOthers(requests, others));
-    const info = { requestId, principal, endpoint: call.path, model, stream: false };
+    const info = infoOf(call, apiRequest, model);
+    const admissions = await requestAdmission(deps.admissionChecks, { info, ...withOthers(requests, others) }, res);
+    // nothing is reserved for what takes a day
+    for (const admission of admissions) admission.dropped();
     const { choices, maxTokens } = requests.output;
     return {
       ...openRecord({ info, ...requests }, upstream.name, Date.now()),
@@ -334,7 +339,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
 
   /** An answer of 2xx, when what the call has changed is noted. What is in it is noted while it is passed on. */
   async function noted(
-    { call, apiRequest, object, metadata }: RoutedStoredCall,
+    { call, apiRequest, object, metadata, meter }: RoutedStoredCall,
     { name: upstream }: Upstream,
     response: DecodedResponse,
     usage: BatchUsage | undefined,
@@ -342,13 +347,21 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { kind, effect, showsItems, showsFiles, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
-      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null };
+      const origin = originOf(apiRequest.principal.keyId, call.path, object?.id);
+      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null, origin };
       const background = usage && {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
       };
-      return ownedResponse(response, made, storedObjects, { background, member: brings?.member, needsOwner: true });
+      const onOwned = () => meter.done(upstream);
+      return ownedResponse(response, made, storedObjects, {
+        background,
+        member: brings?.member,
+        needsOwner: true,
+        onOwned,
+      });
     }
+    meter.done(upstream);
     try {
       if (effect === 'removes') await storedObjects.remove(object);
       if (metadata) await storedObjects.setMetadata(object, metadata);
@@ -390,11 +403,12 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function sendDown(
-    { call, apiRequest, deadline }: RoutedStoredCall,
+    routed: RoutedStoredCall,
     upstream: Upstream,
     response: DecodedResponse,
     res: ServerResponse,
   ): Promise<void> {
+    const { call, apiRequest, deadline } = routed;
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
     if (call.answersBytes && response.status < 300) {
       // what customers have uploaded is no page of the host's
@@ -422,19 +436,31 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
       return;
     }
-    await sendResponse({
-      shownUpstream,
-      response,
-      res,
-      deadline,
-      betweenChunks: upstream.timeouts.betweenChunks,
-      meter: new UsageMeter({ answersImages: false }, false, 1),
-      answers: call.answersBytes ? 'bytes' : undefined,
-      asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
-      endsInDone: false,
-      responseStream: 'resumed',
-      dropsUsageChunk: false,
-      repairsVectors: false,
-    });
+    await passOn(routed, { response, res, shownUpstream, betweenChunks: upstream.timeouts.betweenChunks });
+  }
+
+  async function passOn(
+    { call, apiRequest, deadline, meter }: RoutedStoredCall,
+    answer: Pick<ResponsePlan, 'response' | 'res' | 'shownUpstream' | 'betweenChunks'>,
+  ): Promise<void> {
+    const bytes = new UsageMeter({ answersImages: false }, false, 1);
+    try {
+      meter.ending = await sendResponse({
+        ...answer,
+        deadline,
+        meter: bytes,
+        answers: call.answersBytes ? 'bytes' : undefined,
+        asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
+        endsInDone: false,
+        responseStream: 'resumed',
+        dropsUsageChunk: false,
+        repairsVectors: false,
+      });
+    } catch (error) {
+      meter.ending = deadline.clientDisconnected ? 'client_left' : 'upstream_failed';
+      throw error;
+    } finally {
+      if (call.answersBytes) meter.downloadedBytes = bytes.bytes;
+    }
   }
 }

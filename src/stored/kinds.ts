@@ -1,6 +1,6 @@
 import { refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { OpenUsage } from '../options/options.ts';
+import type { OpenUsage, StoredUsage } from '../options/options.ts';
 
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
@@ -46,8 +46,6 @@ interface CallRow {
 
 /** What is special about the list of a kind. */
 interface ListRow {
-  /** The name of the index that serves it. */
-  readonly index: string;
   /** @default 'asc' */
   readonly order?: 'asc' | 'desc';
   /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
@@ -61,6 +59,10 @@ interface KindRow {
   readonly name: string;
   /** What to do about one that is not known. */
   readonly remedy: string;
+  /** The name of the index by which those of an account are listed. @default they are pieces of others, and not listed by themselves */
+  readonly index?: string;
+  /** The members of a new one that say what it is called, and how large it is in bytes. @default none */
+  readonly describedBy?: { readonly name: string; readonly bytes?: string };
   /**
    * Keys under which a request names some, wherever they stand in it: a text or a list of texts. In lower case, each with `e_id`, `r_id`, `t_id`
    * or `ill_id` in it, or `container`. @default none
@@ -72,6 +74,8 @@ interface KindRow {
   readonly eventMember?: 'response';
   /** Where the answer that brings a new one has items. @default nowhere */
   readonly bringsItems?: 'output';
+  /** Under which name of `credits.storedPrices` calls about it are charged. @default they are free, and have no usage */
+  readonly pricedAs?: StoredUsage['kind'];
   /** Whether upstreams keep it until it is deleted. @default false: it is forgotten after `storedRetentionDays` */
   readonly isKept?: boolean;
   /** Whether a second one, which nobody knows of, takes room or costs something: a call that makes one is sent once. @default false */
@@ -118,6 +122,7 @@ const rows = {
   response: {
     name: 'response',
     remedy: givenId,
+    index: 'userResponses',
     continuedBy: { param: 'previous_response_id', fields: ['previous_response_id'] },
     eventMember: 'response',
     bringsItems: 'output',
@@ -132,6 +137,7 @@ const rows = {
   conversation: {
     name: 'conversation',
     remedy: givenId,
+    index: 'userConversations',
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
     isKept: true,
     calls: {
@@ -154,9 +160,10 @@ const rows = {
   chat_completion: {
     name: 'chat completion',
     remedy: 'GET /v1/chat/completions lists those that are',
+    index: 'userChats',
     hasMetadata: true,
     calls: {
-      listChatCompletions: { method: 'GET', path: ofChat, lists: { index: 'userChats' } },
+      listChatCompletions: { method: 'GET', path: ofChat, lists: {} },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
       updateChatCompletion: { method: 'POST', path: ofChat, isCounted: true, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
@@ -166,6 +173,9 @@ const rows = {
   file: {
     name: 'file',
     remedy: 'GET /v1/files lists those that are',
+    index: 'userFiles',
+    pricedAs: 'file',
+    describedBy: { name: 'filename', bytes: 'bytes' },
     namedBy: ['file_id', 'file_ids', 'input_file_id'],
     isKept: true,
     isMadeOnce: true,
@@ -174,7 +184,7 @@ const rows = {
       listFiles: {
         method: 'GET',
         path: ofFile,
-        lists: { index: 'userFiles', order: 'desc', mostAsked: 10_000, filter: 'purpose' },
+        lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' },
       },
       retrieveFile: { method: 'GET', path: ofFile },
       deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
@@ -184,6 +194,9 @@ const rows = {
   upload: {
     name: 'upload',
     remedy: givenId,
+    index: 'userUploads',
+    pricedAs: 'file',
+    describedBy: { name: 'filename', bytes: 'bytes' },
     isMadeOnce: true,
     calls: {
       createUpload: { method: 'POST', path: '/uploads', isCounted: true, makesFile: true },
@@ -208,6 +221,7 @@ const rows = {
   batch: {
     name: 'batch',
     remedy: 'GET /v1/batches lists those that are',
+    index: 'userBatches',
     isKept: true,
     work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch },
     isMadeOnce: true,
@@ -216,7 +230,7 @@ const rows = {
       listBatches: {
         method: 'GET',
         path: ofBatch,
-        lists: { index: 'userBatches', order: 'desc' },
+        lists: { order: 'desc' },
         showsFiles: batchFiles,
       },
       retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true, showsFiles: batchFiles },
@@ -226,6 +240,9 @@ const rows = {
   container: {
     name: 'container',
     remedy: 'GET /v1/containers lists those that are',
+    index: 'userContainers',
+    pricedAs: 'container',
+    describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
     isMadeOnce: true,
     calls: {
@@ -233,7 +250,7 @@ const rows = {
       listContainers: {
         method: 'GET',
         path: ofContainer,
-        lists: { index: 'userContainers', order: 'desc', filter: 'name' },
+        lists: { order: 'desc', filter: 'name' },
       },
       retrieveContainer: { method: 'GET', path: ofContainer },
       deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
@@ -247,12 +264,15 @@ const rows = {
   skill: {
     name: 'skill',
     remedy: 'GET /v1/skills lists those that are',
+    index: 'userSkills',
+    pricedAs: 'skill',
+    describedBy: { name: 'name' },
     namedBy: ['skill_id'],
     isKept: true,
     isMadeOnce: true,
     calls: {
       createSkill: { method: 'POST', path: '/skills', isCounted: true },
-      listSkills: { method: 'GET', path: ofSkill, lists: { index: 'userSkills', order: 'desc' } },
+      listSkills: { method: 'GET', path: ofSkill, lists: { order: 'desc' } },
       retrieveSkill: { method: 'GET', path: ofSkill },
       updateSkill: { method: 'POST', path: ofSkill, isCounted: true },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
@@ -267,12 +287,15 @@ const rows = {
   vector_store: {
     name: 'vector store',
     remedy: 'GET /v1/vector_stores lists those that are',
+    index: 'userVectorStores',
+    pricedAs: 'vector_store',
+    describedBy: { name: 'name', bytes: 'usage_bytes' },
     namedBy: ['vector_store_ids'],
     isKept: true,
     isMadeOnce: true,
     calls: {
       createVectorStore: { method: 'POST', path: '/vector_stores', isCounted: true },
-      listVectorStores: { method: 'GET', path: ofVectorStore, lists: { index: 'userVectorStores', order: 'desc' } },
+      listVectorStores: { method: 'GET', path: ofVectorStore, lists: { order: 'desc' } },
       retrieveVectorStore: { method: 'GET', path: ofVectorStore },
       updateVectorStore: { method: 'POST', path: ofVectorStore, isCounted: true },
       deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },
@@ -314,6 +337,11 @@ export const storedCalls = Object.fromEntries(
     Object.entries(calls).map(([operationId, call]) => [operationId, { kind, ...call }]),
   ),
 ) as Readonly<Record<StoredOperation, StoredCall>>;
+
+/** The kinds whose objects are listed by themselves, and the index of each. */
+export const listedKinds: ReadonlyMap<StoredKind, string> = new Map(
+  Object.entries(kinds).flatMap(([kind, { index }]) => (index === undefined ? [] : [[kind as StoredKind, index]])),
+);
 
 /** The member of a kind's objects that a list of them can be filtered by; `undefined` where there is none. */
 export function filterOf(kind: StoredKind): string | undefined {
@@ -360,6 +388,21 @@ export interface BackgroundUsage extends OpenUsage {
   readonly choices?: number;
 }
 
+/** What is known of how something that an upstream keeps was made. */
+export interface Origin {
+  /** The API key of the call. @default its caller has none, or the call is not known */
+  readonly keyId?: string;
+  /** The path of the call below `/v1`, such as `/files`. @default it was made for another object */
+  readonly endpoint?: string;
+  /** The object that it was made for or of: the batch of a file that has answers, the upload of a file in parts. @default none */
+  readonly parent?: string;
+}
+
+/** How something was made by a call below an endpoint. Pure. */
+export function originOf(keyId: string | undefined, endpoint: string, parent?: string): Origin {
+  return { endpoint, ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
+}
+
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
   /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `cntr_…`, `skill_…`, `vs_…`, `msg_…`. */
@@ -375,6 +418,12 @@ export interface StoredObject {
   readonly isMissing?: boolean;
   /** What its caller has attached to it, and what a list of its kind can be filtered by. @default nothing */
   readonly metadata?: Readonly<Record<string, string>>;
+  /** @default not known */
+  readonly origin?: Origin;
+  /** As its upstream called it when it was made. @default not known */
+  readonly name?: string;
+  /** How large its upstream said that it is when it was made. Bytes. @default not known */
+  readonly bytes?: number;
   /** Of a response that is made in the background, or a batch, while it is not counted. */
   readonly background?: BackgroundUsage;
 }

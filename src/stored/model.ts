@@ -1,6 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import { type BackgroundUsage, type StoredKind, type StoredObject, storedCalls } from './kinds.ts';
+import { type BackgroundUsage, listedKinds, type Origin, type StoredKind, type StoredObject } from './kinds.ts';
 
 /** A response that is made in the background, or a batch, that has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
@@ -30,6 +30,12 @@ export interface StoredObjectDocument {
   createdAt: Date;
   /** By the database's clock; absent for what upstreams keep until it is deleted. */
   expiresAt?: Date;
+  /** How it was made, as far as that is known. */
+  origin?: Origin;
+  /** As its upstream called it when it was made. */
+  name?: string;
+  /** How large its upstream said that it is when it was made. Bytes. */
+  bytes?: number;
   /** Of an item: as the upstream has named it. */
   item?: string;
   /** Since when its upstream does not know it, by the database's clock. */
@@ -52,6 +58,9 @@ const schema = new Schema<StoredObjectDocument>(
     metadata: { type: [String], default: [] },
     createdAt: { type: Date, required: true },
     expiresAt: Date,
+    origin: Object,
+    name: String,
+    bytes: Number,
     item: String,
     missingSince: Date,
     removedFrom: String,
@@ -65,10 +74,9 @@ const schema = new Schema<StoredObjectDocument>(
     { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
   )
   .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } });
-for (const { kind, lists } of Object.values(storedCalls)) {
-  if (!lists) continue;
+for (const [kind, name] of listedKinds) {
   // MongoDB takes two indexes of the same keys where their filters differ
-  schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name: lists.index, partialFilterExpression: { kind } });
+  schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name, partialFilterExpression: { kind } });
 }
 
 /** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
@@ -78,13 +86,14 @@ export function createStoredObjectModel(connection: Connection, prefix: string):
 
 /** A stored object as the model endpoints see it. Pure. */
 export function toObject(document: StoredObjectDocument): StoredObject {
-  const { _id, kind, userId, upstream, model, item, background, missingSince } = document;
+  const { _id, kind, userId, upstream, model, origin, item, background, missingSince } = document;
   return {
     id: item ?? _id,
     kind,
     userId,
     upstream,
     model,
+    ...(origin && { origin }),
     ...(background && { background: background.usage }),
     ...(missingSince && { isMissing: true }),
   };

@@ -36,7 +36,7 @@ interface AskedInBackground {
  * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
  * the owner cannot be stored, the body breaks off with that error as the `cause`.
  * @param how `background` for what may run on; `member` where the object is that of an answer in JSON, and not the answer; `needsOwner` where the answer
- * is of no use to an account that does not own the object
+ * is of no use to an account that does not own the object; `onOwned` is called when it is stored that the account does
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read, or, with `needsOwner`, is that of another object
  */
 export function ownedResponse<A extends Answer>(
@@ -47,10 +47,12 @@ export function ownedResponse<A extends Answer>(
     background,
     member,
     needsOwner = false,
+    onOwned,
   }: {
     readonly background?: AskedInBackground | undefined;
     readonly member?: string | undefined;
     readonly needsOwner?: boolean;
+    readonly onOwned?: () => void;
   } = {},
 ): Recorded<A> {
   if (isEncoded(response.headers)) {
@@ -59,23 +61,28 @@ export function ownedResponse<A extends Answer>(
   }
   const { kind } = object;
   const { bringsItems } = kinds[kind];
+  let keeper: ItemKeeper = object;
   const data = recordedBody(response.data, {
     search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
-    async record({ id, status, attribute }) {
+    async record({ id, status, attribute, name, bytes }) {
+      keeper = { ...object, id };
       // what is worked on for long is counted by a poll, whatever the first answer says
       const isFollowed = kinds[kind].work !== undefined || runsOn(kind, status);
       const usage = background && isFollowed ? background.usage : undefined;
       const isOwn = await objects.add({
         id,
         ...object,
+        ...(name !== undefined && { name }),
+        ...(bytes !== undefined && { bytes }),
         ...(attribute !== undefined && { metadata: { [filterOf(kind) as string]: attribute } }),
         ...(usage && { background: usage }),
       });
       if (!isOwn && needsOwner) throw failure('upstream_invalid_response');
+      if (isOwn) onOwned?.();
       if (usage && isOwn) background?.onRunning(id);
     },
     ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),
-    storeShown: (shown) => objects.addShown(shown, object),
+    storeShown: (shown) => objects.addShown(shown, keeper),
   });
   return { ...response, data };
 }
@@ -94,14 +101,14 @@ export interface BodyWatcher {
 export function shownItems<A extends Answer>(
   response: A,
   list: 'output' | 'data',
-  { userId, upstream, model }: ItemKeeper,
+  keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   watcher?: BodyWatcher,
 ): Recorded<A> {
   if (isEncoded(response.headers)) return response;
   const data = recordedBody(response.data, {
     shows: new AnsweredItems(list),
-    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
+    storeShown: (shown) => objects.addShown(shown, keeper),
     ...(watcher && { watcher }),
   });
   return { ...response, data };
@@ -115,7 +122,7 @@ export function shownItems<A extends Answer>(
 export function shownFiles<A extends Answer>(
   response: A,
   members: readonly string[],
-  { userId, upstream, model }: ItemKeeper,
+  keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   onStatus: (status: unknown) => void,
 ): Recorded<A> {
@@ -123,7 +130,7 @@ export function shownFiles<A extends Answer>(
   const files = new AnsweredFiles(members);
   const data = recordedBody(response.data, {
     shows: files,
-    storeShown: (shown) => objects.addShown(shown, { userId, upstream, model }),
+    storeShown: (shown) => objects.addShown(shown, keeper),
     watcher: { read() {}, onEnd: () => onStatus(files.status) },
   });
   return { ...response, data };

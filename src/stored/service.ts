@@ -7,8 +7,9 @@ import type { ShownObject } from './answer-ids.ts';
 import { kinds, type StoredKind, type StoredObject } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 
-/** Where the items of an answer are kept, and for whom. */
-export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model'>;
+/** Where the items of an answer are kept, and for whom. Its id is that of the object that shows or has made them, where that is known. */
+export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model' | 'origin'> &
+  Partial<Pick<StoredObject, 'id'>>;
 
 /** Which objects of an account a list has. */
 export interface StoredObjectQuery {
@@ -55,9 +56,11 @@ function literals(fields: Readonly<Record<string, unknown>>) {
 }
 
 /** What comes after a document in the order of a list. */
-function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
+export function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
   const operator = order === 'asc' ? '$gt' : '$lt';
-  return { $or: [{ createdAt: { [operator]: createdAt } }, { createdAt, _id: { [operator]: _id } }] };
+  const sameTime = { createdAt, _id: { [operator]: _id } };
+  // the first bound is where the index is entered
+  return { createdAt: { [`${operator}e`]: createdAt }, $or: [{ createdAt: { [operator]: createdAt } }, sameTime] };
 }
 
 interface StoredObjectsDeps {
@@ -177,8 +180,10 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
   }
 
   /** Stores what was made for an account by what it has an upstream do, unless the account has deleted it since. */
-  async function addMade(made: readonly ShownObject[], { userId, upstream, model }: ItemKeeper): Promise<void> {
+  async function addMade(made: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
     if (made.length === 0) return;
+    const { userId, upstream, model, id: parent, origin: { keyId } = {} } = keeper;
+    const origin = { ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
     const ids = made.map(({ id }) => id);
     const read = () => collection.distinct('_id', { _id: { $in: ids }, removedFrom: userId });
     const removed = new Set(await database.run(read));
@@ -186,7 +191,9 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     const left = made.filter(({ id }) => !removed.has(id));
     // what a key that is limited to some models must not read of a batch, it must not read of its files
     const objects = left.map(({ kind, id }) =>
-      kind === 'file' ? { kind, id, userId, upstream, model, metadata } : { kind, id, userId, upstream, model: null },
+      kind === 'file'
+        ? { kind, id, userId, upstream, model, origin, metadata }
+        : { kind, id, userId, upstream, model: null, origin },
     );
     await Promise.all(objects.map(add));
   }
@@ -270,13 +277,14 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
      * Stores what an account has been shown. Several accounts may have items of the same id, because not every
      * upstream gives each item an id of its own. Never rejects: the account may have it shown again.
      */
-    async addShown(shown: readonly ShownObject[], { userId, upstream, model }: ItemKeeper): Promise<void> {
+    async addShown(shown: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
       const items = shown.filter(({ kind }) => kind === 'item').map(({ id }) => id);
       const others = shown.filter(({ kind }) => kind !== 'item');
       try {
-        if (items.length > 0) await database.run(() => insertItems(items, { userId, upstream, model }));
-        await addMade(others, { userId, upstream, model });
+        if (items.length > 0) await database.run(() => insertItems(items, keeper));
+        await addMade(others, keeper);
       } catch (error) {
+        const { upstream } = keeper;
         logger.warn('what an answer shows was not noted as that of its account', { upstream, reason: String(error) });
       }
     },

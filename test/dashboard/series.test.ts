@@ -9,6 +9,8 @@ const none = {
   images: 0,
   seconds: 0,
   characters: 0,
+  uploaded_bytes: 0,
+  downloaded_bytes: 0,
 };
 const line = (day: string, model: string | null, requests: number, credits?: number) => ({
   ...{ ...none, day, model, requests, input_tokens: 10 * requests },

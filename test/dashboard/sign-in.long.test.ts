@@ -52,7 +52,7 @@ describe('signing in at the dashboard', function () {
   it('says what a key with the scope models alone cannot see', async () => {
     const { key } = await scene.live.gateway.keys.create({ userId: 'usr_4', scopes: ['models'] });
     const { page, problems } = await scene.signIn('', { key });
-    await page.getByText('This key has the scope models, so it shows Usage alone.').waitFor();
+    await page.getByText('This key has the scope models, so it shows Usage and Storage alone.').waitFor();
     await page.getByRole('heading', { name: 'Usage' }).waitFor();
     await page.goto(`${scene.dashboard}#/webhooks`);
     await page.getByText('This needs the scope webhooks').waitFor();

@@ -61,6 +61,8 @@ describe('every view of the dashboard', function () {
       ['#/keys', 'API keys', 'Create key'],
       ['#/keys', 'API keys', `Edit the budgets of ${apiKey.id}`],
       ['#/usage', 'Nothing used yet'],
+      ['#/storage', 'Nothing kept yet'],
+      ['#/storage?kind=file', 'Nothing matches'],
       ['#/event-types', 'Example and schema'],
       ['#/verification', 'A receiver that verifies'],
       ['#/nowhere', 'There is no such page'],

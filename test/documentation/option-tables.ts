@@ -12,7 +12,7 @@ const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] =
   ['`timeouts` of an upstream', 'UpstreamTimeouts'],
   ['`limits`', 'LimitOptions', 'RateLimits'],
   ['`quotas`', 'QuotaOptions', 'Quota'],
-  ['`credits`', 'CreditOptions', 'ModelPrice'],
+  ['`credits`', 'CreditOptions', 'ModelPrice', 'StoredPrice'],
   ['`dashboard`', 'DashboardOptions'],
   ['`eventTypes`, by name', 'EventTypeOptions'],
   ['`tracing`', 'TracingOptions'],
@@ -24,6 +24,7 @@ const places: Readonly<Record<string, string>> = {
   RateLimits: '`limits.perKey`, `limits.perUser`: an object, or a function that gives one',
   Quota: '`quotas.perUser`: an object, or a function that gives one',
   ModelPrice: 'each of `credits.prices`',
+  StoredPrice: 'each of `credits.storedPrices`',
 };
 
 /** The options of a gateway, and those of hardenServer. */

@@ -84,6 +84,21 @@ describe('the options of a gateway', () => {
     ['recoverRate', { recoverRate: 0 }, /from 1 to/],
     ['credits', { credits: true }, /must be an object/],
     ['credits.prices', { credits: {} }, /must be an object/],
+    [
+      'credits.storedPrices.file.megabyte',
+      { credits: { prices: { '*': {} }, storedPrices: { file: { megabyte: -1 } } } },
+      /from 0 to/,
+    ],
+    [
+      'credits.storedPrices.files',
+      { credits: { prices: { '*': {} }, storedPrices: { files: {} } } },
+      /file, container/,
+    ],
+    [
+      'credits.storedPrices.skill.day',
+      { credits: { prices: { '*': {} }, storedPrices: { skill: { day: 1 } } } },
+      /each, megabyte/,
+    ],
     ['credits.prices', { credits: { prices: {} } }, /must have '\*'/],
     ["credits.prices['*'].input", { credits: { prices: { '*': { input: -1 } } } }, /from 0 to/],
     [

@@ -75,6 +75,13 @@ for (const file of readdirSync(folder)) {
       for (const id of ids('webhooks')) await get(`/webhooks/${id}/stats`);
     });
 
+    it('shows what upstreams keep for its accounts', async () => {
+      const { data, totals } = await get('/stored_objects');
+      expect(data.map(({ id }: { id: string }) => id)).to.have.members(ids('stored'));
+      expect(data[0]).to.include({ name: null, bytes: null, model: 'demo' });
+      expect(totals.reduce((sum: number, { count }: { count: number }) => sum + count, 0)).to.equal(data.length);
+    });
+
     it('shows its credit balance, usage and budgets', async () => {
       const booked = rows('credit_ledger').reduce((sum, { amount }) => sum + Number(amount), 0);
       expect((await gateway.credits?.balance('usr_1'))?.creditsRemaining).to.equal(booked / 1e6);

@@ -19,7 +19,16 @@ const dimensions: Readonly<Record<string, Column<Line>>> = {
 };
 
 function number(
-  name: 'requests' | 'input_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images' | 'seconds' | 'characters',
+  name:
+    | 'requests'
+    | 'input_tokens'
+    | 'output_tokens'
+    | 'reasoning_tokens'
+    | 'images'
+    | 'seconds'
+    | 'characters'
+    | 'uploaded_bytes'
+    | 'downloaded_bytes',
 ): Column<Line> {
   return {
     header: name.replace('_', ' ').toUpperCase(),
@@ -38,6 +47,7 @@ const credits: Column<Line> = {
   align: 'right',
 };
 const audio = [number('seconds'), number('characters')];
+const files = [number('uploaded_bytes'), number('downloaded_bytes')];
 
 function dimension(text: string, before?: readonly string[]): readonly string[] {
   const names = several(text, before);
@@ -62,11 +72,12 @@ export function usageCommand(terminal: Terminal): Command {
       const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
       const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
       const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
+      const hasFiles = report.data.some((line) => line.uploaded_bytes + line.downloaded_bytes > 0);
       const hasCost = report.data.some((line) => line.credits !== undefined);
       const columns = [
         ...by.flatMap((name) => dimensions[name] ?? []),
         ...[...tokens, ...(hasReasoning ? [reasoning] : []), images],
-        ...[...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
+        ...[...(hasAudio ? audio : []), ...(hasFiles ? files : []), ...(hasCost ? [credits] : [])],
       ];
       show(report, listLines(columns, `Nothing was used from ${report.from} to ${report.to}.`));
       if (report.has_more) terminal.printNote('There is more: ask for fewer days with --from and --to.');

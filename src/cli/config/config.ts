@@ -269,6 +269,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
   ['QUOTA_THRESHOLDS', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
   ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['STORED_PRICES', ['CREDIT_PRICES']],
   ['INITIAL_CREDITS', ['CREDIT_PRICES']],
   ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
   ['CREDIT_ALLOWANCE', ['CREDIT_PRICES']],
@@ -304,6 +305,7 @@ function checkOptions(settings: Settings): void {
 /** What only the package finds wrong, by the names of its options. */
 const foundByThePackage: readonly VariableName[] = [
   'CREDIT_PRICES',
+  'STORED_PRICES',
   'CREDIT_ALLOWANCE',
   'EVENT_TYPES',
   'BACKGROUND_POLL_LIMIT',

@@ -290,6 +290,7 @@ const rows = {
     'quotas.thresholds',
     'quotas.enforce',
     'credits.prices',
+    'credits.storedPrices',
     'credits.initialBalance',
     'credits.lowThreshold',
     'credits.allowance',

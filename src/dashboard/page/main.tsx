@@ -1,6 +1,7 @@
 import './styles/main.css';
 import { Component, type ComponentChildren, render } from 'preact';
 import { KeysView, KeyView } from './account/keys-view.tsx';
+import { StorageView } from './account/storage-view.tsx';
 import { UsageView } from './account/usage-view.tsx';
 import { href, type Route, useRoute } from './data/route.ts';
 import { SessionContext, useSession } from './data/session.ts';
@@ -81,6 +82,8 @@ function View({ route }: { route: Route }) {
       return id ? <KeyView id={id} /> : <KeysView route={route} />;
     case 'usage':
       return <UsageView route={route} />;
+    case 'storage':
+      return <StorageView route={route} />;
   }
   if (!scopes.includes('admin')) return <NotThere />;
   switch (view) {

@@ -72,6 +72,11 @@ export class Upload extends Readable {
     return this.#req.complete;
   }
 
+  /** What has come of it. Bytes. */
+  get received(): number {
+    return this.#received;
+  }
+
   /** Sends the whole body of an answer before all of this has come: a client that writes before it reads gets it, too. Drops what is still to come. */
   answerEarly(res: ServerResponse, body: Buffer): void {
     this.destroy();

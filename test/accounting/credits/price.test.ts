@@ -15,18 +15,32 @@ const prices = {
 const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
 describe('the price of a call', () => {
+  it('is that of what an upstream keeps: of each object that is made, and of what is sent up, not of what is sent down', () => {
+    const storedPrices = { file: { each: 0.5, megabyte: 2 }, container: { each: 3 } };
+    const none = { model: null, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
+    const cost = (kind: 'file' | 'container' | 'skill', made: number, uploadedBytes: number, downloadedBytes = 0) =>
+      costOf({ prices, storedPrices }, { ...none, stored: { kind, made, uploadedBytes, downloadedBytes } });
+    expect(cost('file', 1, 1_500_000)).to.equal(3_500_000);
+    expect(cost('file', 0, 1)).to.equal(2);
+    expect(cost('file', 0, 0, 1_000_000)).to.equal(0);
+    expect(cost('container', 1, 1_000_000)).to.equal(3_000_000);
+    expect(cost('skill', 1, 1_000_000)).to.equal(0);
+    const stored = { kind: 'file', made: 1, uploadedBytes: 1, downloadedBytes: 0 } as const;
+    expect(costOf({ prices }, { ...none, stored })).to.equal(0);
+  });
+
   it('is the price of its model: tokens per million, images each, in micro-credits', () => {
-    expect(costOf(prices, { ...none, model: 'any', inputTokens: 1_000_000, outputTokens: 500_000 })).to.equal(
+    expect(costOf({ prices }, { ...none, model: 'any', inputTokens: 1_000_000, outputTokens: 500_000 })).to.equal(
       6_000_000,
     );
-    expect(costOf(prices, { ...none, model: 'painter', inputTokens: 50, images: 2 })).to.equal(80_000_000);
-    expect(costOf(prices, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
+    expect(costOf({ prices }, { ...none, model: 'painter', inputTokens: 50, images: 2 })).to.equal(80_000_000);
+    expect(costOf({ prices }, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
   });
 
   it('counts audio per second and characters per million', () => {
-    expect(costOf(prices, { ...none, model: 'whisper-1', seconds: 61.5 })).to.equal(6_150);
-    expect(costOf(prices, { ...none, model: 'tts-1', characters: 2_000 })).to.equal(30_000);
-    expect(costOf(prices, { ...none, model: 'any', seconds: 60, characters: 2_000 })).to.equal(0);
+    expect(costOf({ prices }, { ...none, model: 'whisper-1', seconds: 61.5 })).to.equal(6_150);
+    expect(costOf({ prices }, { ...none, model: 'tts-1', characters: 2_000 })).to.equal(30_000);
+    expect(costOf({ prices }, { ...none, model: 'any', seconds: 60, characters: 2_000 })).to.equal(0);
   });
 
   it('is by token or by length, never by both', () => {
@@ -40,24 +54,25 @@ describe('the price of a call', () => {
       ['listens', { ...tokens, seconds: 60 }, 6_000],
       ['listens', { ...tokens, seconds: 10 }, 3_020],
     ];
-    for (const [model, amounts, cost] of rows) expect(costOf(prices, { ...none, ...amounts, model })).to.equal(cost);
+    for (const [model, amounts, cost] of rows)
+      expect(costOf({ prices }, { ...none, ...amounts, model })).to.equal(cost);
   });
 
   it('is lower for input from the provider cache when the model has a price for it', () => {
     const cached = { ...none, inputTokens: 1_000, cachedInputTokens: 800 };
-    expect(costOf(prices, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
-    expect(costOf(prices, { ...cached, model: 'any' })).to.equal(1_000 * 2);
+    expect(costOf({ prices }, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
+    expect(costOf({ prices }, { ...cached, model: 'any' })).to.equal(1_000 * 2);
   });
 
   it('is the default price where the model has none of its own, whatever its name', () => {
     for (const model of [null, undefined, '__proto__', 'constructor', 'toString']) {
-      expect(costOf(prices, { ...none, model, inputTokens: 3 })).to.equal(6);
+      expect(costOf({ prices }, { ...none, model, inputTokens: 3 })).to.equal(6);
     }
   });
 
   it('is a whole number of micro-credits, rounded once', () => {
-    expect(costOf(prices, { ...none, model: 'tiny', inputTokens: 10 })).to.equal(2);
-    expect(costOf(prices, { ...none, model: 'tiny', inputTokens: 1_000_000 })).to.equal(150_000);
+    expect(costOf({ prices }, { ...none, model: 'tiny', inputTokens: 10 })).to.equal(2);
+    expect(costOf({ prices }, { ...none, model: 'tiny', inputTokens: 1_000_000 })).to.equal(150_000);
   });
 
   it('is counted in micro-credits, a million to the credit', () => {

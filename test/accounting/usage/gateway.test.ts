@@ -58,6 +58,8 @@ describe('an OpenAI client that uses up its quota', () => {
       images: 0,
       seconds: 0,
       characters: 0,
+      uploaded_bytes: 0,
+      downloaded_bytes: 0,
     });
     expect((await usage()).data).to.deep.equal([{ day: today, ...sums(12) }]);
     expect((await usage('?group_by=model')).data).to.deep.equal([

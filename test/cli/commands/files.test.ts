@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { FileProvider } from '../../stored/file-provider.ts';
+import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
-describe('express-model-gateway files and batches', () => {
+describe('express-model-gateway files, batches and storage', () => {
   let provider: FileProvider;
   let live: Commanded;
   let folder: string;
@@ -45,6 +46,26 @@ describe('express-model-gateway files and batches', () => {
       ([code, text]: [number, string]) => code === 1 && /^file_not_found: .*\nYour files: /.test(text),
     );
     expect((await live.run('files', 'upload', join(folder, 'none'))).stderr).to.include('There is no file');
+  });
+
+  it('list everything that an account keeps, and add it up', async () => {
+    const { stdout } = await live.run('files', 'upload', await onDisk('lakes.txt', 'Sanabria'));
+    const id = stdout.trim();
+    const row = new RegExp(`^${id} +file +8 .* /files +lakes\\.txt$`, 'm');
+    expect((await live.run('storage', 'list', '--kind', 'file')).stdout).to.match(row);
+    expect((await live.run('storage', 'list', '--user', 'usr_1')).stdout).to.match(row);
+    expect((await live.run('storage', 'list', '--user', 'usr_2')).stdout).to.equal('Nothing.\n');
+    const { json } = await live.run('storage', 'totals', '--json');
+    expect(json).to.deep.equal({ data: [{ kind: 'file', count: 1, bytes: 8, has_more: false }] });
+    expect((await live.run('storage', 'totals')).stdout).to.match(/^file +1 +8$/m);
+    const wrong = await live.run('storage', 'list', '--kind', 'thing');
+    expect([wrong.code, wrong.stderr]).to.satisfy(([code, text]: [number, string]) => code !== 0 && /kind/.test(text));
+    await live.run('files', 'delete', id);
+    // with the form around each file; one was downloaded twice
+    await until(
+      async () => /UPLOADED BYTES +DOWNLOADED BYTES\n.* \d{3,} +10$/.test((await live.run('usage')).stdout.trim()),
+      15_000,
+    );
   });
 
   it('create, list, show and cancel batches', async () => {

@@ -126,6 +126,11 @@ describe('the configuration from the environment', () => {
       (c) => c.options.quotas,
       { perUser: { unit: 'requests', monthly: 5 }, thresholds: [50, 100] },
     ],
+    [
+      { CREDIT_PRICES: '{"*":{}}', STORED_PRICES: '{"file":{"each":1}}' },
+      (c) => c.options.credits,
+      { prices: { '*': {} }, storedPrices: { file: { each: 1 } } },
+    ],
     [{ CREDIT_PRICES: '{"*":{}}' }, (c) => c.options, { credits: { prices: { '*': {} } } }],
     [
       {
@@ -193,6 +198,10 @@ describe('the configuration from the environment', () => {
     [
       'CREDIT_PRICES',
       ['1', '[]', '{', '{}', 'no-such-file.json', '{"*":{"inputs":1}}', '{"*":{"input":-1}}', '{"*":{"input":"1"}}'],
+    ],
+    [
+      'STORED_PRICES',
+      ['1', '[]', '{', '{"files":{}}', '{"file":{"day":1}}', '{"file":{"each":-1}}', '{"file":{"each":1}}'],
     ],
     ['INITIAL_CREDITS', ['-1', '0.0000001', '1', 'some']],
     ['CREDIT_LOW_THRESHOLD', ['-1', '5', 'low']],

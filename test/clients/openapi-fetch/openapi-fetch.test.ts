@@ -624,6 +624,18 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: 'usr_4' } } });
       expect(data).to.deep.equal({ data: [] });
     },
+    async listStoredObjects() {
+      const { data } = await client().GET('/v1/stored_objects', {
+        params: { query: { kind: 'vector_store', limit: 1 } },
+      });
+      expect(data?.data.every(({ kind }) => kind === 'vector_store')).to.equal(true);
+      expect(data?.totals).to.be.an('array');
+    },
+    async listUserStoredObjects() {
+      const path = { user_id: 'usr_4' };
+      const { data } = await client().GET('/v1/users/{user_id}/stored_objects', { params: { path } });
+      expect(data).to.deep.equal({ data: [], has_more: false, totals: [] });
+    },
     async createUserApiKey() {
       const { data, response } = await client().POST('/v1/users/{user_id}/api_keys', {
         params: { path: { user_id: 'usr_2' } },

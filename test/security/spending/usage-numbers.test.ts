@@ -89,7 +89,7 @@ describe('the numbers that an upstream reports', () => {
           expect(Object.is(count, -0)).to.equal(false);
         }
         expect(read.cachedInputTokens).to.be.at.most(read.inputTokens);
-        const cost = costOf(prices, { ...read, model: 'm', images: 10 });
+        const cost = costOf({ prices }, { ...read, model: 'm', images: 10 });
         expect(Number.isSafeInteger(cost) && cost >= 0 && cost <= 1e15, String(cost)).to.equal(true);
       }),
       { numRuns: 10_000 },
@@ -98,7 +98,7 @@ describe('the numbers that an upstream reports', () => {
 
   it('cost at least one micro-credit where they have a price', () => {
     const charged = { model: 'm', inputTokens: 0, cachedInputTokens: 0, outputTokens: 1, images: 0 };
-    expect(costOf({ '*': { output: 0.1 } }, charged)).to.equal(1);
+    expect(costOf({ prices: { '*': { output: 0.1 } } }, charged)).to.equal(1);
   });
 });
 

@@ -1,15 +1,16 @@
 import { refreshEvery, useQuery } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
-import { useApi, useSession } from '../data/session.ts';
+import { useApi } from '../data/session.ts';
 import type { UsageLine } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.tsx';
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
-import { amount, count } from '../elements/format.ts';
+import { amount, bytes, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { type Column, Listed, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
+import { useKeyNames } from './key-names.ts';
 import { type Dimension, daysBetween, groupOf, type Measure, measures, type Series, seriesOf } from './usage-series.ts';
 
 const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} days` }));
@@ -91,17 +92,6 @@ function useUsage(from: string, to: string, group_by: string) {
     key: `${from} ${to} ${group_by}`,
     every: refreshEvery,
   });
-}
-
-/** The names of keys, for those who may see them. */
-function useKeyNames(): (id: string) => string {
-  const api = useApi();
-  const mayRead = useSession().scopes.includes('keys');
-  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, signal)).data : []), {
-    key: `keys ${mayRead}`,
-  });
-  const names = new Map(query.data?.map(({ id, name }) => [id, name]));
-  return (id) => names.get(id) || id;
 }
 
 /** What is left; nothing where the gateway has no credits. */
@@ -213,6 +203,7 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
   const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
   // audio that is not counted in tokens
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
+  const hasFiles = lines.some(({ uploaded_bytes, downloaded_bytes }) => uploaded_bytes + downloaded_bytes > 0);
   const hasPrices = lines.some(({ credits }) => credits !== undefined);
   const columns = [
     {
@@ -228,11 +219,17 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
     numbers('Images', ({ images }) => images),
     hasAudio ? numbers('Seconds', ({ seconds }) => seconds) : null,
     hasAudio ? numbers('Characters', ({ characters }) => characters) : null,
+    hasFiles ? sizes('Uploaded', ({ uploaded_bytes }) => uploaded_bytes) : null,
+    hasFiles ? sizes('Downloaded', ({ downloaded_bytes }) => downloaded_bytes) : null,
     hasPrices ? numbers('Credits', ({ credits }) => credits ?? 0) : null,
   ];
   return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} />;
 }
 
-function numbers(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
-  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => amount(of(used)) };
+function numbers(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
+  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => text(of(used)) };
+}
+
+function sizes(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
+  return numbers(name, of, bytes);
 }

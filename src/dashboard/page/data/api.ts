@@ -6,6 +6,8 @@ import type {
   Budget,
   DeliveryFilter,
   EventFilter,
+  KeptFilter,
+  KeptKind,
   RecoverBody,
   SecretRotate,
   Session,
@@ -77,11 +79,42 @@ export function createApiClient(key: string | null) {
     retrieveUsage: (query: { from: string; to: string; group_by: string }, signal: AbortSignal) =>
       answerOf(client.GET('/v1/usage', { signal, params: { query: query as object } })),
 
+    listStoredObjects: (query: KeptFilter, signal: AbortSignal) =>
+      answerOf(client.GET('/v1/stored_objects', { signal, params: { query: omitUndefined(query) as object } })),
+    deleteStoredObject: (kind: KeptKind, id: string) => deleteStored(client, kind, id),
+
     ...adminOperations(client),
   };
 }
 
 export type Api = ReturnType<typeof createApiClient>;
+
+/** Asks the provider to delete something. @throws TypeError for a kind that has no such operation */
+function deleteStored(client: Client<paths>, kind: KeptKind, id: string): Promise<unknown> {
+  switch (kind) {
+    case 'file':
+      return answerOf(client.DELETE('/v1/files/{file_id}', { params: { path: { file_id: id } } }));
+    case 'vector_store':
+      return answerOf(
+        client.DELETE('/v1/vector_stores/{vector_store_id}', { params: { path: { vector_store_id: id } } }),
+      );
+    case 'container':
+      return answerOf(client.DELETE('/v1/containers/{container_id}', { params: { path: { container_id: id } } }));
+    case 'skill':
+      return answerOf(client.DELETE('/v1/skills/{skill_id}', { params: { path: { skill_id: id } } }));
+    case 'response':
+      return answerOf(client.DELETE('/v1/responses/{response_id}', { params: { path: { response_id: id } } }));
+    case 'conversation':
+      return answerOf(
+        client.DELETE('/v1/conversations/{conversation_id}', { params: { path: { conversation_id: id } } }),
+      );
+    case 'chat_completion':
+      return answerOf(
+        client.DELETE('/v1/chat/completions/{completion_id}', { params: { path: { completion_id: id } } }),
+      );
+  }
+  throw new TypeError(`the API cannot delete a ${kind}`);
+}
 
 /** What the operator's views ask. It needs the scope `admin`. */
 function adminOperations(client: Client<paths>) {
@@ -93,6 +126,13 @@ function adminOperations(client: Client<paths>) {
       answerOf(client.GET('/v1/admin/accounts', { signal, params: { query: omitUndefined(query) } })),
     retrieveAccount: (user_id: string, signal: AbortSignal) =>
       answerOf(client.GET('/v1/admin/accounts/{user_id}', { signal, params: of(user_id) })),
+    listUserStoredObjects: (user_id: string, query: KeptFilter, signal: AbortSignal) =>
+      answerOf(
+        client.GET('/v1/users/{user_id}/stored_objects', {
+          signal,
+          params: { ...of(user_id), query: omitUndefined(query) as object },
+        }),
+      ),
     listFailingWebhooks: (query: Listing & { state: 'failing' | 'disabled' }, signal: AbortSignal) =>
       answerOf(client.GET('/v1/admin/webhooks', { signal, params: { query: omitUndefined(query) } })),
     listRefusals: (query: { hours: number; user_id: string | undefined }, signal: AbortSignal) =>

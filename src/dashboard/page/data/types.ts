@@ -48,6 +48,10 @@ export type SearchResult = Schemas['SearchResult'];
 
 export type UsageLine = Schemas['UsageLine'];
 
+export type KeptKind = Schemas['KeptKind'];
+export type KeptObject = Schemas['KeptObject'];
+export type KeptTotal = Schemas['KeptTotal'];
+
 export type Budget = Schemas['Budget'];
 export type BudgetUsage = Schemas['BudgetUsage'];
 
@@ -55,7 +59,9 @@ export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreate = Schemas['ApiKeyCreate'];
 export type NewApiKey = Schemas['NewApiKey'];
 
-type Query<Id extends 'listDeliveries' | 'listEvents'> = NonNullable<operations[Id]['parameters']['query']>;
+type Query<Id extends 'listDeliveries' | 'listEvents' | 'listStoredObjects'> = NonNullable<
+  operations[Id]['parameters']['query']
+>;
 /** What may be set from the address, and so be anything. */
 type FromAddress<T> = {
   readonly [Name in keyof T]?: T[Name] | (T[Name] extends number | undefined ? never : string) | undefined;
@@ -63,3 +69,4 @@ type FromAddress<T> = {
 
 export type DeliveryFilter = FromAddress<Query<'listDeliveries'>>;
 export type EventFilter = FromAddress<Query<'listEvents'>>;
+export type KeptFilter = FromAddress<Query<'listStoredObjects'>>;

@@ -24,6 +24,18 @@ export function percent(share: number): string {
   return `${oneDecimal.format(shown * 100)}%`;
 }
 
+const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
+
+/** `812 bytes`, `1.23 MB`, in powers of 1,000 */
+export function bytes(n: number): string {
+  if (n === 1) return '1 byte';
+  let unit = 0;
+  // what would be shown as 1,000 is 1 of the next unit
+  for (; n >= 999.5 && unit < byteUnits.length - 1; unit += 1) n /= 1_000;
+  return `${threeDigits.format(n)} ${byteUnits[unit]}`;
+}
+
 /** Milliseconds as `84 ms` or `1.2 s`. */
 export function milliseconds(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${oneDecimal.format(ms / 1_000)} s`;

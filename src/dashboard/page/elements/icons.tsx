@@ -31,6 +31,9 @@ export const EventIcon = path('M8.5 2 4 9h4l-.5 5L12 7H8z');
 export const DeliveryIcon = path('M2.5 4h11M2.5 8h11M2.5 12h7');
 export const KeyIcon = path('M10 2.5a3.5 3.5 0 1 1-2.3 6.1L3.5 13H2.5v-2.5l4.3-3.4A3.5 3.5 0 0 1 10 2.5ZM10.5 5.5h.01');
 export const UsageIcon = path('M3 13V8m3.3 5V5m3.4 8V9.5M13 13V3');
+export const StorageIcon = path(
+  'M2.5 4.5c0-1.1 2.5-2 5.5-2s5.5.9 5.5 2-2.5 2-5.5 2-5.5-.9-5.5-2ZM2.5 4.5v7c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2v-7M2.5 8c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2',
+);
 export const TypesIcon = path('M5.5 2.5 2.5 8l3 5.5M10.5 2.5l3 5.5-3 5.5');
 export const VerifyIcon = path('M8 2 3 4v4c0 3 2 5 5 6 3-1 5-3 5-6V4zM5.8 8l1.6 1.6L10.4 6.4');
 export const StatusIcon = path('M1.5 8h3l2-4.5 3 9 2-4.5h3');

@@ -1,5 +1,6 @@
 import { BudgetsSection } from '../account/budgets.tsx';
 import { EditableKeys } from '../account/editable-keys.tsx';
+import { StorageTotals } from '../account/storage-view.tsx';
 import { refreshEvery, useQuery } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
@@ -115,6 +116,7 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
           <>
             <AccountFacts details={details} />
             {details.budgets && <BudgetsSection userId={userId} budgets={details.budgets} onClose={query.reload} />}
+            <Storage userId={userId} />
             <Keys details={details} onClose={query.reload} />
             <Webhooks {...details} />
             <Refused {...details} />
@@ -122,6 +124,24 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
         )}
       </Loaded>
     </>
+  );
+}
+
+/** How much upstreams keep for an account; nothing where that is nothing. */
+function Storage({ userId }: { userId: string }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.listUserStoredObjects(userId, { limit: 1 }, signal), {
+    key: userId,
+    every: refreshEvery,
+  });
+  const totals = query.data?.totals ?? [];
+  if (totals.length === 0) return null;
+  return (
+    <Card id="storage" title="Storage">
+      <div class="card-body">
+        <StorageTotals totals={totals} />
+      </div>
+    </Card>
   );
 }
 

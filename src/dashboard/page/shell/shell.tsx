@@ -165,8 +165,8 @@ function ScopeNote() {
   return (
     <p class="note scope-note">
       {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}
-      {scopes.join(', ')}, so it shows {shown.join(' and ')} alone. Webhooks, events and deliveries need the scope
-      webhooks.
+      {scopes.join(', ')}, so it shows {new Intl.ListFormat('en').format(shown)} alone. Webhooks, events and deliveries
+      need the scope webhooks.
     </p>
   );
 }

@@ -6,6 +6,7 @@ import {
   KeyIcon,
   RefusedIcon,
   StatusIcon,
+  StorageIcon,
   TypesIcon,
   UsageIcon,
   VerifyIcon,
@@ -22,6 +23,7 @@ export const views = [
   { view: 'verification', name: 'Verification', Icon: VerifyIcon, scope: 'webhooks' },
   { view: 'keys', name: 'API keys', Icon: KeyIcon, scope: 'keys' },
   { view: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
+  { view: 'storage', name: 'Storage', Icon: StorageIcon, scope: 'models' },
 ] as const;
 
 /** What the operator sees of all accounts. */

@@ -42,6 +42,8 @@ async function accounting(on: Conversation): Promise<void> {
   await on.operation(200, 'updateUserBudgets', [userId], { body: { budgets } });
   await on.operation(200, 'listUserBudgets', [userId]);
   await on.operation(200, 'listBudgets');
+  await on.operation(200, 'listStoredObjects', [], { query: '?kind=file&limit=5' });
+  await on.operation(200, 'listUserStoredObjects', [userId], { query: '?kind=batch' });
   await on.operation(200, 'listAccounts', [], { query: `?prefix=${userId}` });
   await on.operation(200, 'retrieveAccount', [userId]);
   await on.operation(200, 'listFailingWebhooks', [], { query: '?state=disabled' });

@@ -1,0 +1,171 @@
+import { refuse } from '../errors.ts';
+import { checkUserId } from '../ids.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { checkLimit, checkTimes, pageLimit } from '../mongo/list-page.ts';
+import { isStoredId, kinds, listedKinds, type Origin, type StoredKind } from './kinds.ts';
+import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
+import { beyond } from './service.ts';
+
+/** Something that an upstream keeps for an account, as far as the gateway knows it. */
+export interface KeptObject {
+  /** As the upstream has named it. */
+  readonly id: string;
+  readonly kind: StoredKind;
+  /** The name of the upstream that keeps it. */
+  readonly upstream: string;
+  /** The model as the caller called it; `null` where the call named none. */
+  readonly model: string | null;
+  /** As its upstream called it when it was made; `null` where that is not known. */
+  readonly name: string | null;
+  /** How large its upstream said that it is when it was made; `null` where that is not known. */
+  readonly bytes: number | null;
+  readonly origin: Origin;
+  /** By the database's clock. */
+  readonly createdAt: Date;
+  /** When the gateway forgets it; `null` for what upstreams keep until it is deleted. */
+  readonly expiresAt: Date | null;
+}
+
+/** How much of one kind an account has. */
+export interface KeptTotal {
+  readonly kind: StoredKind;
+  /** At most {@link mostCounted}. */
+  readonly count: number;
+  /** Of those whose size is known. */
+  readonly bytes: number;
+  /** Whether the account has more than were counted. */
+  readonly hasMore: boolean;
+}
+
+/** Which objects of an account, and which page of them. */
+interface KeptObjectsPage {
+  /** @default all that are listed */
+  readonly kind?: string;
+  /** Only those that were made at this moment or later. */
+  readonly since?: Date;
+  /** Only those that were made before this moment. */
+  readonly until?: Date;
+  /** 1 to 100. @default 100 */
+  readonly limit?: number;
+  /** The id that the page follows; what it names may be gone. */
+  readonly after?: string;
+}
+
+/** A page of what upstreams keep for an account, newest first. */
+export interface KeptObjects {
+  readonly objects: readonly KeptObject[];
+  readonly hasMore: boolean;
+  /** How much of each kind that the account has, whatever the page is narrowed to; `undefined` where the page follows another. */
+  readonly totals: readonly KeptTotal[] | undefined;
+}
+
+/** Whose objects are listed: of a key that is limited to some models, those that these have made, and those that no model has. */
+interface Owner {
+  readonly userId: string;
+  /** @default any */
+  readonly models?: readonly string[] | undefined;
+}
+
+export type ListKept = (owner: Owner, page?: KeptObjectsPage) => Promise<KeptObjects>;
+
+/** Of each kind, so many are counted at most: an account may have millions of responses. */
+const mostCounted = 10_000;
+
+interface OverviewDeps {
+  readonly objects: StoredObjectModel;
+  readonly database: Pick<DatabaseAccess, 'run'>;
+}
+
+/** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
+export function createListKept({ objects, database }: OverviewDeps): ListKept {
+  const collection = durableCollection(objects);
+
+  /** What an account has of a kind. Its upstream may not know some any more. */
+  const ownFilter = (kind: StoredKind, { userId, models }: Owner) => ({
+    userId,
+    kind,
+    missingSince: { $exists: false },
+    ...(models && { model: { $in: [null, ...models] } }),
+  });
+
+  async function page(owner: Owner, query: KeptObjectsPage): Promise<StoredObjectDocument[]> {
+    const { since, until, after, limit = pageLimit } = query;
+    const { userId } = owner;
+    const last =
+      after === undefined
+        ? undefined
+        : await collection.findOne({ _id: after, $or: [{ userId }, { removedFrom: userId }] });
+    if (last === null) return [];
+    const createdAt = { ...(since && { $gte: since }), ...(until && { $lt: until }) };
+    const bounds = [...(since || until ? [{ createdAt }] : []), ...(last ? [beyond(last, 'desc')] : [])];
+    const wanted = [...listedKinds].filter(([kind]) => query.kind === undefined || kind === query.kind);
+    const found = await Promise.all(
+      wanted.map(([kind, hint]) => {
+        const filter = { ...ownFilter(kind, owner), ...(bounds.length > 0 && { $and: bounds }) };
+        return collection
+          .find(filter as object, { sort: { createdAt: -1, _id: -1 }, limit: limit + 1, hint, ...inOneBatch })
+          .toArray();
+      }),
+    );
+    return found.flat().sort(newestFirst);
+  }
+
+  async function total(kind: StoredKind, hint: string, owner: Owner): Promise<KeptTotal> {
+    const filter = ownFilter(kind, owner);
+    const isSized = kinds[kind].describedBy?.bytes !== undefined;
+    const stages = [
+      { $match: filter },
+      { $limit: mostCounted + 1 },
+      { $group: { _id: null, count: { $sum: 1 }, ...(isSized && { bytes: { $sum: '$bytes' } }) } },
+    ];
+    const [sum] = await collection.aggregate<{ count: number; bytes?: number }>(stages, { hint }).toArray();
+    const { count = 0, bytes = 0 } = sum ?? {};
+    return { kind, count: Math.min(count, mostCounted), bytes, hasMore: count > mostCounted };
+  }
+
+  async function totals(owner: Owner): Promise<KeptTotal[]> {
+    const all = await Promise.all([...listedKinds].map(([kind, hint]) => total(kind, hint, owner)));
+    return all.filter(({ count }) => count > 0);
+  }
+
+  return async function listKept(owner, query = {}) {
+    checkUserId(owner.userId);
+    checkQuery(query);
+    const { limit = pageLimit, after } = query;
+    const [documents, sums] = await database.run(() =>
+      Promise.all([page(owner, query), after === undefined ? totals(owner) : undefined]),
+    );
+    return { objects: documents.slice(0, limit).map(toKept), hasMore: documents.length > limit, totals: sums };
+  };
+}
+
+/** @throws GatewayError `invalid_value` */
+function checkQuery({ kind, since, until, limit = pageLimit, after }: KeptObjectsPage): void {
+  checkLimit(limit);
+  checkTimes({ since, until });
+  if (kind !== undefined && !listedKinds.has(kind as StoredKind)) {
+    refuse('invalid_value', 'kind', `must be one of ${[...listedKinds.keys()].join(', ')}`);
+  }
+  if (after !== undefined && !isStoredId(after)) refuse('invalid_value', 'after', 'must be the id of a stored object');
+}
+
+function newestFirst(a: StoredObjectDocument, b: StoredObjectDocument): number {
+  const later = b.createdAt.getTime() - a.createdAt.getTime();
+  return later || Buffer.compare(Buffer.from(b._id), Buffer.from(a._id));
+}
+
+function toKept(document: StoredObjectDocument): KeptObject {
+  const {
+    _id: id,
+    kind,
+    upstream,
+    model,
+    name = null,
+    bytes = null,
+    origin = {},
+    createdAt,
+    expiresAt = null,
+  } = document;
+  return { id, kind, upstream, model, name, bytes, origin, createdAt, expiresAt };
+}

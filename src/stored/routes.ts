@@ -1,0 +1,47 @@
+import type { components } from '../api.d.ts';
+import { withTimeRange } from '../http/incoming-time.ts';
+import type { OperationTable } from '../http/operation.ts';
+import type { KeptObject, KeptObjects, KeptTotal, ListKept } from './overview.ts';
+
+type Schemas = components['schemas'];
+
+/** As its account sees it: that need not know which upstreams there are. */
+function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: KeptObject): Schemas['KeptObject'] {
+  const { keyId = null, endpoint = null, parent = null } = origin;
+  return {
+    id,
+    kind: kind as Schemas['KeptKind'],
+    name,
+    bytes,
+    model,
+    made_by: { api_key_id: keyId, endpoint, object_id: parent },
+    created_at: createdAt.toISOString(),
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
+}
+
+function toTotalBody({ kind, count, bytes, hasMore }: KeptTotal): Schemas['KeptTotal'] {
+  return { kind: kind as Schemas['KeptKind'], count, bytes, has_more: hasMore };
+}
+
+function toListBody<Body>({ objects, hasMore, totals }: KeptObjects, body: (object: KeptObject) => Body) {
+  return { data: objects.map(body), has_more: hasMore, ...(totals && { totals: totals.map(toTotalBody) }) };
+}
+
+/** The operations on what upstreams keep, of the caller's account, or with the scope `admin` of any account. */
+export function storageOperations(list: ListKept) {
+  return {
+    listStoredObjects: {
+      async handle({ principal: { userId, models }, query }) {
+        return { status: 200, body: toListBody(await list({ userId, models }, withTimeRange(query)), toBody) };
+      },
+    },
+    listUserStoredObjects: {
+      async handle({ params: { user_id: userId }, query }) {
+        const listed = await list({ userId }, withTimeRange(query));
+        const body = toListBody(listed, (object) => ({ ...toBody(object), upstream: object.upstream }));
+        return { status: 200, body };
+      },
+    },
+  } satisfies Partial<OperationTable>;
+}
