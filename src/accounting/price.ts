@@ -23,7 +23,15 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
   Partial<Pick<UsageRecord, 'seconds' | 'characters' | 'endpoint'>> & { readonly model: string | null | undefined };
 
 /** The endpoint of a batch in usage records. */
-export const batches = '/batches';
+const batches = '/batches';
+/** The endpoint of a fine-tuning job in usage records; its input tokens are those that it has trained. */
+const trainings = '/fine_tuning/jobs';
+
+/** What upstreams work on for long, by endpoint, and what errors call it. */
+export const longWorks: ReadonlyMap<string, string> = new Map([
+  [batches, 'batch'],
+  [trainings, 'fine-tuning job'],
+]);
 
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
@@ -45,11 +53,13 @@ export function costOf(prices: CreditOptions['prices'], charged: Charged): numbe
     endpoint,
   } = charged;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0, batch = 1 } = price ?? {};
+  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
+  const { batch = 1, training = input } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const ofTokens = ofInput + outputTokens * output;
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
-  const cost = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
+  const ofCall = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
+  const cost = endpoint === trainings ? inputTokens * training : ofCall;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }
