@@ -629,6 +629,186 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List fine-tuning jobs
+         * @description Lists the fine-tuning jobs of your account, the newest first.
+         */
+        get: operations["listFineTuningJobs"];
+        put?: never;
+        /**
+         * Create a fine-tuning job
+         * @description Has the provider train a model with a file of yours. The model that comes of it is your account's alone: GET /v1/models lists it, and you call it by its name. You pay for the tokens that were trained when the job has ended.
+         */
+        post: operations["createFineTuningJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a fine-tuning job
+         * @description Says how far a fine-tuning job is. The model and the files that it names belong to your account.
+         */
+        get: operations["retrieveFineTuningJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a fine-tuning job
+         * @description Stops a fine-tuning job. What is trained by then is paid for.
+         */
+        post: operations["cancelFineTuningJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a fine-tuning job
+         * @description Stops a fine-tuning job until it is resumed.
+         */
+        post: operations["pauseFineTuningJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a fine-tuning job
+         * @description Goes on with a fine-tuning job that is paused.
+         */
+        post: operations["resumeFineTuningJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the events of a fine-tuning job
+         * @description Lists what has happened in a fine-tuning job, the newest first.
+         */
+        get: operations["listFineTuningEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the checkpoints of a fine-tuning job
+         * @description Lists the checkpoints of a fine-tuning job. Each is a model of your account that you can call.
+         */
+        get: operations["listFineTuningJobCheckpoints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/containers": {
         parameters: {
             query?: never;
@@ -1463,7 +1643,11 @@ export interface paths {
         get: operations["retrieveModel"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a fine-tuned model
+         * @description Deletes a model that a fine-tuning job of your account has made.
+         */
+        delete: operations["deleteModel"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2543,7 +2727,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "container_not_found" | "skill_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -2942,6 +3126,130 @@ export interface components {
             last_id?: string | null;
             /** @description Whether there is another page. */
             has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        FineTuningJobRequest: {
+            /** @description The model that is trained, or a fine-tuned model of your account. */
+            model: string;
+            /** @description The id of a file of your account, uploaded with the purpose `fine-tune`. */
+            training_file: string;
+            /** @description The id of another such file, by which the provider measures the model. */
+            validation_file?: string | null;
+            /** @description How it is trained, and with which hyperparameters. */
+            method?: {
+                [key: string]: unknown;
+            };
+            /** @description A part of the new model's name. */
+            suffix?: string | null;
+            /** @description What you attach to the job; lists can be filtered by it. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        FineTuningJob: {
+            id: string;
+            /** @constant */
+            object: "fine_tuning.job";
+            /** @description When it was created, in seconds since 1970. */
+            created_at?: number;
+            /** @description The model that is trained. */
+            model?: string;
+            /** @description The file with which it is trained. */
+            training_file?: string;
+            /** @description The file by which it is measured. */
+            validation_file?: string | null;
+            /** @description `validating_files`, `queued`, `running`, `paused`, `succeeded`, `failed` or `cancelled`. */
+            status?: string;
+            /** @description The name of the new model, when there is one. */
+            fine_tuned_model?: string | null;
+            /** @description What is charged, when the job has ended. */
+            trained_tokens?: number | null;
+            /** @description When it ended, in seconds since 1970. */
+            finished_at?: number | null;
+            /** @description The ids of files with results. */
+            result_files?: string[];
+        } & {
+            [key: string]: unknown;
+        };
+        FineTuningEvent: {
+            id: string;
+            /** @constant */
+            object: "fine_tuning.job.event";
+            /** @description When it happened, in seconds since 1970. */
+            created_at?: number;
+            /** @description `info`, `warn` or `error`. */
+            level?: string;
+            /** @description What happened. */
+            message?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        FineTuningCheckpoint: {
+            id: string;
+            /** @constant */
+            object: "fine_tuning.job.checkpoint";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description The name of the model. */
+            fine_tuned_model_checkpoint?: string;
+            /** @description The job that has made it. */
+            fine_tuning_job_id?: string;
+            /** @description After which step of the training. */
+            step_number?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the fine-tuning jobs. */
+        FineTuningJobList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["FineTuningJob"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the events. */
+        FineTuningEventList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["FineTuningEvent"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of the checkpoints. */
+        FineTuningCheckpointList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["FineTuningCheckpoint"][];
+            /** @description The id of the first one. */
+            first_id?: string | null;
+            /** @description The id of the last one. */
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedModel: {
+            /** @description The name of the model. */
+            id: string;
+            object: string;
+            /** @description Always true. */
+            deleted: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -3747,7 +4055,7 @@ export interface components {
          * @description What kind of object a provider keeps.
          * @enum {string}
          */
-        KeptKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "container" | "skill" | "vector_store";
+        KeptKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "fine_tuning_job" | "container" | "skill" | "vector_store";
         /** @description What made an object, as far as the gateway knows. All is null for what was made before it noted this. */
         KeptOrigin: {
             /** @description The API key of the call that made it; null where the caller had none. */
@@ -5055,6 +5363,16 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /** @description Your account has no fine-tuning job with this id. The provider's own 404 comes through as it answered it. */
+        FineTuningJobNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
         /** @description Your account has no container with this id. The provider's own 404 comes through as it answered it. */
         ContainerNotFound: {
             headers: {
@@ -5478,6 +5796,11 @@ export interface components {
          * @example batch_9f2c
          */
         PathBatchId: string;
+        /**
+         * @description The id of the job.
+         * @example ftjob-9f2c
+         */
+        PathFineTuningJobId: string;
         /**
          * @description The id of the container.
          * @example cntr_9f2c
@@ -7201,6 +7524,340 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["BatchNotFound"];
             429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listFineTuningJobs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last job of the page before.
+                 * @example ftjob-9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+                /**
+                 * @description Only those with all of these pairs in their metadata.
+                 * @example {
+                 *       "topic": "rivers"
+                 *     }
+                 */
+                metadata?: {
+                    [key: string]: string;
+                };
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The jobs. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJobList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createFineTuningJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FineTuningJobRequest"];
+            };
+        };
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJob"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["NamedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveFineTuningJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJob"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    cancelFineTuningJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJob"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    pauseFineTuningJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJob"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    resumeFineTuningJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningJob"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listFineTuningEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last event of the page before.
+                 * @example ftevent-9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningEventList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listFineTuningJobCheckpoints: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the next page begins; the id of the last checkpoint of the page before.
+                 * @example ftckpt_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["StoredLimit"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example ftjob-9f2c
+                 */
+                fine_tuning_job_id: components["parameters"]["PathFineTuningJobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checkpoints. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuningCheckpointList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["FineTuningJobNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -9168,6 +9825,43 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ModelNotFound"];
             429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the model. Slashes in it may be sent as they are or as `%2F`:
+                 *     `/v1/models/meta-llama/Llama-4-Scout`.
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedModel"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ModelNotFound"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];

@@ -46,6 +46,7 @@ export const errorStatus = {
   part_not_found: 404,
   vector_store_not_found: 404,
   batch_not_found: 404,
+  fine_tuning_job_not_found: 404,
   container_not_found: 404,
   skill_not_found: 404,
   api_key_not_found: 404,

@@ -48,8 +48,17 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, keys, accounting, proxy } = services;
-  const { admin, processes, processRecord, backgroundResponses, notifications, metrics, refusals, requestLog } =
-    services;
+  const {
+    admin,
+    processes,
+    processRecord,
+    backgroundResponses,
+    storedObjects,
+    notifications,
+    metrics,
+    refusals,
+    requestLog,
+  } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const authenticator = authenticatorOf(options, authenticateKey);
@@ -65,7 +74,12 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const prefix = options.collectionPrefix;
   const schema = { connection, prefix, needed: everyIndex(models, prefix) };
   await prepareSchema(schema, options);
-  await Promise.all([webhooks.requireEveryKey(), deliveries.init(), backgroundResponses.init()]);
+  await Promise.all([
+    webhooks.requireEveryKey(),
+    deliveries.init(),
+    backgroundResponses.init(),
+    storedObjects.models.init(),
+  ]);
 
   const { budgets, credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;

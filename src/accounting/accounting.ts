@@ -29,7 +29,7 @@ import type {
   UsageModel,
 } from './model.ts';
 import { createPaymentService, type PaymentService } from './payments.ts';
-import { batches, costOf } from './price.ts';
+import { costOf, longWorks } from './price.ts';
 import { createReport, type ReportUsage } from './report.ts';
 import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
 import { createUsageService, type UsageService } from './usage-writer.ts';
@@ -195,9 +195,9 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     admissionChecks: [
       ...(admit
         ? [
-            // a batch has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
+            // a batch or a training has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
             ({ principal, endpoint, model }: ModelCall, tokens: number) =>
-              endpoint === batches && model !== undefined ? undefined : admit(principal, tokens),
+              longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens),
           ]
         : []),
       ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),

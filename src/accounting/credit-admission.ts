@@ -5,7 +5,7 @@ import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import type { Allowances } from './allowances.ts';
-import { batches, type Charged, costOf, toCredits } from './price.ts';
+import { type Charged, costOf, longWorks, toCredits } from './price.ts';
 
 export interface CreditAdmissionDeps {
   readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
@@ -90,17 +90,17 @@ export function createCreditAdmission({
   }
 
   /**
-   * A batch may cost more than processes lease, and its upstream may work on it for a day: nothing is reserved, but its account must have as
+   * A batch or a training may cost more than processes lease, and its upstream may work on it for a day: nothing is reserved, but its account must have as
    * much as it may cost, and something before that is known.
    * @throws GatewayError `insufficient_credits`
    */
-  async function requireBalance(userId: string, amount: number, isKnown: boolean): Promise<void> {
+  async function requireBalance(userId: string, name: string, amount: number, isKnown: boolean): Promise<void> {
     if (isKnown ? amount === 0 : !hasPrices) return;
     const balance = await balanceOf(userId);
     if (!isKnown && balance <= 0) throw insufficient();
     if (balance >= amount) return;
-    const has = `this account has ${toCredits(balance)}; add some, or make the batch smaller`;
-    throw insufficient(`This batch may cost ${toCredits(amount)} credits, and ${has}`);
+    const has = `this account has ${toCredits(balance)}; add some, or make it smaller`;
+    throw insufficient(`This ${name} may cost ${toCredits(amount)} credits, and ${has}`);
   }
 
   function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
@@ -130,8 +130,9 @@ export function createCreditAdmission({
   return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
-      if (endpoint === batches) {
-        await requireBalance(userId, amount, model !== undefined);
+      const longWork = longWorks.get(endpoint);
+      if (longWork) {
+        await requireBalance(userId, longWork, amount, model !== undefined);
         return noReservation;
       }
       // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already

@@ -25,7 +25,15 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
   };
 
 /** The endpoint of a batch in usage records. */
-export const batches = '/batches';
+const batches = '/batches';
+/** The endpoint of a fine-tuning job in usage records; its input tokens are those that it has trained. */
+const trainings = '/fine_tuning/jobs';
+
+/** What upstreams work on for long, by endpoint, and what errors call it. */
+export const longWorks: ReadonlyMap<string, string> = new Map([
+  [batches, 'batch'],
+  [trainings, 'fine-tuning job'],
+]);
 
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
@@ -59,12 +67,14 @@ export function costOf(all: Prices, charged: Charged): number {
   } = charged;
   const { prices } = all;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0, batch = 1 } = price ?? {};
+  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
+  const { batch = 1, training = input } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const ofTokens = ofInput + outputTokens * output;
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
   const ofModel = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
-  const cost = stored ? ofModel + costOfStored(all, stored) : ofModel;
+  const ofCall = endpoint === trainings ? inputTokens * training : ofModel;
+  const cost = stored ? ofCall + costOfStored(all, stored) : ofCall;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

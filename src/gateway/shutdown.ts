@@ -20,6 +20,7 @@ export interface ShutdownDeps {
       | 'processRecord'
       | 'database']: Closable;
   } & {
+    readonly storedObjects: { readonly models: Closable };
     readonly deliveries: Closable & { stop(): Promise<unknown> };
     readonly access: { close(): void; readonly isUnavailable: boolean };
   };
@@ -51,7 +52,7 @@ export function createShutdown({
   logger,
 }: ShutdownDeps): () => Promise<void> {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
-  const { processRecord, access, database } = parts;
+  const { processRecord, storedObjects, access, database } = parts;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {
@@ -88,7 +89,12 @@ export function createShutdown({
       return Math.min(remaining, access.isUnavailable ? unavailableTimeout : writeTimeout);
     }
     const drained = longest + flushTimeout + unavailableTimeout;
-    await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);
+    await closeAll(drained, [
+      () => endDeliveries(longest),
+      endCalls,
+      backgroundResponses.close,
+      storedObjects.models.close,
+    ]);
     await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
     await closeAll(timeout(lastTimeout), [events.close, processRecord.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);

@@ -16,8 +16,8 @@ import { isAnswered, pathOf, requestId } from './request.ts';
  */
 export type GatewayRouter = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
-/** Paths of APIs that OpenAI ends, and what to know of that (https://developers.openai.com/api/docs/deprecations). */
-const shutDown: readonly (readonly [paths: RegExp, says: string])[] = [
+/** Paths that the gateway does not serve for a reason. Of APIs that OpenAI ends: https://developers.openai.com/api/docs/deprecations. */
+const notServed: readonly (readonly [paths: RegExp, says: string])[] = [
   [
     /^\/v1\/(?:assistants|threads)(?:\/|$)/,
     'OpenAI has shut the Assistants API down on 26 August 2026: use /v1/responses and /v1/conversations',
@@ -28,8 +28,12 @@ const shutDown: readonly (readonly [paths: RegExp, says: string])[] = [
     "OpenAI's Evals API can only be read since 31 October 2026, and is shut down on 30 November 2026",
   ],
   [
-    /^\/v1\/fine_tuning(?:\/|$)/,
-    'OpenAI restricts fine-tuning since 2 July 2026, and takes no new jobs from 6 January 2027',
+    /^\/v1\/fine_tuning\/alpha(?:\/|$)/,
+    'Graders alone are an alpha, and what their models use could not be charged: name them in a job',
+  ],
+  [
+    /^\/v1\/fine_tuning\/checkpoints(?:\/|$)/,
+    "Permissions of checkpoints need an admin key of the provider's organization, which the operator has: a checkpoint is its account's alone",
   ],
 ];
 
@@ -39,7 +43,7 @@ function notFound({ method }: IncomingMessage, path: string, modelPaths: readonl
   }
   const served = `the model endpoints are ${modelPaths.join(', ')} and those below them`;
   const message = `This gateway does not serve ${method} ${path}; ${served}`;
-  const says = shutDown.find(([paths]) => paths.test(path))?.[1];
+  const says = notServed.find(([paths]) => paths.test(path))?.[1];
   return new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
 }
 

@@ -96,6 +96,8 @@ interface ModelPrice {
   readonly character?: number;
   /** The part of these prices that requests in a batch cost: 0.5 for half. @default 1 */
   readonly batch?: number;
+  /** A million tokens that a fine-tuning job of this model has trained. @default the price of input */
+  readonly training?: number;
 }
 
 /** What it costs to have upstreams keep objects of one kind, in credits. Nothing is charged for how long they keep them, nor for downloads. */
@@ -141,6 +143,7 @@ const prices: readonly (keyof ModelPrice)[] = [
   'second',
   'character',
   'batch',
+  'training',
 ];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
@@ -268,7 +271,7 @@ export const accountRows = {
     required: true,
     variable: 'CREDIT_PRICES',
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output, training) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },

@@ -217,7 +217,7 @@ function usageEdits(bytes: Buffer, options: ByteRange | undefined, usage: ByteRa
 }
 
 /** English text has about four bytes per token, and a prompt is JSON, which is not all text. */
-const promptBytesPerToken = 4;
+export const promptBytesPerToken = 4;
 /** The estimate for a picture or file in a prompt; most providers count 85 to 1,500 tokens for a picture. */
 const tokensPerPicture = 1_500;
 const picture = Buffer.from('"image_url"');

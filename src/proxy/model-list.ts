@@ -1,5 +1,6 @@
 import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
+import type { FineTunedModel, FineTunedModels } from '../stored/fine-tuned-models.ts';
 import { collect, decoded } from './answer-body.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
@@ -57,11 +58,28 @@ function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, list
   return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(upstreamModelName(upstream, id)), id }))];
 }
 
+/** A model, and the names of the upstreams that offer it. */
+interface ListedModel {
+  readonly model: Model;
+  readonly upstreams: string[];
+}
+
 /** The first model of each id. Pure. */
-function merged(lists: readonly (readonly Model[])[]): Model[] {
-  const byId = new Map<string, Model>();
-  for (const model of lists.flat()) if (!byId.has(model.id)) byId.set(model.id, model);
+function merged(lists: readonly { readonly upstream: string; readonly offered: readonly Model[] }[]): ListedModel[] {
+  const byId = new Map<string, ListedModel>();
+  for (const { upstream, offered } of lists) {
+    for (const model of offered) {
+      const listed = byId.get(model.id);
+      if (listed) listed.upstreams.push(upstream);
+      else byId.set(model.id, { model, upstreams: [upstream] });
+    }
+  }
   return [...byId.values()];
+}
+
+/** A fine-tuned model as its account sees it. Pure. */
+function ownModel({ id, userId, createdAt }: FineTunedModel): Model {
+  return { id, object: 'model', created: Math.floor(createdAt.getTime() / 1_000), owned_by: userId };
 }
 
 /** Whether an upstream is said to serve this model in particular, and not just any. */
@@ -72,43 +90,44 @@ function servesByPattern({ models }: Pick<Upstream, 'models'>, id: string): bool
 /** The models of all upstreams, merged and kept for a minute. */
 export interface ModelList {
   /**
-   * The cached list. When it is old, it is fetched again in the background while callers still get the old one, so that an
-   * upstream that hangs delays no one.
+   * The cached list, with the fine-tuned models of an account and of no other. When it is old, it is fetched again in the background while callers still
+   * get the old one, so that an upstream that hangs delays no one.
    * @throws GatewayError when no upstream has answered
    */
-  all(): Promise<readonly Model[]>;
+  all(userId: string): Promise<readonly Model[]>;
   /**
-   * One model: as it is listed, or, where no list has it, as calls of it are routed: an upstream is configured to serve it by
+   * One model that an account may call: as it is listed, or, where no list has it, as calls of it are routed: an upstream is configured to serve it by
    * a pattern such as `gpt-*`, or any model and has no list.
    * @throws GatewayError when no upstream has answered
    */
-  find(id: string): Promise<Model | undefined>;
+  find(id: string, userId: string): Promise<Model | undefined>;
 }
 
 /** @param lifetime how long a list is used, in milliseconds */
 export function createModelList(
   upstreams: readonly Upstream[],
+  fineTuned: Pick<FineTunedModels, 'known' | 'of' | 'find' | 'isForeign'>,
   logger: Logger,
   lifetime: number = defaultLifetime,
 ): ModelList {
   const byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
-  let cached: readonly Model[] | undefined;
+  let cached: readonly ListedModel[] | undefined;
   let freshUntil = 0;
-  let refreshing: Promise<readonly Model[]> | undefined;
+  let refreshing: Promise<readonly ListedModel[]> | undefined;
   const withoutList = new Set<Upstream>();
 
-  async function fetchAll(): Promise<readonly Model[]> {
+  async function fetchAll(): Promise<readonly ListedModel[]> {
     const answers = await Promise.allSettled(
       byPriority.map(async (upstream) => {
         const listed = await fetchList(upstream);
         if (listed) withoutList.delete(upstream);
         else withoutList.add(upstream);
-        return offered(upstream, listed ?? []);
+        return { upstream: upstream.name, offered: offered(upstream, listed ?? []) };
       }),
     );
     const failures: OutboundError[] = [];
-    const lists = answers.map((answer, i) => {
-      if (answer.status === 'fulfilled') return answer.value;
+    const lists = answers.flatMap((answer, i) => {
+      if (answer.status === 'fulfilled') return [answer.value];
       const error = classify(answer.reason);
       failures.push(error);
       logger.warn('an upstream is left out of the list of models', { upstream: byPriority[i]?.name, code: error.code });
@@ -119,7 +138,7 @@ export function createModelList(
     return merged(lists);
   }
 
-  async function refresh(): Promise<readonly Model[]> {
+  async function refresh(): Promise<readonly ListedModel[]> {
     try {
       cached = await fetchAll();
       return cached;
@@ -131,7 +150,7 @@ export function createModelList(
     }
   }
 
-  async function all(): Promise<readonly Model[]> {
+  async function listed(): Promise<readonly ListedModel[]> {
     if (cached && Date.now() < freshUntil) return cached;
     refreshing ??= refresh();
     if (!cached) return refreshing;
@@ -140,14 +159,30 @@ export function createModelList(
     return cached;
   }
 
+  /** Whether an upstream offers it to everybody; what an account has made itself, it is shown as its own. */
+  function isOpen({ model: { id }, upstreams: offering }: ListedModel, userId: string): boolean {
+    const owners = fineTuned.known.get(id);
+    if (!owners) return true;
+    if (owners.some((owner) => owner.userId === userId)) return false;
+    return offering.some((upstream) => !fineTuned.isForeign(id, userId, upstream));
+  }
+
   return {
-    all,
-    async find(id) {
-      const listed = (await all()).find((model) => model.id === id);
-      if (listed) return listed;
+    async all(userId) {
+      const open = (await listed()).filter((each) => isOpen(each, userId)).map(({ model }) => model);
+      return [...open, ...fineTuned.of(userId).map(ownModel)];
+    },
+    async find(id, userId) {
+      const found = (await listed()).find(({ model }) => model.id === id);
+      if (found && isOpen(found, userId)) return found.model;
       const isServed = upstreams.some(
-        (upstream) => servesByPattern(upstream, id) || (withoutList.has(upstream) && upstream.serves(id)),
+        (upstream) =>
+          upstream.serves(id) &&
+          (servesByPattern(upstream, id) || withoutList.has(upstream)) &&
+          !fineTuned.isForeign(id, userId, upstream.name),
       );
+      const own = fineTuned.known.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
+      if (own) return ownModel(own);
       return isServed ? { ...unlisted, id } : undefined;
     },
   };

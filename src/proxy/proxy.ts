@@ -140,7 +140,10 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   }
   return {
     operations: {
-      ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
+      ...modelOperations(
+        tracked(relay),
+        createModelList(upstreams, storedObjects.models, logger, deps.modelListLifetime),
+      ),
       ...storedOperations({ relay: tracked(createStoredRelay(storing)), list: tracked(createStoredList(common)) }),
     },
     relaying,
@@ -175,14 +178,15 @@ function modelOperations(relay: Relay, models: ModelList) {
     listModels: {
       databaseWait: null,
       async handle({ principal }) {
-        const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
+        const data = (await models.all(principal.userId)).filter(({ id }) => mayCall(principal, id));
         return { status: 200, body: { object: 'list', data } };
       },
     },
     retrieveModel: {
       databaseWait: null,
       async handle({ principal, params }) {
-        const model = mayCall(principal, params.model) ? await models.find(params.model) : undefined;
+        const { userId } = principal;
+        const model = mayCall(principal, params.model) ? await models.find(params.model, userId) : undefined;
         if (model) return { status: 200, body: model };
         throw new GatewayError(
           'model_not_found',

@@ -31,13 +31,7 @@ import {
 import { bodyFor, checkModelName, estimateInput, type ModelBody, shortValue } from './model-body.ts';
 import { type RetryPolicy, tryUpstreams } from './retry.ts';
 import { sendResponse } from './send-answer.ts';
-import {
-  type RequestOptions,
-  selectUpstreams,
-  type Upstream,
-  UpstreamRequests,
-  upstreamModelName,
-} from './upstream.ts';
+import { type RequestOptions, routeModel, type Upstream, UpstreamRequests, upstreamModelName } from './upstream.ts';
 import { CallPlace } from './upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, tokensSeen, UsageMeter, type UsageRecorder } from './usage-meter.ts';
 
@@ -151,7 +145,8 @@ async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info
   }
   const change = await deps.hooks?.onRequest(info);
   const model = change?.model ?? info.model;
-  return { model, order: selectUpstreams(upstreams, model) };
+  const { userId } = apiRequest.principal;
+  return { model, order: await routeModel(upstreams, model, userId, deps.storedObjects.models) };
 }
 
 /** An upstream's answer that has begun, and what its request was. */

@@ -66,7 +66,7 @@ function splitBaseUrl(baseUrl: string): { base: string; search: string } {
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
-  const matches = modelMatcher(models);
+  const matches = servedModels(models);
   // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { base, search } = splitBaseUrl(options.baseUrl);
@@ -94,6 +94,19 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     awaited: new AwaitedResponses(timeouts.firstByte),
     close: () => dispatcher.destroy(),
   };
+}
+
+/** OpenAI's names of fine-tuned models begin so. */
+const fineTuned = 'ft:';
+
+/**
+ * Which models an upstream serves to everybody. A pattern such as `*` stands for no fine-tuned model: its provider lists those of all accounts. Others are
+ * served where a name or a pattern says so that begins as theirs do.
+ */
+function servedModels(models: readonly string[]): MatchesModel {
+  const matches = modelMatcher(models);
+  const matchesTuned = modelMatcher(models.filter((pattern) => pattern.startsWith(fineTuned)));
+  return (model) => (model.startsWith(fineTuned) ? matchesTuned : matches)(model);
 }
 
 function parameterName(parameter: string): string | undefined {
@@ -186,6 +199,37 @@ export function selectUpstreams<U extends Candidate>(
       ? 'No model provider is configured; tell the operator of this gateway'
       : `The model '${model}' does not exist; GET /v1/models lists those that do`;
   throw new GatewayError('model_not_found', message, { param: 'model' });
+}
+
+/** Which models upstreams have made for accounts. */
+export interface ModelOwners {
+  /** By name. */
+  readonly known: { has(model: string): boolean };
+  /** @throws GatewayError `model_not_found` for another account's, `database_unavailable` */
+  route<U extends Candidate & { readonly name: string }>(
+    upstreams: readonly U[],
+    model: string,
+    userId: string,
+  ): Promise<readonly [U, ...U[]]>;
+}
+
+/**
+ * The upstreams that an account's call of a model goes to, in turn; at least one. Only for a name that an account has, or that no upstream serves, is it asked
+ * whose it is.
+ * @throws GatewayError `model_not_found`, `database_unavailable`
+ */
+export function routeModel<U extends Candidate & { readonly name: string }>(
+  upstreams: readonly U[],
+  model: string | undefined,
+  userId: string,
+  owners: ModelOwners,
+): readonly [U, ...U[]] | Promise<readonly [U, ...U[]]> {
+  if (model === undefined) return selectUpstreams(upstreams, model);
+  if (!owners.known.has(model)) {
+    const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
+    if (first) return [first, ...others];
+  }
+  return owners.route(upstreams, model, userId);
 }
 
 /** Whether a model matches one of some ids and patterns. */

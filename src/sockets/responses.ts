@@ -11,7 +11,7 @@ import {
   shortValue,
 } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { routeModel, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
 import { originOf, storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
@@ -195,7 +195,8 @@ export class ResponsesSession implements SocketSession {
   async #route({ info }: ResponseRequest, keepers: readonly Upstream[], bridge: Bridge): Promise<string | undefined> {
     const change = await this.#deps.hooks?.onRequest(info);
     const model = change?.model ?? info.model;
-    const order = selectUpstreams(keepers, model);
+    const { userId } = this.#options.caller.principal;
+    const order = await routeModel(keepers, model, userId, this.#deps.storedObjects.models);
     if (!order.includes(this.#upstream)) {
       const { upstream, answer } = await this.#options.connect(order, model);
       if (!answer.socket) throw failureOf(answer);

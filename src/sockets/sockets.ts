@@ -19,7 +19,7 @@ import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { selectUpstreams, type Upstream } from '../proxy/upstream.ts';
+import { routeModel, type Upstream } from '../proxy/upstream.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
 import { connectUpstream } from './connect.ts';
@@ -208,7 +208,8 @@ export class Sockets {
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
       const request = this.#upstreamRequest(handshake, principal, search);
-      const order = selectUpstreams(relaying.upstreams, calledModel);
+      const { upstreams, storedObjects } = relaying;
+      const order = await routeModel(upstreams, calledModel, principal.userId, storedObjects.models);
       const { upstream, answer } = await connectUpstream(relaying, order, { ...request, model: calledModel });
       relayed.upstream = upstream.name;
       if (relaying.exposeUpstream) res.setHeader('x-gateway-upstream', upstream.name);

@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { filterOf, isStoredId, kinds, type StoredKind } from './kinds.ts';
+import { filterOf, isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -186,8 +186,10 @@ function beginsAsJson(chunk: Buffer): boolean | undefined {
 
 /** Something that an answer shows, of which its account may speak from then on. */
 export interface ShownObject {
-  readonly kind: 'item' | 'container' | 'file';
+  readonly kind: 'item' | 'container' | 'file' | 'model';
   readonly id: string;
+  /** Of a file. @default none */
+  readonly purpose?: string | undefined;
 }
 
 /** Reads what an answer shows while it passes. */
@@ -273,20 +275,34 @@ class ListedItems implements ShownObjects {
   }
 }
 
-/** Reads the files that members of a JSON object name, and its `status`. They are due at once. */
-export class AnsweredFiles implements ShownObjects {
+/** What a member of an answer says that its upstream has made. Pure. */
+function madeIn(name: string, value: unknown, { files = [], purpose, models = [] }: MadeRow): ShownObject[] {
+  if (models.includes(name)) return isModelName(value) ? [{ kind: 'model', id: value }] : [];
+  if (!files.includes(name)) return [];
+  const ids: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return ids.filter(isStoredId).map((id) => ({ kind: 'file', id, purpose }));
+}
+
+/** What an object says that its upstream has made. Pure. */
+export function madeObjects(object: Fields, row: MadeRow): ShownObject[] {
+  return Object.entries(object).flatMap(([name, value]) => madeIn(name, value, row));
+}
+
+/** Reads what the members of a JSON object, or of those in a list of it, say that its upstream has made, and its `status`. It is due at once. */
+export class AnsweredObjects implements ShownObjects {
   status: unknown;
   #shown: ShownObject[] = [];
   readonly #members: JsonMembers;
 
-  /** @param members those that have an id of a file, or nothing */
-  constructor(members: readonly string[]) {
+  constructor(row: MadeRow) {
+    const { files = [], models = [], list } = row;
     this.#members = new JsonMembers({
-      names: ['status', ...members],
+      ...(list && { list }),
+      names: ['status', ...files, ...models],
       keepLimit: longestMember,
       onMember: (name, value) => {
         if (name === 'status') this.status = value;
-        else if (isStoredId(value)) this.#shown.push({ kind: 'file', id: value });
+        else this.#shown.push(...madeIn(name, value, row));
       },
     });
   }

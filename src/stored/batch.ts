@@ -5,48 +5,37 @@ import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import { ByteBuffer } from '../http/json/search.ts';
 import type { ApiRequest } from '../http/operation.ts';
-import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { RequestedOutput } from '../options/options.ts';
 import { requireAllowedModel } from '../proxy/admission.ts';
-import { collect, type RelayedBody } from '../proxy/answer-body.ts';
-import type { CallDeadline } from '../proxy/call-deadline.ts';
-import { failure } from '../proxy/failure.ts';
+import type { RelayedBody } from '../proxy/answer-body.ts';
 import { checkModelName, estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
-import type { RetryPolicy } from '../proxy/retry.ts';
-import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { routeModel, upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
-import {
-  type BackgroundResponse,
-  type BackgroundUsage,
-  isStoredId,
-  runsOn,
-  type StoredCall,
-  type StoredObject,
-  storedCalls,
-} from './kinds.ts';
+import { madeObjects } from './answer-ids.ts';
+import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
 import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
-import type { StoredObjects } from './service.ts';
 import { readStored } from './upstream-reads.ts';
-
-/** What the requests of a batch ask for together. */
-export interface BatchRequests {
-  /** All of them name the same. */
-  readonly model: string;
-  readonly estimatedTokens: number;
-  readonly output: RequestedOutput;
-}
-
-/** Where a batch is made of a file. */
-interface BatchInput {
-  readonly apiRequest: ApiRequest;
-  readonly deadline: CallDeadline;
-  /** The upstream that keeps the file. */
-  readonly upstream: Upstream;
-  readonly file: StoredObject;
-  readonly storedObjects: StoredObjects;
-  readonly retry: RetryPolicy;
-}
+import {
+  type Fields,
+  type PollWork,
+  parsed,
+  readFields,
+  readObject,
+  type WorkInput,
+  type WorkRequests,
+} from './work.ts';
 
 const inputFile = 'input_file_id';
+/** The fields of a request for a batch. */
+const batchFields: ReadonlySet<string> = new Set([
+  inputFile,
+  'endpoint',
+  'completion_window',
+  'metadata',
+  'output_expires_after',
+]);
+/** The longest such request. Bytes. */
+const longestBatchRequest = 64 * 1024;
 /** The longest line of a file of requests, or of answers, that is read. Bytes. */
 const longestLine = 16 * 1024 * 1024;
 /** The most requests that a provider takes in a batch. */
@@ -86,8 +75,9 @@ const withoutOutput: ReadonlySet<string> = new Set(['/v1/embeddings', '/v1/moder
  * model, and owns what it names. Holds one line at a time.
  * @throws GatewayError with the line in its message and `input_file_id` as its `param`; with the code of an upstream's failure
  */
-export async function readBatchInput(input: BatchInput): Promise<BatchRequests> {
+export async function readBatchInput(input: WorkInput): Promise<WorkRequests> {
   const { apiRequest, deadline, upstream, file, retry } = input;
+  readFields(apiRequest.rawBody, batchFields, longestBatchRequest);
   const endpoint = shortValue(apiRequest.rawBody, apiRequest.fields.get('endpoint')) as string;
   const path = `/files/${encodeURIComponent(file.id)}/content`;
   const read = { apiRequest, deadline, upstream, path };
@@ -131,7 +121,7 @@ class RequestSum {
   }
 
   /** @throws GatewayError `invalid_value` where there was none */
-  total(): BatchRequests {
+  total(): WorkRequests {
     const { model } = this;
     if (model === undefined) refuse('invalid_value', inputFile, 'must be a file with requests, one in a line');
     const output =
@@ -150,7 +140,7 @@ async function addRequest(
   sum: RequestSum,
   bytes: Buffer | undefined,
   endpoint: string,
-  { apiRequest, upstream, storedObjects }: BatchInput,
+  { apiRequest, upstream, storedObjects }: WorkInput,
 ): Promise<void> {
   const { principal } = apiRequest;
   if (!bytes) throw new GatewayError('request_too_large', `The request is larger than ${longestLine} bytes`);
@@ -169,7 +159,7 @@ async function addRequest(
   if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
   checkModelName(model);
   requireAllowedModel(principal, model);
-  selectUpstreams([upstream], model);
+  await routeModel([upstream], model, principal.userId, storedObjects.models);
   if (upstreamModelName(upstream, model) !== model) {
     refuse(
       'invalid_value',
@@ -189,53 +179,6 @@ async function addRequest(
     isCharged ? estimateInput(rawBody, read) : 0,
     withoutOutput.has(endpoint) ? { ...output, maxTokens: 0 } : output,
   );
-}
-
-/** Batches of one account that have not ended. */
-export const mostBatches = 200;
-
-/** The usage of a batch that is made, before it is worked on. */
-export type BatchUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
-
-/** What a batch asks for, and others that have not ended, as if they were of its model. Pure. */
-export function withOthers({ model, ...requests }: BatchRequests, others: readonly StoredObject[]): BatchRequests {
-  const { output } = requests;
-  let { estimatedTokens } = requests;
-  let { choices } = output;
-  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
-  for (const { background } of others) {
-    if (!background) continue;
-    estimatedTokens += background.inputTokens;
-    choices += background.choices ?? 1;
-    const { maxOutputTokens } = background;
-    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
-  }
-  return {
-    model,
-    estimatedTokens,
-    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
-  };
-}
-
-/** The fields of a request for a batch. Others could name a model, or requests, that nobody has read. */
-const batchFields: ReadonlySet<string> = new Set([
-  'input_file_id',
-  'endpoint',
-  'completion_window',
-  'metadata',
-  'output_expires_after',
-]);
-/** The longest such request. Bytes. */
-const longestBatchRequest = 64 * 1024;
-
-/** @throws GatewayError `unknown_parameter`, `request_too_large` */
-export function requireBatchFields(rawBody: Buffer): void {
-  if (rawBody.length > longestBatchRequest) {
-    throw new GatewayError('request_too_large', `The request for a batch is larger than ${longestBatchRequest} bytes`);
-  }
-  const fields = Object.keys(JSON.parse(rawBody.toString()) as object);
-  const unknown = fields.find((name) => !batchFields.has(name));
-  if (unknown !== undefined) refuse('unknown_parameter', unknown, `is not one of ${[...batchFields].join(', ')}`);
 }
 
 /** A line of a file. */
@@ -310,35 +253,13 @@ function trimmed(bytes: Buffer): Buffer {
   return bytes.subarray(start, end);
 }
 
-/** The largest description of a batch. Bytes: that of a failed one has an error for many of its requests. */
-const largestObject = 16 * 1024 * 1024;
-
-/** JSON from outside, as far as it is read. */
-type Fields = Readonly<Record<string, unknown>>;
-
-/** The files that an object says its upstream has made. Pure. */
-export function filesOf(object: Fields, { showsFiles = [] }: Pick<StoredCall, 'showsFiles'>): string[] {
-  const ids = showsFiles.map((member) => object[member]);
-  return ids.filter(isStoredId);
-}
-
-/** Asks an upstream for the state of a batch. @throws GatewayError, OutboundError as {@link readStored} does */
-export async function pollBatch(
-  batch: BackgroundResponse,
-  upstream: Upstream,
-  {
-    storedObjects,
-    retry,
-    ...read
-  }: Pick<BatchInput, 'storedObjects' | 'retry' | 'deadline'> & {
-    readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
-  },
-): Promise<UsageRecord | 'running' | 'gone'> {
+/** Asks an upstream for the state of a batch. */
+export const pollBatch: PollWork = async (batch, upstream, { storedObjects, retry, ...read }) => {
   const { id, background } = batch;
   const object = await readStored({ ...read, upstream, path: `/batches/${id}` }, retry, readObject);
   if (object === null) return 'gone';
   if (runsOn('batch', object.status)) return 'running';
-  await storedObjects.addFiles(filesOf(object, storedCalls.retrieveBatch), batch);
+  await storedObjects.addMade(madeObjects(object, madeByBatch), batch);
   const { startedAt, firstByteMs } = background;
   return closedRecord(background, await usedBy(object), {
     upstream: upstream.name,
@@ -369,24 +290,7 @@ export async function pollBatch(
     const outputTokens = Math.min(used.outputTokens, maxOutputTokens);
     return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };
   }
-}
-
-async function readObject(body: RelayedBody, onProgress: () => void): Promise<Fields> {
-  const { bytes, whole } = await collect(body, largestObject, onProgress);
-  const object = whole ? parsed(bytes) : undefined;
-  if (object) return object;
-  body.destroy();
-  throw failure('upstream_invalid_response');
-}
-
-function parsed(bytes: Buffer): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(bytes.toString());
-    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
-  } catch {
-    return undefined;
-  }
-}
+};
 
 /** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
 async function sumUsage(body: RelayedBody, onProgress: () => void): Promise<Used> {

@@ -17,8 +17,9 @@ import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests }
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
-import { type BatchUsage, mostBatches, readBatchInput, requireBatchFields, withOthers } from './batch.ts';
+import { readBatchInput } from './batch.ts';
 import { ResponseReader } from './ended-response.ts';
+import { readTraining } from './fine-tuning.ts';
 import {
   type BackgroundResponse,
   idParameter,
@@ -34,9 +35,10 @@ import {
   upstreamPath,
 } from './kinds.ts';
 import { expectedUse, noTokens, StoredMeter } from './metering.ts';
-import { type BodyWatcher, ownedResponse, shownFiles, shownItems } from './recorded-answer.ts';
-import { metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
+import { type BodyWatcher, ownedResponse, shownItems, shownMade } from './recorded-answer.ts';
+import { fileReferences, metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
+import { mostUnfinished, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
 
 export interface StoredRelayDeps extends RequestOptions {
   readonly upstreams: readonly Upstream[];
@@ -45,7 +47,7 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
-  /** Where it is noted that a batch is being made, until that is stored with it, and what files that go up and down have used. */
+  /** Where it is noted that a batch or a job is being made, until that is stored with it, and what files that go up and down have used. */
   readonly usageRecorder: UsageRecorder;
   /** The most files an account may have. */
   readonly maxFiles: number;
@@ -76,7 +78,10 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
 
-/** One call, on its way. Unless it makes a batch, it calls no model: what it moves and makes is charged at most. */
+/** What reads what an upstream is to work on for long. */
+const readers = { input_file_id: readBatchInput, training_file: readTraining } as const;
+
+/** One call, on its way. Unless it has an upstream work through a file, it calls no model: what it moves and makes is charged at most. */
 interface RoutedStoredCall {
   readonly call: StoredCall;
   readonly apiRequest: ApiRequest;
@@ -87,7 +92,7 @@ interface RoutedStoredCall {
   readonly deadline: CallDeadline;
   /** What it attaches to the object in place of what was. */
   readonly metadata: StoredObject['metadata'];
-  /** The file of which it makes a batch; `undefined` where it makes none. */
+  /** The file that it has its upstream work through; `undefined` where there is none. */
   readonly file: StoredObject | undefined;
   /** Whether an upstream may have got it. */
   readonly progress: { isSent: boolean };
@@ -103,7 +108,7 @@ function sameFor(userId: string): () => number {
   return () => share;
 }
 
-/** What is told of a call to who admits it. @param model known of a batch that was read */
+/** What is told of a call to who admits it. @param model known of what was read */
 function infoOf({ path }: StoredCall, { requestId, principal }: ApiRequest, model?: string): ModelCall {
   return { requestId, principal, endpoint: path, model, stream: false };
 }
@@ -170,7 +175,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
   const filePlaces = new FilePlaces(deps);
   // each may read a large file, and must know of those before it
-  const batchTurns = new AccountTurns(1);
+  const workTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
     const info = infoOf(call, apiRequest);
@@ -189,7 +194,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   async function serve(call: StoredCall, apiRequest: ApiRequest, res: ServerResponse, meter: StoredMeter) {
     const { object, file, order } = await routeOf(call, apiRequest);
     await requireCounted(call, object);
-    const metadata = call.effect === 'changesMetadata' ? metadataOf(apiRequest) : undefined;
+    const attaches = call.effect === 'changesMetadata' || (!object && kinds[call.kind].hasMetadata);
+    const metadata = attaches ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
     const release = call.makesFile ? await filePlaces.take(apiRequest) : undefined;
     const { upload } = apiRequest;
@@ -201,7 +207,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
       const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
-      await (file ? batchTurns.run(apiRequest.principal.userId, work) : work());
+      await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
@@ -220,14 +226,20 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     // no account would own what the upstream keeps
     if (param === undefined) storedObjects.require();
     const about = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
-    const references = [...about, ...pathReferences(call, apiRequest.params), ...(await namedObjects(apiRequest))];
+    const references = [
+      ...about,
+      ...pathReferences(call, apiRequest.params),
+      ...fileReferences(call, apiRequest),
+      ...(await namedObjects(apiRequest)),
+    ];
     const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
     const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
     const object = param === undefined ? undefined : objects[0];
-    const inputFile = shortValue(apiRequest.rawBody, apiRequest.fields.get('input_file_id'));
-    const file = call.runsFile ? objects.find(({ id }) => id === inputFile) : undefined;
+    const { runsFile } = call;
+    const input = runsFile && shortValue(apiRequest.rawBody, apiRequest.fields.get(runsFile));
+    const file = runsFile && objects.find((each) => each.kind === 'file' && each.id === input);
     // nothing is made of a file that nobody has read
-    if (call.runsFile && !file) refuse('invalid_value', 'input_file_id', 'must be the id of a file');
+    if (runsFile && !file) refuse('invalid_value', runsFile, 'must be the id of a file');
     return {
       object,
       file,
@@ -235,20 +247,20 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     };
   }
 
-  /** Admits a batch when it is known what is in it, with what the account's others that have not ended may still cost. */
-  async function admitBatch(
+  /** Admits what an upstream is to work on for long when it is known what that is, with what the account's others that have not ended may still cost. */
+  async function admitWork(
     { call, apiRequest, order, deadline }: RoutedStoredCall,
     file: StoredObject,
     res: ServerResponse,
-  ): Promise<BatchUsage> {
+  ): Promise<{ readonly usage: WorkUsage; readonly data: WorkRequests['data'] }> {
     const { userId } = apiRequest.principal;
     backgroundResponses.requireRoom(userId);
-    requireBatchFields(apiRequest.rawBody);
     const [upstream] = order as [Upstream];
-    const requests = await readBatchInput({ apiRequest, deadline, upstream, file, storedObjects, retry });
-    const others = await storedObjects.uncountedBatches(userId, mostBatches);
-    if (others.length === mostBatches) {
-      const message = `This account has ${mostBatches} batches that have not ended, the most it may have`;
+    const read = readers[call.runsFile ?? 'input_file_id'];
+    const { data, ...requests } = await read({ apiRequest, deadline, upstream, file, storedObjects, retry });
+    const others = await storedObjects.uncounted({ userId, kind: call.kind }, mostUnfinished);
+    if (others.length === mostUnfinished) {
+      const message = `This account has ${mostUnfinished} that have not ended, the most it may have`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } });
     }
     const { model } = requests;
@@ -258,11 +270,12 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     // nothing is reserved for what takes a day
     for (const admission of admissions) admission.dropped();
     const { choices, maxTokens } = requests.output;
-    return {
+    const usage = {
       ...openRecord({ info, ...requests }, upstream.name, Date.now()),
       choices,
       ...(maxTokens !== undefined && { maxOutputTokens: choices * maxTokens }),
     };
+    return { usage, data };
   }
 
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
@@ -276,7 +289,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
 
   /** What a batch has answered may say what it has used: those that have ended are counted before a file is deleted. */
   async function countBatches({ userId }: StoredObject): Promise<void> {
-    for (const batch of await storedObjects.uncountedBatches(userId, mostBatches)) {
+    for (const batch of await storedObjects.uncounted({ userId, kind: 'batch' }, mostUnfinished)) {
       if (isUncounted(batch)) await backgroundResponses.settle(batch);
     }
   }
@@ -285,15 +298,16 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { call, apiRequest, order, deadline, file, progress } = routed;
     const { userId } = apiRequest.principal;
     const path = upstreamPath(call, apiRequest.params);
-    const usage = file && (await admitBatch(routed, file, res));
-    // until it is stored with the batch
+    const work = file && (await admitWork(routed, file, res));
+    const usage = work?.usage;
+    // until it is stored with what is made
     if (usage) usageRecorder.opened(usage);
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
     const { upload } = apiRequest;
     const send = async (upstream: Upstream, onConnected: () => void) => {
-      const { rawBody } = apiRequest;
-      const data = upload ? { data: upload, length: upload.length } : rawBody.length > 0 && { data: rawBody };
+      const body = work?.data ?? apiRequest.rawBody;
+      const data = upload ? { data: upload, length: upload.length } : body.length > 0 && { data: body };
       const onSend = () => {
         onConnected();
         progress.isSent = true;
@@ -342,13 +356,14 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { call, apiRequest, object, metadata, meter }: RoutedStoredCall,
     { name: upstream }: Upstream,
     response: DecodedResponse,
-    usage: BatchUsage | undefined,
+    usage: WorkUsage | undefined,
   ): Promise<DecodedResponse> {
-    const { kind, effect, showsItems, showsFiles, brings } = call;
+    const { kind, effect, showsItems, showsMade, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
       const origin = originOf(apiRequest.principal.keyId, call.path, object?.id);
-      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null, origin };
+      const attached = metadata && { metadata };
+      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null, origin, ...attached };
       const background = usage && {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
@@ -370,9 +385,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const { id } = object;
       logger.warn('a change of what an upstream keeps was not noted', { kind, id, reason: String(error) });
     }
-    if (showsFiles) {
-      return shownFiles(response, showsFiles, object, storedObjects, (status) => {
-        if (isUncounted(object) && !runsOn(kind, status)) backgroundResponses.pollSoon(object);
+    if (showsMade) {
+      return shownMade(response, showsMade, object, storedObjects, (status) => {
+        if (call.showsEnd && isUncounted(object) && !runsOn(kind, status)) backgroundResponses.pollSoon(object);
       });
     }
     if (showsItems === undefined) return response;

@@ -10,18 +10,23 @@ import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { closedRecord, finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import { pollBatch } from './batch.ts';
-import { type BackgroundResponse, type BackgroundUsage, runsOn } from './kinds.ts';
+import { pollJob } from './fine-tuning.ts';
+import { type BackgroundResponse, type BackgroundUsage, runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import { readStored } from './upstream-reads.ts';
+import type { PollWork } from './work.ts';
 
 /** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
 export type ResponseState = UsageRecord | 'running' | 'gone';
 
 /**
- * Asks an upstream for the state of a response that is made in the background, or of a batch.
+ * Asks an upstream for the state of a response that is made in the background, of a batch or of a fine-tuning job.
  * @throws GatewayError with the code of an upstream's failure
  */
 export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
+
+/** What an upstream works on for long is asked for in its own way. */
+const pollWork: { readonly [Kind in StoredKind]?: PollWork } = { batch: pollBatch, fine_tuning_job: pollJob };
 
 /** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
 const pollTimeout = 30_000;
@@ -37,10 +42,11 @@ export function createPollResponse(deps: {
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
     const { total } = upstream.timeouts;
-    const deadline = new CallDeadline(noClient, kind === 'batch' ? total : Math.min(pollTimeout, total));
+    const poll = pollWork[kind];
+    const deadline = new CallDeadline(noClient, poll ? total : Math.min(pollTimeout, total));
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
-      if (kind === 'batch') return await pollBatch(object, upstream, { ...deps, apiRequest, deadline });
+      if (poll) return await poll(object, upstream, { ...deps, apiRequest, deadline });
       const path = `/responses/${encodeURIComponent(id)}`;
       const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
       return response === null ? 'gone' : (response.record(background) ?? 'running');

@@ -10,6 +10,14 @@ export function isStoredId(value: unknown): value is string {
   return typeof value === 'string' && storedId.test(value);
 }
 
+/** The names of models that upstreams make: printable, without spaces, and not such that they lead elsewhere in a path. */
+const modelName = /^(?!\.+$)[!-~]{1,256}$/;
+
+/** Whether a value from outside is the name of a model that an upstream has made. Pure. */
+export function isModelName(value: unknown): value is string {
+  return typeof value === 'string' && modelName.test(value);
+}
+
 /** No provider's ids are longer. Characters. */
 export const longestId = 256;
 
@@ -38,10 +46,24 @@ interface CallRow {
   readonly answersBytes?: boolean;
   /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
   readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
-  /** Members of its answer that are ids of files, which its upstream has made for the account. @default none */
-  readonly showsFiles?: readonly string[];
-  /** Whether it has its upstream work through a file of requests, which the account pays for when that has ended. @default false */
-  readonly runsFile?: boolean;
+  /** What its upstream has made for the account by what it works on. @default nothing */
+  readonly showsMade?: MadeRow;
+  /** The field with the id of the file that it has its upstream work through, which the account pays for when that has ended. @default none */
+  readonly runsFile?: 'input_file_id' | 'training_file';
+  /** Fields with ids of files, beside the keys by which every request names some. @default none */
+  readonly namesFiles?: readonly string[];
+}
+
+/** Where an answer shows what its upstream has made for an account. */
+export interface MadeRow {
+  /** Members that have the id of a file, or a list of them. @default none */
+  readonly files?: readonly string[];
+  /** The purpose of these files. @default none */
+  readonly purpose?: string;
+  /** Members that have the name of a model. @default none */
+  readonly models?: readonly string[];
+  /** A list of the answer, whose objects have these members. @default the answer has them itself */
+  readonly list?: 'data';
 }
 
 /** What is special about the list of a kind. */
@@ -82,6 +104,10 @@ interface KindRow {
   readonly isMadeOnce?: boolean;
   /** Whether several accounts may have ones of the same id. @default false */
   readonly isShared?: boolean;
+  /** Whether several upstreams may give the same id. @default false: it is unique among everything that they keep */
+  readonly isOfUpstream?: boolean;
+  /** Whether it stays known that an account has removed one: its id may be shown again. @default false: it is forgotten within the hour */
+  readonly staysRemoved?: boolean;
   /** Whether the gateway remembers the metadata of it: lists are filtered by that. @default false */
   readonly hasMetadata?: boolean;
   /** With which `status` its upstream still works on one. @default never */
@@ -98,7 +124,16 @@ interface KindRow {
 /** Providers end a batch after a day, whether it is done or not. Milliseconds. */
 const longestBatch = 2 * 86_400_000;
 /** What a batch has made, and which of its requests have failed. */
-const batchFiles = ['output_file_id', 'error_file_id'];
+export const madeByBatch: MadeRow = { files: ['output_file_id', 'error_file_id'], purpose: 'batch_output' };
+/** A job may wait, be paused and go on. Milliseconds. */
+const longestJob = 30 * 86_400_000;
+/** Each checkpoint is a model. */
+export const madeByCheckpoints: MadeRow = { models: ['fine_tuned_model_checkpoint'], list: 'data' };
+export const madeByJob: MadeRow = {
+  files: ['result_files'],
+  purpose: 'fine-tune-results',
+  models: ['fine_tuned_model'],
+};
 
 const givenId = 'use an id that this account was given';
 
@@ -109,6 +144,7 @@ const ofChat = '/chat/completions/{completion_id}';
 const ofFile = '/files/{file_id}';
 const ofUpload = '/uploads/{upload_id}';
 const ofBatch = '/batches/{batch_id}';
+const ofJob = '/fine_tuning/jobs/{fine_tuning_job_id}';
 const ofContainer = '/containers/{container_id}';
 const ofContainerFile = `${ofContainer}/files/{file_id}`;
 const ofSkill = '/skills/{skill_id}';
@@ -226,16 +262,61 @@ const rows = {
     work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch },
     isMadeOnce: true,
     calls: {
-      createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: true },
+      createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: 'input_file_id' },
       listBatches: {
         method: 'GET',
         path: ofBatch,
         lists: { order: 'desc' },
-        showsFiles: batchFiles,
+        showsMade: madeByBatch,
       },
-      retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true, showsFiles: batchFiles },
-      cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, showsEnd: true, showsFiles: batchFiles },
+      retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true, showsMade: madeByBatch },
+      cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, showsEnd: true, showsMade: madeByBatch },
     },
+  },
+  fine_tuning_job: {
+    name: 'fine-tuning job',
+    remedy: 'GET /v1/fine_tuning/jobs lists those that are',
+    index: 'userFineTuningJobs',
+    isKept: true,
+    hasMetadata: true,
+    work: { ends: ['succeeded', 'failed', 'cancelled'], followedFor: longestJob },
+    isMadeOnce: true,
+    calls: {
+      createFineTuningJob: {
+        method: 'POST',
+        path: '/fine_tuning/jobs',
+        isCounted: true,
+        runsFile: 'training_file',
+        namesFiles: ['training_file', 'validation_file'],
+      },
+      listFineTuningJobs: {
+        method: 'GET',
+        path: ofJob,
+        lists: { order: 'desc' },
+        showsMade: madeByJob,
+      },
+      retrieveFineTuningJob: { method: 'GET', path: ofJob, showsEnd: true, showsMade: madeByJob },
+      cancelFineTuningJob: { method: 'POST', path: `${ofJob}/cancel`, showsEnd: true, showsMade: madeByJob },
+      pauseFineTuningJob: { method: 'POST', path: `${ofJob}/pause`, showsEnd: true, showsMade: madeByJob },
+      resumeFineTuningJob: {
+        method: 'POST',
+        path: `${ofJob}/resume`,
+        isCounted: true,
+        showsEnd: true,
+        showsMade: madeByJob,
+      },
+      listFineTuningEvents: { method: 'GET', path: `${ofJob}/events` },
+      listFineTuningJobCheckpoints: { method: 'GET', path: `${ofJob}/checkpoints`, showsMade: madeByCheckpoints },
+    },
+  },
+  /** That a fine-tuning job has made; its id is the name by which it is called. */
+  model: {
+    name: 'fine-tuned model',
+    remedy: 'GET /v1/models lists those that are',
+    isKept: true,
+    isOfUpstream: true,
+    staysRemoved: true,
+    calls: { deleteModel: { method: 'DELETE', path: '/models/{model}', effect: 'removes' } },
   },
   container: {
     name: 'container',
@@ -366,7 +447,8 @@ const parameter = /\{(\w+)\}/g;
 export function upstreamPath({ path }: Pick<StoredCall, 'path'>, params: Readonly<Record<string, string>>): string {
   return path.replace(parameter, (_, name: string) => {
     const value = params[name] as string;
-    if (!storedId.test(value)) refuse('invalid_value', name, 'must be an id');
+    const isId = name === 'model' ? isModelName(value) : storedId.test(value);
+    if (!isId) refuse('invalid_value', name, 'must be an id');
     return encodeURIComponent(value);
   });
 }
@@ -376,7 +458,7 @@ export function idParameter({ path }: Pick<StoredCall, 'path'>): string | undefi
   return path.match(parameter)?.[0].slice(1, -1);
 }
 
-/** What is known of the usage of what an upstream works on after the call for it has been answered: a response, or a batch. */
+/** What is known of the usage of what an upstream works on after the call for it has been answered: a response, a batch or a fine-tuning job. */
 export interface BackgroundUsage extends OpenUsage {
   /** From the call's arrival to the head of the answer. Milliseconds. */
   readonly firstByteMs: number;
@@ -405,7 +487,7 @@ export function originOf(keyId: string | undefined, endpoint: string, parent?: s
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `cntr_…`, `skill_…`, `vs_…`, `msg_…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `ftjob-…`, `ft:…`, `cntr_…`, `skill_…`, `vs_…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */
@@ -424,16 +506,16 @@ export interface StoredObject {
   readonly name?: string;
   /** How large its upstream said that it is when it was made. Bytes. @default not known */
   readonly bytes?: number;
-  /** Of a response that is made in the background, or a batch, while it is not counted. */
+  /** Of what an upstream works on after the call, while it is not counted. */
   readonly background?: BackgroundUsage;
 }
 
-/** A response that is made in the background, or a batch, that has not been counted yet. */
+/** What an upstream works on after the call for it, and has not been counted yet. */
 export interface BackgroundResponse extends StoredObject {
   readonly background: BackgroundUsage;
 }
 
-/** Whether this is a response that is made in the background, or a batch, and is not counted. */
+/** Whether an upstream works on it after the call for it, and it is not counted. */
 export function isUncounted(object: StoredObject | undefined): object is BackgroundResponse {
   return object?.background !== undefined;
 }

@@ -8,7 +8,7 @@ import { mayCall } from '../proxy/admission.ts';
 import { collect, isJson, type RelayedBody } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
-import { filesOf } from './batch.ts';
+import { madeObjects } from './answer-ids.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
 import { type StoredCall, type StoredObject, storedId } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
@@ -128,8 +128,10 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       if (body === null) page.gone.push(object);
       if (body && object.isMissing) await storedObjects.found(object);
       if (body) page.found.push({ id: object.id, bytes: body });
-      if (body && call.showsFiles)
-        await storedObjects.addFiles(filesOf(JSON.parse(body.toString()) ?? {}, call), object);
+      if (body && call.showsMade) {
+        const made = madeObjects(JSON.parse(body.toString()) ?? {}, call.showsMade);
+        await storedObjects.addMade(made, object);
+      }
       if (sizeOf(page.found) > pageBytes) return object;
     }
     return objects.at(-1);

@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import { type BackgroundUsage, listedKinds, type Origin, type StoredKind, type StoredObject } from './kinds.ts';
 
-/** A response that is made in the background, or a batch, that has not been counted yet. Times are by the database's clock. */
+/** What an upstream works on after the call for it, and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
   usage: BackgroundUsage;
   /** How often a process has claimed the next poll; the number fences that claim. */
@@ -15,7 +15,10 @@ export interface BackgroundDocument {
 
 /** Whose something that an upstream keeps is. */
 export interface StoredObjectDocument {
-  /** As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id. */
+  /**
+   * As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id; of a
+   * fine-tuned model, which several upstreams may have, upstream and name.
+   */
   _id: string;
   kind: StoredKind;
   /** The account it belongs to. */
@@ -36,7 +39,7 @@ export interface StoredObjectDocument {
   name?: string;
   /** How large its upstream said that it is when it was made. Bytes. */
   bytes?: number;
-  /** Of an item: as the upstream has named it. */
+  /** Of an item or a fine-tuned model: as the upstream has named it. */
   item?: string;
   /** Since when its upstream does not know it, by the database's clock. */
   missingSince?: Date;
@@ -73,7 +76,8 @@ const schema = new Schema<StoredObjectDocument>(
     { 'background.dueAt': 1 },
     { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
   )
-  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } });
+  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } })
+  .index({ createdAt: 1 }, { name: 'models', partialFilterExpression: { kind: 'model' } });
 for (const [kind, name] of listedKinds) {
   // MongoDB takes two indexes of the same keys where their filters differ
   schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name, partialFilterExpression: { kind } });

@@ -4,15 +4,15 @@ import type { RelayedBody } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
 import {
-  AnsweredFiles,
   AnsweredItems,
+  AnsweredObjects,
   type AnswerPart,
   type CreatedObject,
   CreatedObjectSearch,
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { type BackgroundUsage, filterOf, kinds, runsOn, type StoredObject } from './kinds.ts';
+import { type BackgroundUsage, filterOf, kinds, type MadeRow, runsOn, type StoredObject } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 
 /** An answer of an upstream. */
@@ -115,23 +115,27 @@ export function shownItems<A extends Answer>(
 }
 
 /**
- * An answer that shows which files its upstream has made: the client gets the id of one when it is stored that the account owns it.
- * @param members those of the answer that have the ids
+ * An answer that shows what its upstream has made: the client gets the id of it when it is stored that the account owns it. If the owner of a
+ * model cannot be stored, the body breaks off: nobody else may call it.
  * @param onStatus called when all of it has come, with its `status`
  */
-export function shownFiles<A extends Answer>(
+export function shownMade<A extends Answer>(
   response: A,
-  members: readonly string[],
+  row: MadeRow,
   keeper: ItemKeeper,
-  objects: Pick<StoredObjects, 'addShown'>,
+  objects: Pick<StoredObjects, 'addShown' | 'addMade'>,
   onStatus: (status: unknown) => void,
 ): Recorded<A> {
-  if (isEncoded(response.headers)) return response;
-  const files = new AnsweredFiles(members);
+  if (isEncoded(response.headers)) {
+    if (!row.models) return response;
+    response.data.destroy();
+    throw failure('upstream_invalid_response');
+  }
+  const made = new AnsweredObjects(row);
   const data = recordedBody(response.data, {
-    shows: files,
-    storeShown: (shown) => objects.addShown(shown, keeper),
-    watcher: { read() {}, onEnd: () => onStatus(files.status) },
+    shows: made,
+    storeShown: (shown) => (row.models ? objects.addMade(shown, keeper) : objects.addShown(shown, keeper)),
+    watcher: { read() {}, onEnd: () => onStatus(made.status) },
   });
   return { ...response, data };
 }
@@ -144,7 +148,7 @@ interface Recording {
   readonly record?: (created: CreatedObject) => Promise<void>;
   /** Finds what it shows. @default it shows nothing */
   readonly shows?: ShownObjects;
-  /** Stores that the account is shown this. Never rejects. */
+  /** Stores that the account is shown this. If it rejects, the body breaks off. */
   readonly storeShown: (shown: readonly ShownObject[]) => Promise<void>;
   /** @default nobody else reads it */
   readonly watcher?: BodyWatcher;

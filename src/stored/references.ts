@@ -133,6 +133,17 @@ export function pathReferences(
   });
 }
 
+/** The files that a call names in fields of its own. Pure. */
+export function fileReferences(
+  { namesFiles = [] }: Pick<StoredCall, 'namesFiles'>,
+  { rawBody, fields }: Body,
+): StoredReference[] {
+  return namesFiles.flatMap((param) => {
+    const id = shortValue(rawBody, fields.get(param));
+    return typeof id === 'string' ? [{ kind: 'file' as const, id, param }] : [];
+  });
+}
+
 /** What a body is searched for. An item that is sent back names a container as a tool does, which asks for more. */
 const searched = { keys: namingKeys, longest: longestId, most: mostNamed, everywhere: ['container_id'] };
 /** Where an item that is sent back says in which container it was made. */

@@ -1,9 +1,10 @@
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
-import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
+import { createFineTunedModels } from './fine-tuned-models.ts';
 import { kinds, type StoredKind, type StoredObject } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 
@@ -32,17 +33,16 @@ const millisecondsPerDay = 86_400_000;
 /** For how long upstreams do not know what is forgotten; what was stored a moment ago they may not know everywhere. Milliseconds. */
 const forgetAfter = { kept: 7 * millisecondsPerDay, other: 10 * 60_000 };
 
-/** What stands in the place of an object that is forgotten, for an hour. */
-const tombstone = {
-  _id: '$_id',
-  removedFrom: '$userId',
-  createdAt: '$createdAt',
-  expiresAt: fromNow(3_600_000),
-};
+/** What stands in the place of an object that was removed, so that it stays known. */
+const removed = { _id: '$_id', removedFrom: '$userId', createdAt: '$createdAt' };
+/** The same for what is forgotten within the hour. */
+const tombstone = { ...removed, expiresAt: fromNow(3_600_000) };
 
 /** The `_id` of an object's document. Ids have no spaces. */
-function documentId({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): string {
-  return kinds[kind].isShared ? `${kind} ${id} ${userId}` : id;
+function documentId({ id, kind, userId, upstream }: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'upstream'>): string {
+  const { isShared, isOfUpstream } = kinds[kind];
+  if (isShared) return `${kind} ${id} ${userId}`;
+  return isOfUpstream ? `${kind} ${id} ${upstream}` : id;
 }
 
 /** Metadata as it is stored: an index can hold pairs, and a key of them may be anything. */
@@ -65,7 +65,7 @@ export function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredOb
 
 interface StoredObjectsDeps {
   readonly objects: StoredObjectModel;
-  readonly database: Pick<DatabaseAccess, 'require' | 'run'>;
+  readonly database: Pick<DatabaseAccess, 'require' | 'run' | 'isUnavailable'>;
   /** How long responses and chat completions are remembered. Days. */
   readonly retentionDays: number;
   /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
@@ -78,9 +78,11 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);
   const retention = retentionDays * millisecondsPerDay;
+  const models = createFineTunedModels({ collection, database, logger });
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
-  async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
+  async function insert(given: StoredObject) {
+    const { id, metadata, background: usage, ...object } = given;
     const { interval } = background;
     const timeout = Math.max(background.timeout, kinds[object.kind].work?.followedFor ?? 0);
     const computed = {
@@ -97,8 +99,10 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
         },
       }),
     };
-    const document = { _id: id, ...object, metadata: toPairs(metadata) };
-    return collection.findOneAndUpdate({ _id: id }, insertOnly(document, computed, 'userId'), {
+    const _id = documentId(given);
+    const isNamed = kinds[object.kind].isOfUpstream && { item: id };
+    const document = { _id, ...object, metadata: toPairs(metadata), ...isNamed };
+    return collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), {
       upsert: true,
       returnDocument: 'after',
     });
@@ -108,7 +112,7 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     const kind = 'item';
     const statements = [...new Set(ids)].map((id) => ({
       updateOne: {
-        filter: { _id: documentId({ id, kind, userId }) },
+        filter: { _id: documentId({ id, kind, userId, upstream }) },
         update: [
           {
             $set: {
@@ -126,10 +130,11 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
 
   async function findItems(ids: readonly string[], userId: string) {
     const own = new Map<string, StoredObject>();
-    const documents = await collection.find({ item: { $in: [...ids] }, userId }, inOneBatch).toArray();
+    const documents = await collection.find({ item: { $in: [...ids] }, userId, kind: 'item' }, inOneBatch).toArray();
     for (const document of documents) own.set(document.item as string, toObject(document));
     const others = ids.filter((id) => !own.has(id));
-    const foreign = others.length === 0 ? [] : await collection.distinct('item', { item: { $in: others } });
+    const foreign =
+      others.length === 0 ? [] : await collection.distinct('item', { item: { $in: others }, kind: 'item' });
     return { own, foreign: new Set(foreign as string[]) };
   }
 
@@ -170,7 +175,10 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
         });
         throw error;
       });
-    if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) return true;
+    if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) {
+      if (kind === 'model') models.added(object);
+      return true;
+    }
     logger.warn('an upstream has named a new object as another one is named', {
       upstream,
       kind,
@@ -184,18 +192,18 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     if (made.length === 0) return;
     const { userId, upstream, model, id: parent, origin: { keyId } = {} } = keeper;
     const origin = { ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
-    const ids = made.map(({ id }) => id);
+    const objects = made.map(({ kind, id, purpose }): StoredObject => {
+      const object = { kind, id, userId, upstream, origin };
+      if (kind === 'model') return { ...object, model: id };
+      // what a key that is limited to some models must not read of a batch, it must not read of its files
+      return kind === 'file'
+        ? { ...object, model, ...(purpose && { metadata: { purpose } }) }
+        : { ...object, model: null };
+    });
+    const ids = objects.map(documentId);
     const read = () => collection.distinct('_id', { _id: { $in: ids }, removedFrom: userId });
-    const removed = new Set(await database.run(read));
-    const metadata = { purpose: 'batch_output' };
-    const left = made.filter(({ id }) => !removed.has(id));
-    // what a key that is limited to some models must not read of a batch, it must not read of its files
-    const objects = left.map(({ kind, id }) =>
-      kind === 'file'
-        ? { kind, id, userId, upstream, model, origin, metadata }
-        : { kind, id, userId, upstream, model: null, origin },
-    );
-    await Promise.all(objects.map(add));
+    const gone = new Set(await database.run(read));
+    await Promise.all(objects.filter((object) => !gone.has(documentId(object))).map(add));
   }
 
   return {
@@ -205,25 +213,29 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
     add,
 
-    /** Stores that a batch has made files with these ids for an account. */
-    addFiles: (ids: readonly string[], keeper: ItemKeeper): Promise<void> =>
-      addMade(
-        ids.map((id) => ({ kind: 'file', id })),
-        keeper,
-      ),
+    addMade,
 
-    /** The batches of an account that are not counted, up to so many. */
-    async uncountedBatches(userId: string, most: number): Promise<readonly StoredObject[]> {
-      const filter = { userId, kind: 'batch', 'background.dueAt': { $exists: true } } as const;
+    /** The fine-tuned models of accounts. */
+    models,
+
+    /** What upstreams work on for an account and is not counted, up to so many. */
+    async uncounted(
+      { userId, kind }: Pick<StoredObject, 'userId' | 'kind'>,
+      most: number,
+    ): Promise<readonly StoredObject[]> {
+      const filter = { userId, kind, 'background.dueAt': { $exists: true } } as const;
       const found = await database.run(() => collection.find(filter, { limit: most, ...inOneBatch }).toArray());
       return found.map(toObject);
     },
 
     /** The account's object of this kind and id; `null` is certain. */
     async find({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<StoredObject | null> {
-      const _id = documentId({ id, kind, userId });
-      const read = () => collection.findOne({ _id, kind, userId });
-      const document = await database.run(() => readConfirmed(_id, read));
+      const document = await database.run(() => {
+        // which upstream has made it is to be found
+        if (kinds[kind].isOfUpstream) return findOneConfirmed(collection, { item: id, kind, userId });
+        const _id = documentId({ id, kind, userId, upstream: '' });
+        return readConfirmed(_id, () => collection.findOne({ _id, kind, userId }));
+      });
       return document && toObject(document);
     },
 
@@ -240,9 +252,12 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
         collection.countDocuments({ userId, kind, missingSince: { $exists: false } }, { limit: most }),
       ),
 
-    /** Forgets an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
-    async remove({ id, userId }: Pick<StoredObject, 'id' | 'userId'>): Promise<void> {
-      await database.run(() => collection.updateOne({ _id: id, userId }, [{ $replaceWith: tombstone }]));
+    /** Removes an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
+    async remove(object: StoredObject): Promise<void> {
+      const { kind, userId } = object;
+      const left = kinds[kind].staysRemoved ? removed : tombstone;
+      await database.run(() => collection.updateOne({ _id: documentId(object), userId }, [{ $replaceWith: left }]));
+      if (kind === 'model') models.removed(object);
     },
 
     /**

@@ -19,6 +19,7 @@ const kept: ReadonlySet<string> = new Set([
   '/v1/files',
   '/v1/uploads',
   '/v1/batches',
+  '/v1/fine_tuning/jobs',
   '/v1/containers',
   '/v1/skills',
   '/v1/vector_stores',

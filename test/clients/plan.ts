@@ -48,6 +48,8 @@ const batchOf = (input_file_id: string) => ({
   completion_window: '24h',
 });
 
+const jobOf = (training_file: string) => ({ model: 'gpt-4o-mini', training_file });
+
 /** Bodies of operations whose example does not fit a gateway on this machine. @param file a file of the account */
 const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   createWebhook: webhook,
@@ -58,6 +60,7 @@ const bodiesFor = (file: string): Readonly<Record<string, unknown>> => ({
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
   completeUpload: { part_ids: ['part_9f2c'] },
   createBatch: batchOf(file),
+  createFineTuningJob: jobOf(file),
   createContainer: { name: 'Rivers', file_ids: [file] },
   createVectorStore: { name: 'Rivers', file_ids: [file] },
   createVectorStoreFile: { file_id: file },
@@ -75,6 +78,12 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
   const newKey = (path: string) => made(path, { name: 'a key', scopes: ['models'] });
   const newDelivery = async () => made(`/v1/webhooks/${await newWebhook()}/test`, { type: customType });
   const newEvent = () => made('/v1/events', event);
+  const newJob = async () => made('/v1/fine_tuning/jobs', jobOf(await newFile(live)));
+  /** A model that a job is shown to have made. */
+  const newModel = async () => {
+    const { body } = await live.call('GET', `/v1/fine_tuning/jobs/${await newJob()}`);
+    return { model: body.fine_tuned_model };
+  };
   const makers: Readonly<Record<string, () => Promise<Record<string, string>>>> = {
     '/v1/responses/{response_id}': async () => ({
       response_id: await made('/v1/responses', { model: 'gpt-5-mini', input: 'Hi' }),
@@ -97,6 +106,7 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
       }),
     }),
     '/v1/batches/{batch_id}': async () => ({ batch_id: await made('/v1/batches', batchOf(await newFile(live))) }),
+    '/v1/fine_tuning/jobs/{fine_tuning_job_id}': async () => ({ fine_tuning_job_id: await newJob() }),
     '/v1/containers/{container_id}': async () => ({ container_id: await made('/v1/containers', { name: 'Rivers' }) }),
     '/v1/skills/{skill_id}': async () => ({ skill_id: await newSkill(live) }),
     '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
@@ -114,7 +124,8 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
       id: await newKey('/v1/users/usr_2/api_keys'),
     }),
   };
-  return async (_, path) => {
+  return async (operationId, path) => {
+    if (operationId === 'deleteModel') return newModel();
     const [longest] = Object.keys(makers)
       .filter((start) => path.startsWith(start))
       .sort((a, b) => b.length - a.length);

@@ -61,6 +61,19 @@ describe('a router with no host behind it', () => {
     });
   }
 
+  for (const [path, says] of [
+    ['/v1/fine_tuning/alpha/graders/run', 'Graders alone are an alpha'],
+    ['/v1/fine_tuning/checkpoints/ft:m/permissions', "an admin key of the provider's organization"],
+    ['/v1/videos', 'OpenAI has shut the Videos API down'],
+  ] as const) {
+    it(`says why POST ${path} is not served`, async () => {
+      const response = await fetch(`${server.url}${path}`, { method: 'POST', body: '{}' });
+      const { error } = (await response.json()) as { error: { code: string; message: string } };
+      expect([response.status, error.code]).to.deep.equal([404, 'endpoint_not_served']);
+      expect(error.message).to.include(says);
+    });
+  }
+
   it('says where the base URL has /v1 already, also below a mount path, and leaves the other paths to the host', async () => {
     const app = express().use('/api', router);
     app.use((_req, res) => void res.status(299).send('of the host'));

@@ -47,7 +47,7 @@ describe('the claim of a poll', () => {
   it('is renewed for as long as the poll takes, so that no other process reads the same output', async () => {
     const objects = createStoredObjectModel(database.connection, 'test_');
     await buildIndexes(database.connection, objects);
-    const access = { require() {}, run: <T>(work: () => Promise<T>) => work() };
+    const access = { require() {}, isUnavailable: false, run: <T>(work: () => Promise<T>) => work() };
     const background = { interval: 20, timeout: 60_000 };
     const stored = createStoredObjects({ objects, database: access, retentionDays: 1, background, logger: quiet });
     let polls = 0;

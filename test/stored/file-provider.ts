@@ -33,7 +33,7 @@ async function bytesOf(part: unknown): Promise<Buffer> {
   return part instanceof File ? Buffer.from(await part.arrayBuffer()) : Buffer.alloc(0);
 }
 
-/** A provider that keeps files, uploads, batches, containers, skills and vector stores in memory, and answers responses and chats with what their bodies were. */
+/** A provider that keeps files, uploads, batches, fine-tuning jobs, models, containers, skills and vector stores in memory, and answers responses and chats with what their bodies were. */
 export class FileProvider {
   baseUrl = '';
   /** Of the ids that it gives. */
@@ -50,6 +50,12 @@ export class FileProvider {
   /** What its responses have as output. */
   output: readonly object[] = [];
   readonly batches = new Map<string, Readonly<Record<string, unknown>>>();
+  /** What fine-tuning jobs say of themselves; a test makes them end. */
+  readonly jobs = new Map<string, Readonly<Record<string, unknown>>>();
+  /** The models of the checkpoints of every job. */
+  readonly checkpoints = new Map<string, readonly string[]>();
+  /** The models that it lists. */
+  readonly models = new Set<string>();
   /** What is done with any other request in place of answering it. */
   onRequest: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
   readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
@@ -143,6 +149,8 @@ export class FileProvider {
       return part === 'content' ? kept?.content : kept?.file;
     }
     if (kind === 'batches') return this.#batch(id, part, body);
+    if (kind === 'fine_tuning') return this.#job(part ?? '', sub, body);
+    if (kind === 'models') return this.#model(method, decodeURIComponent(path.slice(1).join('/')));
     if (kind === 'containers') return this.#container(method, id, part, sub, last, body, form);
     if (kind === 'skills') return this.#skill(method, id, part, sub, last);
     if (kind === 'uploads') return this.#upload(id, part, body, form);
@@ -159,6 +167,38 @@ export class FileProvider {
     const batch = this.batches.get(id);
     if (batch && part === 'cancel') this.batches.set(id, { ...batch, status: 'cancelling' });
     return this.batches.get(id);
+  }
+
+  #job(id: string, part: string, body: JsonBody) {
+    if (id === '') {
+      const made = this.#id('ftjob-');
+      const nothingYet = { fine_tuned_model: null, trained_tokens: null, result_files: [] };
+      this.jobs.set(made, { ...body, id: made, object: 'fine_tuning.job', status: 'queued', ...nothingYet });
+      return this.jobs.get(made);
+    }
+    const job = this.jobs.get(id);
+    if (!job) return undefined;
+    const list = (data: readonly object[]) => ({ object: 'list', data, has_more: false });
+    if (part === 'events') return list([{ id: 'ftevent-1', object: 'fine_tuning.job.event', message: id }]);
+    if (part === 'checkpoints')
+      return list(
+        (this.checkpoints.get(id) ?? []).map((fine_tuned_model_checkpoint, i) => ({
+          id: `ftckpt_${i}`,
+          object: 'fine_tuning.job.checkpoint',
+          fine_tuned_model_checkpoint,
+          fine_tuning_job_id: id,
+        })),
+      );
+    const status = { cancel: 'cancelled', pause: 'paused', resume: 'running' }[part];
+    if (status) this.jobs.set(id, { ...job, status });
+    return this.jobs.get(id);
+  }
+
+  #model(method: string, id: string) {
+    const model = (name: string) => ({ id: name, object: 'model', created: 1, owned_by: 'org' });
+    if (id === '') return { object: 'list', data: [...this.models].map(model) };
+    if (method === 'DELETE') return this.models.delete(id) ? { id, object: 'model', deleted: true } : undefined;
+    return this.models.has(id) ? model(id) : undefined;
   }
 
   async #container(

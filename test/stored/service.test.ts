@@ -20,7 +20,7 @@ describe('the records of what upstreams keep', () => {
     const objects = createStoredObjectModel(database.connection, 'test_');
     stored = createStoredObjects({
       objects,
-      database: { require() {}, run: (work) => work() },
+      database: { require() {}, run: (work) => work(), isUnavailable: false },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
@@ -71,9 +71,9 @@ describe('the records of what upstreams keep', () => {
 
   it('are removed by their own account only', async () => {
     await stored.add(object('resp_removed', 'response'));
-    await stored.remove({ id: 'resp_removed', userId: 'usr_2' });
+    await stored.remove(object('resp_removed', 'response', 'usr_2'));
     expect(await stored.find(object('resp_removed', 'response'))).to.not.equal(null);
-    await stored.remove({ id: 'resp_removed', userId: 'usr_1' });
+    await stored.remove(object('resp_removed', 'response'));
     expect(await stored.find(object('resp_removed', 'response'))).to.equal(null);
   });
 
@@ -114,7 +114,7 @@ describe('the records of what upstreams keep', () => {
   it('of items are written to the log where they cannot be stored', async () => {
     const lost = createStoredObjects({
       objects: createStoredObjectModel(database.connection, 'test_'),
-      database: { require() {}, run: () => Promise.reject(new Error('lost')) },
+      database: { require() {}, run: () => Promise.reject(new Error('lost')), isUnavailable: false },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },

@@ -1,3 +1,4 @@
+import { selectUpstreams } from '../../src/proxy/upstream.ts';
 import type { BackgroundResponses } from '../../src/stored/background.ts';
 import type { StoredObjects } from '../../src/stored/service.ts';
 
@@ -5,7 +6,7 @@ import type { StoredObjects } from '../../src/stored/service.ts';
 export const noStoredObjects: StoredObjects = {
   require() {},
   add: async () => true,
-  async addFiles() {},
+  async addMade() {},
   find: async () => null,
   async remove() {},
   async missing() {},
@@ -14,9 +15,20 @@ export const noStoredObjects: StoredObjects = {
   async setMetadata() {},
   async addShown() {},
   isKnown: async () => false,
-  uncountedBatches: async () => [],
+  uncounted: async () => [],
   findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
+  models: {
+    known: new Map(),
+    find: async () => undefined,
+    of: () => [],
+    isForeign: () => false,
+    route: async (_, model) => selectUpstreams([], model),
+    added() {},
+    removed() {},
+    async init() {},
+    async close() {},
+  },
 };
 
 /** Follows none. */

@@ -64,6 +64,7 @@ def served_responses(name, resource):
 
 conversations = client.conversations
 stores = client.vector_stores
+jobs = client.fine_tuning.jobs
 
 
 def new_upload():
@@ -165,6 +166,15 @@ SERVED = {
     "batches.retrieve": lambda: client.batches.retrieve(ids["batch"]),
     "batches.list": lambda: client.batches.list(),
     "batches.cancel": lambda: client.batches.cancel(ids["batch"]),
+    "fine_tuning.jobs.create": lambda: kept("job", jobs.create(model="m", training_file=ids["file"])),
+    "fine_tuning.jobs.retrieve": lambda: jobs.retrieve(ids["job"]),
+    "fine_tuning.jobs.list": lambda: jobs.list(),
+    "fine_tuning.jobs.list_events": lambda: jobs.list_events(ids["job"]),
+    "fine_tuning.jobs.checkpoints.list": lambda: jobs.checkpoints.list(ids["job"]),
+    "fine_tuning.jobs.pause": lambda: jobs.pause(ids["job"]),
+    "fine_tuning.jobs.resume": lambda: jobs.resume(ids["job"]),
+    "fine_tuning.jobs.cancel": lambda: jobs.cancel(ids["job"]),
+    "models.delete": lambda: client.models.delete(jobs.retrieve(ids["job"]).fine_tuned_model),
     "files.delete": lambda: client.files.delete(ids["file"]),
 }
 

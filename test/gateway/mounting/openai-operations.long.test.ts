@@ -26,6 +26,19 @@ const batch = {
   url: '/v1/chat/completions',
   body: { model: 'm' },
 };
+const job = {
+  id: 'ftjob-1',
+  object: 'fine_tuning.job',
+  model: 'm',
+  status: 'succeeded',
+  fine_tuned_model: 'ft:m:acme::1',
+  trained_tokens: 10,
+};
+const checkpoint = {
+  id: 'ftckpt_1',
+  object: 'fine_tuning.job.checkpoint',
+  fine_tuned_model_checkpoint: 'ft:m:acme::2',
+};
 const container = { id: 'cntr_1', object: 'container', created_at: 1, name: 'a', status: 'running' };
 const inContainer = { container_id: 'cntr_1' };
 const containerFile = { id: 'cfile_1', object: 'container.file', ...inContainer };
@@ -253,6 +266,24 @@ const served: Readonly<Record<string, Served>> = {
   'batches.retrieve': [(client) => client.batches.retrieve('batch_1'), batch],
   'batches.list': [(client) => client.batches.list(), batch],
   'batches.cancel': [(client) => client.batches.cancel('batch_1'), { ...batch, status: 'cancelled' }],
+  'fineTuning.jobs.create': [(client) => client.fineTuning.jobs.create({ model: 'm', training_file: 'file-1' }), job],
+  'fineTuning.jobs.retrieve': [(client) => client.fineTuning.jobs.retrieve('ftjob-1'), job],
+  'fineTuning.jobs.list': [(client) => client.fineTuning.jobs.list(), job],
+  'fineTuning.jobs.cancel': [(client) => client.fineTuning.jobs.cancel('ftjob-1'), { ...job, status: 'cancelled' }],
+  'fineTuning.jobs.pause': [(client) => client.fineTuning.jobs.pause('ftjob-1'), { ...job, status: 'paused' }],
+  'fineTuning.jobs.resume': [(client) => client.fineTuning.jobs.resume('ftjob-1'), { ...job, status: 'running' }],
+  'fineTuning.jobs.listEvents': [
+    (client) => client.fineTuning.jobs.listEvents('ftjob-1'),
+    { object: 'list', data: [{ id: 'ftevent-1', object: 'fine_tuning.job.event' }], has_more: false },
+  ],
+  'fineTuning.jobs.checkpoints.list': [
+    (client) => client.fineTuning.jobs.checkpoints.list('ftjob-1'),
+    { object: 'list', data: [checkpoint], has_more: false },
+  ],
+  'models.delete': [
+    (client) => client.models.delete('ft:m:acme::1'),
+    { id: 'ft:m:acme::1', object: 'model', deleted: true },
+  ],
   'files.delete': [(client) => client.files.delete('file-1'), { id: 'file-1', object: 'file', deleted: true }],
 };
 
@@ -261,6 +292,7 @@ const ownLists: ReadonlySet<string> = new Set([
   'chat.completions.list',
   'files.list',
   'batches.list',
+  'fineTuning.jobs.list',
   'containers.list',
   'skills.list',
   'vectorStores.list',
@@ -319,7 +351,7 @@ describe("the operations of OpenAI's client", () => {
   });
 
   it('are refused with a list of the model endpoints that are served', async () => {
-    const { message } = await client.fineTuning.jobs.list().then(
+    const { message } = await client.videos.list().then(
       () => expect.fail('the call should have failed'),
       (error: Error) => error,
     );
@@ -330,8 +362,8 @@ describe("the operations of OpenAI's client", () => {
   });
 
   it('are left to the host where the gateway is mounted and does not serve them', async () => {
-    const answer = await fetch(`${live.url}/v1/fine_tuning/jobs`);
+    const answer = await fetch(`${live.url}/v1/videos`);
     expect(answer.status).to.equal(404);
-    expect(await answer.text()).to.match(/Cannot GET \/v1\/fine_tuning\/jobs/);
+    expect(await answer.text()).to.match(/Cannot GET \/v1\/videos/);
   });
 });

@@ -21,6 +21,7 @@ const names: Readonly<Record<KeptKind, readonly [one: string, several: string]>>
   upload: ['upload', 'Uploads'],
   vector_store: ['vector store', 'Vector stores'],
   batch: ['batch', 'Batches'],
+  fine_tuning_job: ['fine-tuning job', 'Fine-tuning jobs'],
   container: ['container', 'Containers'],
   skill: ['skill', 'Skills'],
   response: ['response', 'Responses'],
@@ -188,7 +189,7 @@ function actions(onDelete: (kept: KeptObject) => void): Column<KeptObject> {
   };
 }
 
-/** Batches and uploads go by themselves. */
+/** Batches, fine-tuning jobs and uploads go by themselves. */
 const deletable: ReadonlySet<KeptKind> = new Set<KeptKind>([
   'file',
   'vector_store',

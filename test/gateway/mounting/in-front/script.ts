@@ -145,6 +145,19 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'listBatches');
   await on.operation(200, 'retrieveBatch', [batch]);
   await on.operation(200, 'cancelBatch', [batch]);
+  const job = `ftjob_${on.talker.userId}`;
+  const training = { model: 'm', training_file: 'file-1', suffix: job };
+  await on.operation(200, 'createFineTuningJob', [], { body: training });
+  await on.operation(404, 'createFineTuningJob', [], { body: { ...training, training_file: 'file-9' } });
+  await on.operation(200, 'listFineTuningJobs');
+  await on.operation(200, 'retrieveFineTuningJob', [job]);
+  await on.operation(200, 'listFineTuningEvents', [job]);
+  await on.operation(200, 'listFineTuningJobCheckpoints', [job]);
+  await on.operation(200, 'pauseFineTuningJob', [job]);
+  await on.operation(200, 'resumeFineTuningJob', [job]);
+  await on.operation(200, 'cancelFineTuningJob', [job]);
+  await on.operation(200, 'deleteModel', [`ft:m:${job}`]);
+  await on.operation(404, 'deleteModel', ['m']);
   const upload = `upload_${on.talker.userId}`;
   await on.operation(200, 'createUpload', [], {
     body: { bytes: 5, filename: upload, mime_type: 'text/plain', purpose: 'user_data' },

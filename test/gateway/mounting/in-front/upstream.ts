@@ -33,6 +33,9 @@ function answerOf(path: string, text: string): unknown {
   // a batch or an upload is never deleted, so each account has one of its own
   const batchId = /"batch":"(\w+)"/.exec(text)?.[1] ?? 'any';
   if (path.includes('/batches')) return { id: batchId, object: 'batch', status: 'completed' };
+  const jobId = /"suffix":"(\w+)"/.exec(text)?.[1] ?? path.split('/')[4] ?? 'any';
+  if (path.includes('/fine_tuning/'))
+    return { id: jobId, object: 'fine_tuning.job', status: 'cancelled', fine_tuned_model: `ft:m:${jobId}`, data: [] };
   const uploadId = /"filename":"(\w+)"/.exec(text)?.[1] ?? 'any';
   if (path.endsWith('/parts')) return { id: `part_of_${path.split('/').at(-2)}`, object: 'upload.part' };
   if (path.endsWith('/complete'))

@@ -1,0 +1,119 @@
+import { refuse } from '../errors.ts';
+import { requireAllowedModel } from '../proxy/admission.ts';
+import { checkModelName, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
+import { routeModel, upstreamModelName } from '../proxy/upstream.ts';
+import { closedRecord, noUsage, type Used } from '../proxy/usage-meter.ts';
+import { madeObjects } from './answer-ids.ts';
+import { madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
+import { storedObjectNotFound } from './references.ts';
+import { readStored } from './upstream-reads.ts';
+import { type Fields, type PollWork, readFields, readObject, type WorkInput, type WorkRequests } from './work.ts';
+
+/** The fields of a request for a job, as OpenAI has them. */
+const jobFields: ReadonlySet<string> = new Set([
+  'model',
+  'training_file',
+  'validation_file',
+  'hyperparameters',
+  'method',
+  'integrations',
+  'metadata',
+  'seed',
+  'suffix',
+]);
+/** The longest such request. Bytes: a grader may bring its source. */
+const longestJobRequest = 1024 * 1024;
+/** How often a provider goes through the file where the request does not say. */
+const usualEpochs = 3;
+/** More than any provider does. */
+const mostEpochs = 1_000;
+
+/**
+ * Requires of a job what is required of a call: that its account may use its model, and those of its graders. Estimates what is trained by the size of
+ * the file.
+ * @throws GatewayError with the code of an upstream's failure; `model_not_allowed`, `model_not_found`, `file_not_found`
+ */
+export async function readTraining(input: WorkInput): Promise<WorkRequests> {
+  const { apiRequest, deadline, upstream, file, storedObjects, retry } = input;
+  const { rawBody, fields } = apiRequest;
+  const request = readFields(rawBody, jobFields, longestJobRequest);
+  const span = fields.get('model');
+  const model = shortValue(rawBody, span);
+  if (!span || typeof model !== 'string') refuse('missing_required_parameter', 'model', 'is required');
+  const edits = [{ ...span, text: JSON.stringify(await upstreamName(model, input)) }];
+  const method = fields.get('method');
+  // what was read goes up, whatever another reader would have found in its place
+  if (method) edits.push({ ...method, text: JSON.stringify(await withUpstreamNames(request.method, input)) });
+  const read = { apiRequest, deadline, upstream, path: `/files/${encodeURIComponent(file.id)}` };
+  const described = await readStored(read, retry, readObject);
+  if (described === null) throw storedObjectNotFound({ kind: 'file', id: file.id, param: 'training_file' });
+  const bytes = typeof described.bytes === 'number' && described.bytes > 0 ? described.bytes : 0;
+  return {
+    model,
+    estimatedTokens: Math.ceil(bytes / promptBytesPerToken) * epochsOf(request),
+    output: { choices: 1, maxTokens: 0 },
+    data: splice(rawBody, edits),
+  };
+
+  /** The upstream's name for a model that the account may have it train or ask. */
+  async function upstreamName(name: string, { apiRequest: { principal } }: WorkInput): Promise<string> {
+    checkModelName(name);
+    requireAllowedModel(principal, name);
+    await routeModel([upstream], name, principal.userId, storedObjects.models);
+    return upstreamModelName(upstream, name);
+  }
+
+  /** A method with the upstream's names for the models that its graders ask. */
+  async function withUpstreamNames(value: unknown, of: WorkInput): Promise<unknown> {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return Promise.all(value.map((each) => withUpstreamNames(each, of)));
+    const members = Object.entries(value).map(async ([name, member]) => [
+      name,
+      name.toLowerCase() === 'model' && typeof member === 'string'
+        ? await upstreamName(member, of)
+        : await withUpstreamNames(member, of),
+    ]);
+    return Object.fromEntries(await Promise.all(members));
+  }
+}
+
+/** How often the file is gone through. Pure. */
+function epochsOf({ hyperparameters, method }: Fields): number {
+  const { type } = (method ?? {}) as Fields;
+  const ofMethod = ((method ?? {}) as Record<string, Fields | undefined>)[String(type)]?.hyperparameters;
+  const { n_epochs: epochs } = (ofMethod ?? hyperparameters ?? {}) as Fields;
+  return typeof epochs === 'number' && epochs >= 1 ? Math.min(epochs, mostEpochs) : usualEpochs;
+}
+
+/** More tokens than any job trains: a larger count is an upstream's error. */
+const mostTrained = 1_000_000_000_000;
+
+/** Asks an upstream for the state of a job, and notes the models that it has made. */
+export const pollJob: PollWork = async (job, upstream, { storedObjects, retry, ...read }) => {
+  const { id, background } = job;
+  const path = `/fine_tuning/jobs/${id}`;
+  const object = await readStored({ ...read, upstream, path }, retry, readObject);
+  if (object === null) return 'gone';
+  await storedObjects.addMade(madeObjects(object, madeByJob), job);
+  if (runsOn('fine_tuning_job', object.status)) return 'running';
+  const checkpoints = { ...read, upstream, path: `${path}/checkpoints` };
+  // not every provider has them, and what a client is shown later is noted then
+  const list = await readStored(checkpoints, retry, readObject).catch(() => null);
+  const data: readonly unknown[] = Array.isArray(list?.data) ? list.data : [];
+  const models = data.flatMap((checkpoint) => madeObjects((checkpoint ?? {}) as Fields, madeByCheckpoints));
+  await storedObjects.addMade(models, job);
+  const { startedAt, firstByteMs } = background;
+  return closedRecord(background, trained(object, background.inputTokens), {
+    upstream: upstream.name,
+    ending: object.status === 'failed' ? 'upstream_failed' : 'complete',
+    durationMs: Math.max(firstByteMs, Date.now() - startedAt.getTime()),
+    firstByteMs,
+  });
+};
+
+/** What an ended job has trained by its own word; by estimate where one that has succeeded does not say it. Pure. */
+function trained({ trained_tokens: tokens, status }: Fields, estimate: number): Used {
+  const isCount = Number.isSafeInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= mostTrained;
+  if (isCount) return { ...noUsage, inputTokens: tokens as number };
+  return status === 'succeeded' ? { ...noUsage, inputTokens: estimate, estimated: true } : noUsage;
+}

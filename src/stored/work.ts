@@ -1,0 +1,107 @@
+import { GatewayError, refuse } from '../errors.ts';
+import type { ApiRequest } from '../http/operation.ts';
+import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import { collect, type RelayedBody } from '../proxy/answer-body.ts';
+import type { CallDeadline } from '../proxy/call-deadline.ts';
+import { failure } from '../proxy/failure.ts';
+import type { RetryPolicy } from '../proxy/retry.ts';
+import type { Upstream } from '../proxy/upstream.ts';
+import type { BackgroundResponse, BackgroundUsage, StoredObject } from './kinds.ts';
+import type { StoredObjects } from './service.ts';
+import type { readStored } from './upstream-reads.ts';
+
+/** What an upstream is asked to work on for long: the requests of a batch, or a training. */
+export interface WorkRequests {
+  /** The only one. */
+  readonly model: string;
+  readonly estimatedTokens: number;
+  readonly output: RequestedOutput;
+  /** The body that goes up. @default as it came */
+  readonly data?: Buffer | readonly Buffer[];
+}
+
+/** Where such work is made of a file. */
+export interface WorkInput {
+  readonly apiRequest: ApiRequest;
+  readonly deadline: CallDeadline;
+  /** The upstream that keeps the file. */
+  readonly upstream: Upstream;
+  readonly file: StoredObject;
+  readonly storedObjects: StoredObjects;
+  readonly retry: RetryPolicy;
+}
+
+/** What asks an upstream for the state of such work. @throws GatewayError, OutboundError as `readStored` does */
+export type PollWork = (
+  work: BackgroundResponse,
+  upstream: Upstream,
+  deps: Pick<WorkInput, 'storedObjects' | 'retry' | 'deadline'> & {
+    readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
+  },
+) => Promise<UsageRecord | 'running' | 'gone'>;
+
+/** Of each kind, what an account may have that has not ended. */
+export const mostUnfinished = 200;
+
+/** The usage of work that is made, before an upstream begins it. */
+export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
+
+/** What work asks for, and other work that has not ended, as if it were of its model. Pure. */
+export function withOthers({ model, ...requests }: WorkRequests, others: readonly StoredObject[]): WorkRequests {
+  const { output } = requests;
+  let { estimatedTokens } = requests;
+  let { choices } = output;
+  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
+  for (const { background } of others) {
+    if (!background) continue;
+    estimatedTokens += background.inputTokens;
+    choices += background.choices ?? 1;
+    const { maxOutputTokens } = background;
+    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
+  }
+  return {
+    model,
+    estimatedTokens,
+    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
+  };
+}
+
+/** JSON from outside, as far as it is read. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * The fields of a request for such work. Others could name a model, a checkpoint or requests that nobody has read.
+ * @param longest bytes
+ * @throws GatewayError `unknown_parameter`, `request_too_large`
+ */
+export function readFields(rawBody: Buffer, known: ReadonlySet<string>, longest: number): Fields {
+  if (rawBody.length > longest) {
+    throw new GatewayError('request_too_large', `The request is larger than ${longest} bytes`);
+  }
+  const fields = JSON.parse(rawBody.toString()) as Fields;
+  const unknown = Object.keys(fields).find((name) => !known.has(name));
+  if (unknown !== undefined) refuse('unknown_parameter', unknown, `is not one of ${[...known].join(', ')}`);
+  return fields;
+}
+
+/** The largest description of such work. Bytes: that of a failed batch has an error for many of its requests. */
+const largestObject = 16 * 1024 * 1024;
+
+/** Reads an object in JSON. @throws GatewayError `upstream_invalid_response` */
+export async function readObject(body: RelayedBody, onProgress: () => void): Promise<Fields> {
+  const { bytes, whole } = await collect(body, largestObject, onProgress);
+  const object = whole ? parsed(bytes) : undefined;
+  if (object) return object;
+  body.destroy();
+  throw failure('upstream_invalid_response');
+}
+
+/** An object in JSON; `undefined` for anything else. Pure. */
+export function parsed(bytes: Buffer): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString());
+    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
+  } catch {
+    return undefined;
+  }
+}
