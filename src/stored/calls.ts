@@ -260,7 +260,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { data, ...requests } = await read({ apiRequest, deadline, upstream, file, storedObjects, retry });
     const others = await storedObjects.uncounted({ userId, kind: call.kind }, mostUnfinished);
     if (others.length === mostUnfinished) {
-      const message = `This account has ${mostUnfinished} that have not ended, the most it may have`;
+      const message = `An account may have ${mostUnfinished} unfinished at a time (${kinds[call.kind].name}); try again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } });
     }
     const { model } = requests;

@@ -19,7 +19,7 @@ export interface FineTunedModel {
 export type FineTunedModels = ReturnType<typeof createFineTunedModels>;
 
 /** How often a process reads what others have recorded since. Milliseconds. */
-const defaultInterval = 1_000;
+const defaultInterval = 2_000;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;
 /** What is inserted may be seen by so much later than its time says. Milliseconds. */
@@ -40,7 +40,7 @@ function toModel({ item = '', userId, upstream, createdAt }: StoredObjectDocumen
 
 /**
  * All fine-tuned models of all accounts, in the memory of each process, so that a call of a model costs no read of the database. They are read at the start;
- * after that a process learns what others record within a second, and looks a model up that it would answer 404 for.
+ * after that a process learns what others record within two seconds, and looks a model up that it would answer 404 for.
  */
 export function createFineTunedModels({
   collection,
@@ -52,12 +52,17 @@ export function createFineTunedModels({
   /** What this process has learned while all are being read. */
   let learned: FineTunedModel[] = [];
   let reads = 0;
+  /** When the last read that succeeded began, by `performance.now()`. */
+  let readAt = 0;
   const reading = createPeriodic({
     name: 'the read of fine-tuned models',
     async task() {
       reads += 1;
-      if (reads % readsOfAll === 0) await readAll();
-      else (await read({ $expr: { $gte: ['$createdAt', fromNow(-overlap - 2 * interval)] } })).forEach(add);
+      if (reads % readsOfAll === 0) return readAll();
+      const startedAt = performance.now();
+      const since = fromNow(-overlap - Math.round(startedAt - readAt));
+      for (const model of await read({ $expr: { $gte: ['$createdAt', since] } })) add(model);
+      readAt = startedAt;
     },
     interval,
     initialDelay: interval,
@@ -77,9 +82,11 @@ export function createFineTunedModels({
 
   async function readAll(): Promise<void> {
     learned = [];
+    const startedAt = performance.now();
     const all = await read({});
     known.clear();
     for (const model of [...all, ...learned]) add(model);
+    readAt = startedAt;
   }
 
   /** The account's model of this name; asks the database where this process knows of none. */

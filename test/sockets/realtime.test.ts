@@ -2,9 +2,13 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { WebSocket } from 'ws';
+import { createStoredObjectModel } from '../../src/stored/model.ts';
+import { createStoredObjects } from '../../src/stored/service.ts';
+import { silentLogger } from '../support/logger.ts';
+import { freshDatabase } from '../support/mongo.ts';
 import { eventually, until } from '../support/until.ts';
 import { realtimeUsage, respond, SocketUpstream } from './socket-upstream.ts';
-import { SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
+import { SocketClient, type SocketGateway, startSocketGateway, startSockets } from './support.ts';
 
 describe('a realtime session', () => {
   let upstream: SocketUpstream;
@@ -111,6 +115,34 @@ describe('a realtime session', () => {
     expect(records[1]).to.include({ endpoint: '/realtime', model: 'talk', inputTokens: 20 });
     client.socket.close();
     await client.whenClosed();
+  });
+
+  it('takes no model that an upstream has made for another account', async () => {
+    const database = await freshDatabase();
+    const storedObjects = createStoredObjects({
+      objects: createStoredObjectModel(database.connection, 'test_'),
+      database: { require() {}, run: (work) => work(), isUnavailable: false },
+      retentionDays: 7,
+      background: { interval: 1_000, timeout: 10_000 },
+      logger: silentLogger,
+    });
+    for (const id of ['acme/whisper', 'acme/talk']) {
+      await storedObjects.add({ kind: 'model', id, userId: 'usr_2', upstream: 'up', model: id });
+    }
+    const { proxy, url, close } = await startSockets(upstream, { storedObjects }, {});
+    const refused = await SocketClient.open(`${url}/realtime?model=acme%2Ftalk`, 'any').catch((error) => error);
+    expect(String(refused)).to.include('404');
+    const client = await SocketClient.open(`${url}/realtime?model=gpt-realtime`, 'any');
+    const transcription = { model: 'acme/whisper' };
+    client.send({ type: 'session.update', event_id: 'mine', session: { audio: { input: { transcription } } } });
+    const { error } = await client.event('error');
+    expect(error).to.include({ code: 'model_not_found', event_id: 'mine' });
+    expect(upstream.events).to.deep.equal([]);
+    client.socket.close();
+    await client.whenClosed();
+    await proxy.close();
+    close();
+    await database.drop();
   });
 
   it('keeps its model: another one is refused, and the socket stays open', async () => {

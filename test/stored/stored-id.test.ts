@@ -16,7 +16,8 @@ const described = operations
       ...(resolved(parameter) as unknown as Parameter),
     })),
   )
-  .filter(({ name, in: location }) => location === 'path' || name === 'after');
+  // the name of a model is no id
+  .filter(({ name, in: location }) => (location === 'path' && name !== 'model') || name === 'after');
 
 describe('the ids of what upstreams keep', () => {
   for (const { operationId, name, schema } of described) {
@@ -26,7 +27,7 @@ describe('the ids of what upstreams keep', () => {
   }
 
   it('are described for every path that has one', () => {
-    const withId = Object.entries(storedCalls).filter(([, call]) => idParameter(call));
+    const withId = Object.entries(storedCalls).filter(([, call]) => idParameter(call) && call.kind !== 'model');
     expect(described.map(({ operationId }) => operationId)).to.include.members(withId.map(([id]) => id));
   });
 
@@ -37,6 +38,16 @@ describe('the ids of what upstreams keep', () => {
     }
     for (const id of ['', '.', '..', '../models', 'a/b', 'a%2fb', 'a b', 'é', 'a\n', 'x'.repeat(257)]) {
       expect(() => upstreamPath({ path }, { response_id: id }), id).to.throw('response_id: must be an id');
+    }
+  });
+
+  it('of models are their names, which lead nowhere else in a path', () => {
+    const path = '/models/{model}';
+    for (const model of ['ft:m:acme::1', 'acme/m', '../files', 'a.b', 'x'.repeat(256)]) {
+      expect(upstreamPath({ path }, { model })).to.equal(`/models/${encodeURIComponent(model)}`);
+    }
+    for (const model of ['', '.', '..', '...', 'a b', 'é', 'a\n', 'x'.repeat(257)]) {
+      expect(() => upstreamPath({ path }, { model }), model).to.throw('model: must be an id');
     }
   });
 });

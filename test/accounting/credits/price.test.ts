@@ -11,6 +11,7 @@ const prices = {
   'tts-1': { character: 15 },
   speaks: { input: 1, output: 10, character: 15 },
   listens: { input: 1, output: 10, second: 0.0001 },
+  learns: { input: 1, output: 10, batch: 0.5, training: 25 },
 };
 const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
@@ -56,6 +57,14 @@ describe('the price of a call', () => {
     ];
     for (const [model, amounts, cost] of rows)
       expect(costOf({ prices }, { ...none, ...amounts, model })).to.equal(cost);
+  });
+
+  it('is that of training for the tokens of a fine-tuning job, or else that of input', () => {
+    const trained = { ...none, inputTokens: 2_000, endpoint: '/fine_tuning/jobs' };
+    expect(costOf(prices, { ...trained, model: 'learns' })).to.equal(2_000 * 25);
+    expect(costOf(prices, { ...trained, model: 'any' })).to.equal(2_000 * 2);
+    expect(costOf(prices, { ...trained, model: 'free' })).to.equal(0);
+    expect(costOf(prices, { ...trained, model: 'learns', endpoint: '/chat/completions' })).to.equal(2_000);
   });
 
   it('is lower for input from the provider cache when the model has a price for it', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { modelMatcher } from '../../../src/proxy/upstream.ts';
+import { createUpstream, modelMatcher } from '../../../src/proxy/upstream.ts';
 
 /** Whether a text fits a pattern, from the definition alone: by all pairs of their beginnings. */
 function fits(pattern: string, text: string): boolean {
@@ -18,6 +18,32 @@ function fits(pattern: string, text: string): boolean {
   }
   return ends.has(text.length);
 }
+
+describe('the models of an upstream', () => {
+  for (const [models, model, serves] of [
+    [['*'], 'ft:m:acme::1', false],
+    [['*', '*acme*', '*:1'], 'ft:m:acme::1', false],
+    [['ft:m:*'], 'ft:m:acme::1', true],
+    [['ft:*'], 'ft:m:acme::1', true],
+    [['*', 'ft:m:acme::1'], 'ft:m:acme::1', true],
+    [['*', 'ft:m:acme::1'], 'ft:m:acme::2', false],
+    [['ft:*'], 'm', false],
+    [['*'], 'ft-m', true],
+  ] as const) {
+    it(`${serves ? 'are' : 'are not'} with ${models.join(', ')}: ${model}`, async () => {
+      const upstream = createUpstream({ name: 'one', baseUrl: 'http://127.0.0.1:9/v1', models: [...models] });
+      expect(upstream.serves(model)).to.equal(serves);
+      await upstream.close();
+    });
+  }
+
+  it('are fine-tuned where an alias says so', async () => {
+    const aliases = { ours: 'ft:m:acme::1' };
+    const upstream = createUpstream({ name: 'one', baseUrl: 'http://127.0.0.1:9/v1', models: [], aliases });
+    expect([upstream.serves('ours'), upstream.serves('ft:m:acme::1')]).to.deep.equal([true, false]);
+    await upstream.close();
+  });
+});
 
 describe('a pattern for models', () => {
   for (const [pattern, model, matches] of [
