@@ -61,10 +61,10 @@ describe('the price of a call', () => {
 
   it('is that of training for the tokens of a fine-tuning job, or else that of input', () => {
     const trained = { ...none, inputTokens: 2_000, endpoint: '/fine_tuning/jobs' };
-    expect(costOf(prices, { ...trained, model: 'learns' })).to.equal(2_000 * 25);
-    expect(costOf(prices, { ...trained, model: 'any' })).to.equal(2_000 * 2);
-    expect(costOf(prices, { ...trained, model: 'free' })).to.equal(0);
-    expect(costOf(prices, { ...trained, model: 'learns', endpoint: '/chat/completions' })).to.equal(2_000);
+    expect(costOf({ prices }, { ...trained, model: 'learns' })).to.equal(2_000 * 25);
+    expect(costOf({ prices }, { ...trained, model: 'any' })).to.equal(2_000 * 2);
+    expect(costOf({ prices }, { ...trained, model: 'free' })).to.equal(0);
+    expect(costOf({ prices }, { ...trained, model: 'learns', endpoint: '/chat/completions' })).to.equal(2_000);
   });
 
   it('is lower for input from the provider cache when the model has a price for it', () => {
