@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { GatewayError, refuse } from '../errors.ts';
 import { isSameOrigin } from '../http/authentication.ts';
-import { pathOf, searchOf } from '../http/request.ts';
+import { pathOf } from '../http/request.ts';
 import type { Logger } from '../options/options.ts';
 import { failure, isMasked, loggableError, requireRelayable } from '../proxy/failure.ts';
 import { setResponseHeaders } from '../proxy/headers.ts';
@@ -96,20 +96,6 @@ export function requireOwnPage(req: IncomingMessage): void {
 function chooseProtocol(offered: ReadonlySet<string>): string | false {
   if (offered.has('realtime')) return 'realtime';
   return [...offered].find((name) => !secretProtocols.some((secret) => name.startsWith(secret))) ?? false;
-}
-
-/**
- * The query of a handshake, and the model that it names.
- * @throws GatewayError `duplicate_parameter`; `invalid_value` for a call that somebody else may have begun
- */
-export function readQuery({ url = '' }: IncomingMessage): { search: string; model: string | undefined } {
-  const search = searchOf(url);
-  const parameters = new URLSearchParams(search);
-  if (parameters.getAll('model').length > 1) refuse('duplicate_parameter', 'model', 'appears twice in the query');
-  if (parameters.has('call_id')) {
-    refuse('invalid_value', 'call_id', 'is not served: nobody knows which account a call belongs to');
-  }
-  return { search, model: parameters.get('model') || undefined };
 }
 
 /** An HTTP response over the connection of a handshake. */

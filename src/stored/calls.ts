@@ -429,7 +429,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: new UsageMeter({ answersImages: false }, false, 1),
-      answers: call.answersBytes ? 'bytes' : undefined,
+      answers: call.answersBytes ? 'bytes' : call.answersNothing ? 'text' : undefined,
       asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
       endsInDone: false,
       responseStream: 'resumed',

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import type { Principal } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import { type BackgroundUsage, type StoredKind, type StoredObject, storedCalls } from './kinds.ts';
 
@@ -15,9 +16,12 @@ export interface BackgroundDocument {
 
 /** Whose something that an upstream keeps is. */
 export interface StoredObjectDocument {
-  /** As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id. */
+  /**
+   * As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id; of a secret its
+   * hash, and never its text.
+   */
   _id: string;
-  kind: StoredKind;
+  kind: StoredKind | 'secret';
   /** The account it belongs to. */
   userId: string;
   /** The name of the upstream that keeps it. */
@@ -38,6 +42,8 @@ export interface StoredObjectDocument {
   removedFrom?: string;
   /** Until the response is counted. */
   background?: BackgroundDocument;
+  /** Of a secret: who had it made. */
+  principal?: Principal;
 }
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
@@ -56,6 +62,7 @@ const schema = new Schema<StoredObjectDocument>(
     missingSince: Date,
     removedFrom: String,
     background: Object,
+    principal: Object,
   },
   durableSchema,
 )
@@ -81,7 +88,8 @@ export function toObject(document: StoredObjectDocument): StoredObject {
   const { _id, kind, userId, upstream, model, item, background, missingSince } = document;
   return {
     id: item ?? _id,
-    kind,
+    // secrets are read by themselves
+    kind: kind as StoredKind,
     userId,
     upstream,
     model,

@@ -1,4 +1,5 @@
 import type { BackgroundResponses } from '../../src/stored/background.ts';
+import type { StoredSecrets } from '../../src/stored/secrets.ts';
 import type { StoredObjects } from '../../src/stored/service.ts';
 
 /** Remembers nothing. */
@@ -27,3 +28,6 @@ export const noBackgroundResponses: BackgroundResponses = {
   pollSoon() {},
   settle: async () => true,
 };
+
+/** Knows no secret. */
+export const noStoredSecrets: StoredSecrets = { add: async () => true, find: async () => undefined };

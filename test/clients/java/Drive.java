@@ -25,7 +25,7 @@ public final class Drive {
         AdminApi.class, ApiKeysApi.class, AudioApi.class, BatchesApi.class, ChatApi.class, CompletionsApi.class,
         ContainersApi.class, ConversationsApi.class, CreditsApi.class, DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class,
         FilesApi.class, ImagesApi.class, ModelsApi.class, ModerationsApi.class, PaymentsApi.class, ResponsesApi.class,
-        SkillsApi.class, UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
+        RealtimeApi.class, SkillsApi.class, UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
 
     /** Writes what the client has read; the client's own writer knows no lists among alternatives. */
     private static final Gson WRITER = JSON.getGson().newBuilder()
