@@ -6,7 +6,7 @@ import { GatewayError, refuse } from '../errors.ts';
 import { isSameOrigin } from '../http/authentication.ts';
 import { pathOf } from '../http/request.ts';
 import type { Logger } from '../options/options.ts';
-import { failure, isMasked, loggableError, requireRelayable } from '../proxy/failure.ts';
+import { failure, isMasked, loggableError, maskedError, requireRelayable } from '../proxy/failure.ts';
 import { setResponseHeaders } from '../proxy/headers.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
@@ -175,7 +175,6 @@ export function sendRefusal(req: IncomingMessage, res: ServerResponse, refusal: 
     return;
   }
   const said = loggableError(body.toString(), true, upstream.headers.fixed);
-  logger.warn('an upstream answered with an error', { upstream: upstream.name, status, requestId, body: said });
-  const text = JSON.stringify(failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error').toBody());
+  const text = JSON.stringify(maskedError({ upstream, status, requestId, body: said }, logger).toBody());
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }).end(text);
 }
