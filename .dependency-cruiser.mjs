@@ -36,7 +36,7 @@ const arrows = {
     proxy/upstream-state.ts proxy/usage-meter.ts`,
   proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
-  // A call over HTTP runs none of it.
+  // A call over HTTP runs none of it, unless it prepares a realtime session.
   sockets: `${base} openapi fairness operator/tracing.ts http http/json outbound proxy stored`,
 
   // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.

@@ -1139,6 +1139,210 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/realtime": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/client_secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an ephemeral secret
+         * @description Has the provider make a secret that a browser or an app opens one kind of session with. At this gateway, the secret acts for your account and the key
+         *     that made it, until it expires: as the key of a WebSocket at `/v1/realtime`, and of `POST /v1/realtime/calls`. It counts as one request.
+         *     The provider takes the secret as well: what a client says there does not pass the gateway, and is not counted.
+         */
+        post: operations["createRealtimeClientSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an ephemeral secret for a session of the beta
+         * @description The same as `POST /v1/realtime/client_secrets`, as clients of the beta send it.
+         */
+        post: operations["createRealtimeSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/transcription_sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an ephemeral secret for a transcription of the beta
+         * @description The same for a session that only transcribes what is said, as clients of the beta send it.
+         */
+        post: operations["createRealtimeTranscriptionSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a call over WebRTC
+         * @description Sends an SDP offer, and answers the provider's. Takes JSON, a form (`multipart/form-data`) with `sdp` and `session`, or the offer alone
+         *     (`application/sdp`) with an ephemeral secret, or with the model in the query. The call belongs to your account, and counts as one request.
+         *     What is said in it passes between client and provider, and is charged only where a WebSocket of this gateway listens to it (`call_id`).
+         */
+        post: operations["createRealtimeCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/calls/{call_id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept a call
+         * @description Takes a call that came in by SIP. A call that a provider announces belongs to no account, and is not found.
+         */
+        post: operations["acceptRealtimeCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/calls/{call_id}/hangup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End a call
+         * @description Ends a call of your account.
+         */
+        post: operations["hangupRealtimeCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/calls/{call_id}/refer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Transfer a call
+         * @description Passes a call of your account on to somebody else (SIP REFER).
+         */
+        post: operations["referRealtimeCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/calls/{call_id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline a call
+         * @description Declines a call of your account with a status of SIP.
+         */
+        post: operations["rejectRealtimeCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/vector_stores": {
         parameters: {
             query?: never;
@@ -2727,7 +2931,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "realtime_call_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -3349,6 +3553,162 @@ export interface components {
             id?: string;
             object?: string;
             deleted?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description How what users say is transcribed. Other fields go to the provider as they are. */
+        RealtimeTranscriptionModel: {
+            /** @description The id of the model that transcribes. */
+            model?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A realtime session. Other fields go to the provider as they are. */
+        RealtimeSessionRequest: {
+            /** @description `realtime`, or `transcription`. */
+            type?: string;
+            /** @description The id of the model. */
+            model?: string;
+            /** @description What the model is told before anything is said. */
+            instructions?: string;
+            /** @description How sound is read and made. */
+            audio?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What a secret is made for. Other fields go to the provider as they are. */
+        RealtimeClientSecretRequest: {
+            /** @description When the secret expires. */
+            expires_after?: {
+                /** @description From when on its time counts. */
+                anchor?: string;
+                /** @description How long it is good for. */
+                seconds?: number;
+            } & {
+                [key: string]: unknown;
+            };
+            session?: components["schemas"]["RealtimeSessionRequest"];
+        } & {
+            [key: string]: unknown;
+        };
+        RealtimeClientSecret: {
+            /** @description The secret, `ek_…`. */
+            value: string;
+            /** @description When it expires, in seconds since 1970. */
+            expires_at: number;
+            /** @description The session that it opens, as the provider has it. */
+            session?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A session of the beta. Other fields go to the provider as they are. */
+        RealtimeBetaSessionRequest: {
+            /** @description The id of the model. */
+            model?: string;
+            /** @description `text`, `audio`, or both. */
+            modalities?: string[];
+            input_audio_transcription?: components["schemas"]["RealtimeTranscriptionModel"];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A transcription of the beta. Other fields go to the provider as they are. */
+        RealtimeTranscriptionSessionRequest: {
+            /** @description The format of the sound. */
+            input_audio_format?: string;
+            input_audio_transcription?: components["schemas"]["RealtimeTranscriptionModel"];
+        } & {
+            [key: string]: unknown;
+        };
+        RealtimeBetaSession: {
+            id?: string;
+            object?: string;
+            client_secret: {
+                /** @description The secret, `ek_…`. */
+                value: string;
+                /** @description When it expires, in seconds since 1970. */
+                expires_at: number;
+            } & {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An offer, and the session that it is for. Other fields go to the provider as they are. */
+        RealtimeCallRequest: {
+            /** @description The SDP offer. */
+            sdp: string;
+            session?: components["schemas"]["RealtimeSessionRequest"];
+        } & {
+            [key: string]: unknown;
+        };
+        RealtimeCallRefer: {
+            /** @description Whom the call is passed on to, such as `tel:+14155550123` or `sip:agent@example.com`. */
+            target_uri: string;
+        } & {
+            [key: string]: unknown;
+        };
+        RealtimeCallReject: {
+            /** @description The status of SIP. 603 by default. */
+            status_code?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An event that a client sends on a realtime session. The provider may know more of them, and further fields. */
+        RealtimeClientEvent: {
+            /** @description Such as `session.update`, `input_audio_buffer.append`, `conversation.item.create`, `response.create` or `response.cancel`. */
+            type: string;
+            /** @description Comes back in an `error` that refuses this event. */
+            event_id?: string;
+            session?: components["schemas"]["RealtimeSessionRequest"];
+            /** @description Of `response.create`, how the response is made. */
+            response?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * @description An event of the provider, as it came. Of a realtime session, such as `session.created`, `response.output_audio.delta` or `response.done`, which
+         *     says what a response has used; of responses, those of a streamed response.
+         */
+        SocketEvent: {
+            type: string;
+            event_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An event that a client sends for a response. `response.create` has the fields of a request beside its `type`. */
+        ResponsesClientEvent: {
+            /** @description `response.create`; the provider may know more. */
+            type: string;
+            /** @description Comes back in an `error` that refuses this event. */
+            event_id?: string;
+        } & components["schemas"]["ResponseRequest"];
+        /** @description An error on a WebSocket. Of the provider, as it came; of the gateway, with an `ErrorCode`. */
+        SocketError: {
+            /** @constant */
+            type: "error";
+            event_id?: string | null;
+            /** @description What an answer over HTTP would have. */
+            status?: number;
+            /** @description What an answer over HTTP would have, such as `retry-after`. */
+            headers?: {
+                [key: string]: string;
+            };
+            error?: {
+                type?: string | null;
+                code?: string | null;
+                message?: string;
+                param?: string | null;
+                /** @description The event of the client that it is about. */
+                event_id?: string | null;
+            } & {
+                [key: string]: unknown;
+            };
         } & {
             [key: string]: unknown;
         };
@@ -5383,6 +5743,16 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /** @description Your account has no call with this id. The provider's own 404 comes through as it answered it. */
+        RealtimeCallNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
         /** @description Your account has no skill with this id. The provider's own 404 comes through as it answered it. */
         SkillNotFound: {
             headers: {
@@ -5811,6 +6181,11 @@ export interface components {
          * @example cfile_9f2c
          */
         PathContainerFileId: string;
+        /**
+         * @description The id of the call.
+         * @example rtc_9f2c
+         */
+        PathCallId: string;
         /**
          * @description The id of the skill.
          * @example skill_9f2c
@@ -8676,6 +9051,329 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["SkillNotFound"];
             429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeClientSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RealtimeClientSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The secret, and the session that it opens. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RealtimeClientSecret"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RealtimeBetaSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description The session, with its secret. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RealtimeBetaSession"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeTranscriptionSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RealtimeTranscriptionSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description The session, with its secret. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RealtimeBetaSession"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RealtimeCallRequest"];
+            };
+        };
+        responses: {
+            /** @description The provider's SDP. The header `Location` ends in the id of the call. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    /**
+                     * @description The path of the call.
+                     * @example /v1/realtime/calls/rtc_9f2c
+                     */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/sdp": string;
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    acceptRealtimeCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RealtimeSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description The provider has done it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["RealtimeCallNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    hangupRealtimeCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The provider has done it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["RealtimeCallNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    referRealtimeCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RealtimeCallRefer"];
+            };
+        };
+        responses: {
+            /** @description The provider has done it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["RealtimeCallNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    rejectRealtimeCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the call.
+                 * @example rtc_9f2c
+                 */
+                call_id: components["parameters"]["PathCallId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RealtimeCallReject"];
+            };
+        };
+        responses: {
+            /** @description The provider has done it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["RealtimeCallNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];

@@ -68,6 +68,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     ...options,
     relaying: proxy.relaying,
     authenticate: authenticator.byKey,
+    secrets: services.secrets,
     spec: services.spec,
     observers,
   });

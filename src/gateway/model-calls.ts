@@ -1,17 +1,24 @@
 import type { Accounting } from '../accounting/accounting.ts';
+import type { KeyService } from '../keys/service.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Spec } from '../openapi/spec.ts';
 import type { Metrics } from '../operator/metrics.ts';
 import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { usageHook } from '../proxy/hooks.ts';
 import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
+import { RealtimeSecrets } from '../sockets/secrets.ts';
+import { createSessionOperations } from '../sockets/session-calls.ts';
 import { createBackgroundService } from '../stored/background.ts';
 import { createListKept } from '../stored/overview.ts';
+import { createStoredSecrets } from '../stored/secrets.ts';
 import { createStoredObjects } from '../stored/service.ts';
 import type { Sealer } from '../webhooks/secrets.ts';
 import type { Models } from './collections.ts';
 
 interface ModelCallsOptions {
+  readonly spec: Spec;
+  readonly keys: KeyService;
   readonly options: ResolvedOptions;
   readonly access: DatabaseAccess;
   readonly models: Pick<Models, 'stored'>;
@@ -21,7 +28,8 @@ interface ModelCallsOptions {
 }
 
 /** The model endpoints, and what upstreams keep for an account. */
-export function createModelCalls({ options, access, models, metrics, accounting, sealer }: ModelCallsOptions) {
+export function createModelCalls(given: ModelCallsOptions) {
+  const { options, access, models, metrics, accounting, sealer, keys } = given;
   const { logger } = options;
   const { usage, admissionChecks } = accounting;
   const storedObjects = createStoredObjects({
@@ -65,5 +73,10 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     abortOnDisconnect: options.abortOnDisconnect,
     propagateTrace: options.tracing.propagateToUpstreams === true,
   });
-  return { storedObjects, listKept, backgroundResponses, proxy, upstreamWindow };
+  const secrets = new RealtimeSecrets({
+    stored: createStoredSecrets({ objects: models.stored, database: access }),
+    principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
+  });
+  const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec: given.spec });
+  return { secrets, sessionOperations, storedObjects, listKept, backgroundResponses, proxy, upstreamWindow };
 }

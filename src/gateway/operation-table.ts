@@ -9,6 +9,7 @@ import type { KeyService } from '../keys/service.ts';
 import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
+import type { SessionOperations } from '../sockets/session-calls.ts';
 import type { ListKept } from '../stored/overview.ts';
 import { storageOperations } from '../stored/routes.ts';
 import {
@@ -21,7 +22,7 @@ import {
 /** The parts that answer requests. */
 export interface RouterParts {
   /** The model endpoints. */
-  readonly models: ModelProxy['operations'];
+  readonly models: ModelProxy['operations'] & SessionOperations;
   readonly webhooks: WebhookRoutesDeps;
   readonly deliveries: DeliveryRoutesDeps;
   readonly recoveries: RecoveryService;

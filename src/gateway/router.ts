@@ -45,9 +45,10 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
 }
 
 function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, events, recoveries, keys, accounting, listKept, proxy, catalogue } = deps.services;
+  const { webhooks, health, events, recoveries, keys, accounting, listKept, proxy, catalogue, sessionOperations } =
+    deps.services;
   return operationTable({
-    models: proxy.operations,
+    models: { ...proxy.operations, ...sessionOperations },
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
     deliveries: deliveryRoutes(deps),
     recoveries,

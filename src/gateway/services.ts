@@ -193,7 +193,9 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     options,
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
-  const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
+  const modelCalls = createModelCalls({
+    ...{ options, access: database.access, models, metrics, accounting, sealer, spec, keys },
+  });
   const processRecord = createProcessRecord({
     processes: models.processes,
     connection: database.connection,

@@ -74,6 +74,13 @@ type RouteMatch =
     }
   | { readonly refusal: GatewayError };
 
+/** How the requests of a route are authenticated. */
+function authenticationOf({ operation }: Route, byKey: RequirePrincipal): RequirePrincipal {
+  const { authenticate } = 'relay' in operation ? operation : {};
+  if (!authenticate) return byKey;
+  return (req, isModelCall) => authenticate(req, () => byKey(req, isModelCall));
+}
+
 type AnswerRequest = (req: IncomingMessage, res: ServerResponse, match: RouteMatch) => void;
 
 /** Makes the function that has an operation reply to a request. It gives `undefined` for a client that disconnects before its turn. */
@@ -196,7 +203,10 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
   const answer = createAnswer(deps, openRequests, readRequest);
   return (router, authenticate) =>
     addRoutes(router, routes, {
-      answer: (route) => (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate }),
+      answer: (route) => {
+        const how = authenticationOf(route, authenticate);
+        return (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate: how });
+      },
       refuse: (req, res, refusal) => answer(req, res, { refusal }),
     });
 }

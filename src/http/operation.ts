@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { Form } from './body/form.ts';
@@ -118,6 +118,8 @@ export interface DataOperation<Request = ApiRequest, Answer extends Reply = Repl
 export interface RelayOperation {
   /** Whether it takes its body as it comes, which nobody checks before. @default false */
   readonly streamsUp?: boolean;
+  /** Says who makes a request that comes with something else than a key. @param byKey says it by the key. @default the key alone says it */
+  readonly authenticate?: (req: IncomingMessage, byKey: () => Promise<Principal>) => Promise<Principal>;
   relay(request: ApiRequest, res: ServerResponse): Promise<void>;
 }
 

@@ -65,16 +65,15 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const parameters = queryParameters(url);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
     const query = relayed ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
-    // an operation takes JSON or a form
-    const isForm = relayed && value === undefined && raw.length > 0;
-    const form = isForm ? await readForm(raw, headers['content-type'] ?? '') : undefined;
+    const isJson = value !== undefined || raw.length === 0;
+    const form = relayed && !isJson && isForm(headers) ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!relayed) {
       checkStorableBody(value);
       checkKnown(query, route.query);
     }
     if (form) checkForm(route, form);
-    else if (!upload) await check(req, route, { params, query, body: value });
+    else if (!upload && isJson) await check(req, route, { params, query, body: value });
     const request = {
       requestId,
       principal,
@@ -99,6 +98,9 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     return request;
   };
 }
+
+/** Whether a body is a form, and not one text. */
+const isForm = (headers: IncomingHttpHeaders): boolean => /^multipart\//i.test(headers['content-type'] ?? '');
 
 const noBytes = Buffer.alloc(0);
 const noFields: ApiRequest['fields'] = new Map();

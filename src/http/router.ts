@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import express from 'express';
 import { GatewayError } from '../errors.ts';
 import { resolveSchema } from '../openapi/schemas.ts';
-import { jsonBodyOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
+import { bodiesOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
@@ -238,11 +238,6 @@ function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]
   return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
 }
 
-function mediaTypesOf(description: SpecOperation): ReadonlySet<string> {
-  const described = Object.keys(description.requestBody?.content ?? {});
-  return new Set(jsonBodyOf(description) ? [...described, 'application/json'] : described);
-}
-
 /** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
 const idPattern = /^\^([a-z]+_|\[A-Za-z0-9_:-\])/;
 
@@ -267,7 +262,7 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
           operation: operationFor(operations, description.operationId),
           description,
           scope: scopeOf(description),
-          mediaTypes: mediaTypesOf(description),
+          mediaTypes: new Set(Object.keys(bodiesOf(description))),
           bodyRequired: description.requestBody?.required === true,
           parameters,
           query: namesIn('query', parameters),

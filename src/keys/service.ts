@@ -53,7 +53,7 @@ export interface KeyServiceDeps {
 }
 
 export interface KeyService
-  extends Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'> {
+  extends Pick<KeyVerifier, 'authenticate' | 'authenticateById' | 'authenticateCached' | 'authenticateInGracePeriod'> {
   /**
    * Creates a key for an account and publishes `api_key.created`: both or neither.
    * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of
@@ -190,7 +190,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     gracePeriod,
     onUse: lastUsed.note,
   });
-  const { authenticate, authenticateCached, authenticateInGracePeriod } = verifier;
+  const { authenticate, authenticateById, authenticateCached, authenticateInGracePeriod } = verifier;
 
   return {
     async create(input) {
@@ -213,6 +213,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     },
 
     authenticate,
+    authenticateById,
     authenticateCached,
     authenticateInGracePeriod,
 

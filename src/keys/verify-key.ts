@@ -24,7 +24,9 @@ export interface KeyVerifierDeps {
 export interface KeyVerifier {
   /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
-  /** The same without the database; `undefined` if only the database knows. */
+  /** Who the bearer of a key is, for whoever has proved that before; `null` if there is no such key, or it has expired or was revoked. */
+  authenticateById(id: string): Promise<Principal | null>;
+  /** The same as `authenticate` without the database; `undefined` if only the database knows. */
   authenticateCached(token: string): Principal | null | undefined;
   /**
    * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
@@ -55,11 +57,20 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
   }
 
   function judge(id: string, token: string, cached: CachedKey | null): Principal | null {
-    if (!cached || !isRight(token, cached)) return null;
+    return cached && isRight(token, cached) ? used(id, cached) : null;
+  }
+
+  /** @param cached what is known of a key that its owner has shown */
+  function used(id: string, cached: CachedKey): Principal | null {
     cache.keep(id, cached);
     if (!cached.record.good) return null;
     onUse(id);
     return cached.record.principal;
+  }
+
+  async function authenticateById(id: string): Promise<Principal | null> {
+    const cached = await cache.find(id);
+    return cached && used(id, cached);
   }
 
   async function authenticate(token: string): Promise<Principal | null> {
@@ -85,6 +96,7 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
 
   return {
     authenticate,
+    authenticateById,
     authenticateCached,
     authenticateInGracePeriod,
     created: cache.created,

@@ -27,6 +27,8 @@ export interface SpecOperation {
     readonly content: Readonly<Record<string, SpecMediaType>>;
     /** The JSON that an operation takes in place of a form. Of two media types in `content`, generators of clients take JSON for both. */
     readonly 'x-json-body'?: SpecMediaType;
+    /** What an operation takes in place of JSON, by media type. */
+    readonly 'x-other-bodies'?: Readonly<Record<string, SpecMediaType>>;
   };
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Whether the operation goes beyond the interface this gateway implements. */
@@ -61,6 +63,12 @@ export function jsonBodyOf({ requestBody }: SpecOperation): SpecMediaType | unde
 /** The interface of this gateway, read anew at each call. */
 export function loadSpec(): Spec {
   return readDocument() as Spec;
+}
+
+/** Every kind of body that an operation takes, by media type. */
+export function bodiesOf({ requestBody }: SpecOperation): Readonly<Record<string, SpecMediaType>> {
+  const { content = {}, 'x-json-body': json, 'x-other-bodies': others } = requestBody ?? {};
+  return { ...content, ...(json && { 'application/json': json }), ...others };
 }
 
 let shared: Spec | undefined;

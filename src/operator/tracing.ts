@@ -184,6 +184,7 @@ export interface TracedUpstreamRequest {
 const operationNames: Readonly<Record<string, string>> = {
   '/chat/completions': 'chat',
   '/responses': 'chat',
+  '/realtime': 'chat',
   '/completions': 'text_completion',
   '/embeddings': 'embeddings',
 };
@@ -206,14 +207,27 @@ export class UpstreamSpan {
   }
 
   /** `undefined` where there is no SDK. */
-  static start({ upstream, method, path, model, apiRequest }: TracedUpstreamRequest): UpstreamSpan | undefined {
+  static start(request: TracedUpstreamRequest): UpstreamSpan | undefined {
+    return UpstreamSpan.#start(request, request.method, { 'http.request.method': request.method });
+  }
+
+  /** The span of one response on a WebSocket, from when it is asked for to its end; `undefined` where there is no SDK. */
+  static startResponse(request: Omit<TracedUpstreamRequest, 'method'>): UpstreamSpan | undefined {
+    return UpstreamSpan.#start(request, 'response', { 'network.protocol.name': 'websocket' });
+  }
+
+  static #start(
+    { upstream, path, model, apiRequest }: Omit<TracedUpstreamRequest, 'method'>,
+    name: string,
+    attributes: Readonly<Record<string, string>>,
+  ): UpstreamSpan | undefined {
     const tracer = activeTracer();
     if (!tracer) return undefined;
-    const span = validSpan(tracer.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
+    const span = validSpan(tracer.startSpan(`${name} ${path}`, { kind: SpanKind.CLIENT }));
     if (span?.isRecording()) {
       const operation = operationNames[path];
       span.setAttributes({
-        'http.request.method': method,
+        ...attributes,
         'url.template': path,
         ...addressOf(upstream.baseUrl),
         ...(operation !== undefined && { 'gen_ai.operation.name': operation }),

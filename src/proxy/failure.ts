@@ -126,6 +126,24 @@ export function loggableError(text: string, whole: boolean, fixedHeaders: Header
   return trimmed.replace(keyLike, '[redacted]').slice(0, logLimit);
 }
 
+/** An error of an upstream that clients must not see. */
+interface HiddenError {
+  readonly upstream: Pick<Upstream, 'name'>;
+  readonly status: number;
+  readonly requestId: string;
+  /** What the upstream said, as it may be logged. */
+  readonly body: string;
+}
+
+/** The error that a client gets in place of an upstream's; the log gets what the upstream said. */
+export function maskedError(
+  { upstream, status, requestId, body }: HiddenError,
+  logger: Pick<Logger, 'warn'>,
+): GatewayError {
+  logger.warn('an upstream answered with an error', { upstream: upstream.name, status, requestId, body });
+  return failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
+}
+
 async function readText({ response, upstream, deadline }: MaskedResponse): Promise<string> {
   if (isEncoded(response.headers)) {
     response.data.destroy();
@@ -148,15 +166,9 @@ async function readText({ response, upstream, deadline }: MaskedResponse): Promi
 export async function sendMasked(masked: MaskedResponse, logger: Logger): Promise<CallEnding> {
   const { response, upstream, res, deadline, apiRequest, shownUpstream } = masked;
   const { status, headers } = response;
-  const body = await readText(masked);
-  logger.warn('an upstream answered with an error', {
-    upstream: upstream.name,
-    status,
-    requestId: apiRequest.requestId,
-    body,
-  });
+  const { requestId } = apiRequest;
+  const error = maskedError({ upstream, status, requestId, body: await readText(masked) }, logger);
   if (deadline.clientDisconnected) return 'client_left';
-  const error = failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
   for (const name of keptHeaders) {
     const value = headers[name];
     if (typeof value === 'string') res.setHeader(name, value);

@@ -203,6 +203,15 @@ function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
   return errorOfChoice(value);
 }
 
+/** The error of a message of a WebSocket, which may have a status beside it; `undefined` where it is none. Pure. */
+export function errorInMessage(message: Fields): ErrorInside | undefined {
+  const { type, status, error, response } = message;
+  if (type === 'response.done' && isObject(response) && response.status === 'failed') {
+    return errorInside(isObject(response.status_details) ? response.status_details.error : undefined);
+  }
+  return errorOf(isObject(error) ? { ...message, error: { status, ...error } } : message, true);
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

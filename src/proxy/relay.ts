@@ -158,7 +158,7 @@ interface Answer extends InspectedResponse {
 }
 
 /** The reason of a failure that an answer of 2xx says, in the log and the metrics. */
-const errorInAnswer = 'error_in_answer';
+export const errorInAnswer = 'error_in_answer';
 
 /** How long the gateway waits for the usage of an answer that was complete without it when the client disconnected. Milliseconds. */
 const usageGrace = 1_000;

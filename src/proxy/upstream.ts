@@ -281,6 +281,8 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly template: string;
   /** The model, by the upstream's name. */
   readonly model?: string | undefined;
+  /** The query, with its `?`. @default the caller's */
+  readonly search?: string | undefined;
   /** Called right before the request is written. */
   readonly onSend?: () => void;
 }
@@ -308,7 +310,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, search, data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -320,7 +322,7 @@ export class UpstreamRequests {
     if (length !== undefined) headers['content-length'] = String(length);
     const request: RequestConfig = {
       method,
-      url: upstreamUrl(upstream, path, apiRequest.search),
+      url: upstreamUrl(upstream, path, search ?? apiRequest.search),
       headers: this.#propagateTrace && span ? span.addTo(headers) : headers,
       ...(data && { data }),
       signal: deadline,

@@ -2,7 +2,7 @@ import { WebSocket } from 'ws';
 import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
-import { failure } from '../proxy/failure.ts';
+import { failure, loggableError } from '../proxy/failure.ts';
 
 /** One message of a WebSocket, as it came. */
 export interface Message {
@@ -22,6 +22,8 @@ export interface SocketSession {
   ended(hasLeft: boolean): void;
   /** Whether a response is under way. */
   readonly isBusy: boolean;
+  /** Whether the client must not see why the upstream closes its side. */
+  readonly masksErrors: boolean;
   /** How long the upstream may be silent while a response is under way. Milliseconds. */
   readonly maxSilence: number;
 }
@@ -53,10 +55,12 @@ const highWater = 1024 * 1024;
 export const closeCode = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011 } as const;
 
 /** An error as clients of both endpoints read it. @param causedBy the `event_id` of the client's event that is refused */
-function errorEvent(error: GatewayError, causedBy?: string): string {
-  const { status } = error;
+export function errorEvent(error: GatewayError, causedBy?: string): string {
+  const { status, headers } = error;
   const body = { ...error.toBody().error, event_id: causedBy ?? null };
-  return JSON.stringify({ type: 'error', event_id: newId('evt', Date.now()), status, error: body });
+  // a message has no headers, so those that say when to try again are in it
+  const said = Object.keys(headers).length > 0 ? { status, headers } : { status };
+  return JSON.stringify({ type: 'error', event_id: newId('evt', Date.now()), ...said, error: body });
 }
 
 /** Whether a close frame may have this code: 1005 and 1006 stand for a frame that has none, and for none at all. */
@@ -289,7 +293,11 @@ export class Bridge {
     if (upstream !== this.#upstream) return;
     if (this.#client.readyState === WebSocket.CLOSED) this.#finish();
     else if (code === 1006) this.fail(failure('upstream_disconnected'), closeCode.internal);
-    else this.#end(code, reason);
+    else if (this.#session.masksErrors && code !== closeCode.normal) {
+      const { logger } = this.#options;
+      logger.warn('an upstream closed a WebSocket', { code, reason: loggableError(reason.toString(), true, {}) });
+      this.#end(code, '');
+    } else this.#end(code, reason);
   }
 
   #end(code: number, reason: Buffer | string): void {

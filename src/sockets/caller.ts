@@ -45,6 +45,11 @@ export class SocketCaller {
     return this.#principal;
   }
 
+  /** Of the handshake, and of every response. */
+  get requestId(): string {
+    return this.#identity.requestId;
+  }
+
   /** A response on this socket, as checks and hooks see it. */
   call(model: string | undefined): ModelCall {
     const { requestId, endpoint } = this.#identity;
@@ -68,14 +73,14 @@ export class SocketCaller {
     return new Admitted(await requestAdmission(this.#checks, call, res));
   }
 
-  /** Has a further response admitted, as a call of its own. @throws SocketEnd when it is refused */
+  /** Has a further response admitted, as a call of its own. @throws GatewayError when it is refused */
   async admit(call: RequestedCall): Promise<readonly Admission[]> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await requestAdmission(this.#checks, call, unheard);
       } catch (error) {
         if (!isGatewayError(error)) throw error;
-        if (!isMomentary(error) || tries === mostTries) throw new SocketEnd(error);
+        if (!isMomentary(error) || tries === mostTries) throw error;
         await sleep(Number(error.headers['retry-after-ms'] ?? 100));
       }
     }

@@ -11,6 +11,7 @@ import type { RelayDependencies } from '../proxy/relay.ts';
 import { tryUpstreams } from '../proxy/retry.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
+import { withModel } from './query.ts';
 
 /** A WebSocket that is to be opened at an upstream. */
 export interface UpstreamSocketRequest {
@@ -51,16 +52,6 @@ const notTaken: ReadonlySet<number> = new Set([404, 405, 426, 501]);
  */
 export function takesNoWebSocket({ status, body }: Pick<UpstreamAnswer, 'status' | 'body'>): boolean {
   return (status >= 200 && status < 400) || notTaken.has(status) || (status === 403 && body.length === 0);
-}
-
-/** A query with the upstream's name for the model, and all else as it came. A handshake that names none stays without. Pure. */
-function withModel(search: string, model: string | undefined): string {
-  if (model === undefined) return search;
-  const others = search
-    .slice(1)
-    .split('&')
-    .filter((parameter) => parameter && !new URLSearchParams(parameter).has('model'));
-  return `?${[`model=${encodeURIComponent(model)}`, ...others].join('&')}`;
 }
 
 /** Headers without those of the client's own handshake, whatever an operator has forwarded: the client's key may be in them. Pure. */

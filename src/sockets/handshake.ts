@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { GatewayError, refuse } from '../errors.ts';
 import { isSameOrigin } from '../http/authentication.ts';
-import { pathOf, searchOf } from '../http/request.ts';
+import { pathOf } from '../http/request.ts';
 import type { Logger } from '../options/options.ts';
-import { failure, isMasked, loggableError, requireRelayable } from '../proxy/failure.ts';
+import { failure, isMasked, loggableError, maskedError, requireRelayable } from '../proxy/failure.ts';
 import { setResponseHeaders } from '../proxy/headers.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
@@ -98,20 +98,6 @@ function chooseProtocol(offered: ReadonlySet<string>): string | false {
   return [...offered].find((name) => !secretProtocols.some((secret) => name.startsWith(secret))) ?? false;
 }
 
-/**
- * The query of a handshake, and the model that it names.
- * @throws GatewayError `duplicate_parameter`; `invalid_value` for a call that somebody else may have begun
- */
-export function readQuery({ url = '' }: IncomingMessage): { search: string; model: string | undefined } {
-  const search = searchOf(url);
-  const parameters = new URLSearchParams(search);
-  if (parameters.getAll('model').length > 1) refuse('duplicate_parameter', 'model', 'appears twice in the query');
-  if (parameters.has('call_id')) {
-    refuse('invalid_value', 'call_id', 'is not served: nobody knows which account a call belongs to');
-  }
-  return { search, model: parameters.get('model') || undefined };
-}
-
 /** An HTTP response over the connection of a handshake. */
 export function responseOver(req: IncomingMessage, socket: Duplex): ServerResponse {
   const res = new ServerResponse(req);
@@ -189,7 +175,6 @@ export function sendRefusal(req: IncomingMessage, res: ServerResponse, refusal: 
     return;
   }
   const said = loggableError(body.toString(), true, upstream.headers.fixed);
-  logger.warn('an upstream answered with an error', { upstream: upstream.name, status, requestId, body: said });
-  const text = JSON.stringify(failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error').toBody());
+  const text = JSON.stringify(maskedError({ upstream, status, requestId, body: said }, logger).toBody());
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }).end(text);
 }

@@ -1,8 +1,10 @@
 import type { Principal } from '../http/principal.ts';
+import { UpstreamSpan } from '../operator/tracing.ts';
 import type { CallEnding, OpenUsage } from '../options/options.ts';
 import type { Admission, RequestedCall } from '../proxy/admission.ts';
-import { type RelayDependencies, settle } from '../proxy/relay.ts';
-import type { Upstream } from '../proxy/upstream.ts';
+import type { ErrorInside } from '../proxy/inspect-answer.ts';
+import { errorInAnswer, type RelayDependencies, settle } from '../proxy/relay.ts';
+import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import type { UpstreamEvent } from './events.ts';
@@ -17,6 +19,8 @@ interface MeteredResponse {
   readonly upstream: Upstream;
   readonly usage: OpenUsage;
   readonly place: CallPlace | undefined;
+  /** `undefined` where there is no SDK. */
+  readonly span: UpstreamSpan | undefined;
   admissions: readonly Admission[];
   readonly startedAt: number;
   hasBegun: boolean;
@@ -36,7 +40,10 @@ export interface AskedResponse {
 /** What a response is counted as: tokens alone. */
 const countedAs = { answersImages: false, answersVectors: false } as const;
 
-type MeterDependencies = Pick<RelayDependencies, 'usageRecorder' | 'backgroundResponses' | 'hooks'>;
+type MeterDependencies = Pick<
+  RelayDependencies,
+  'usageRecorder' | 'backgroundResponses' | 'hooks' | 'observers' | 'failureLog'
+>;
 
 /** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
 export class MeteredResponses {
@@ -78,7 +85,9 @@ export class MeteredResponses {
     response.id = id;
     response.hasBegun = true;
     response.firstByteMs = performance.now() - response.startedAt;
-    this.#deps.hooks?.onResponse(response.call.info, response.upstream.name, 200, response.firstByteMs);
+    const { upstream, call, firstByteMs } = response;
+    for (const observer of this.#deps.observers) observer.upstreamAnswered(upstream.name, 200, firstByteMs);
+    this.#deps.hooks?.onResponse(call.info, upstream.name, 200, firstByteMs);
   }
 
   /** The upstream has sent a part of a response. */
@@ -93,15 +102,16 @@ export class MeteredResponses {
 
   /**
    * A response has ended.
+   * @param failure the error that it has ended in
    * @param unasked what it is where its beginning was not seen
    */
-  ended(id: string | undefined, usage: unknown, hasFailed: boolean, unasked: () => AskedResponse): void {
+  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined, unasked: () => AskedResponse): void {
     const response =
       this.#open.find((open) => open.id !== undefined && open.id === id) ??
       this.#open.find(({ hasBegun }) => !hasBegun) ??
       this.#add(unasked(), undefined);
-    response.upstream.breaker.countEnd(this.#principal.userId, hasFailed);
-    this.#close(response, hasFailed ? 'upstream_failed' : 'complete', usage, hasFailed);
+    this.#reportEnd(response, failure);
+    this.#close(response, failure ? 'upstream_failed' : 'complete', usage, failure !== undefined);
   }
 
   /** What was not a response has used something, such as the transcription of what a user has said. */
@@ -117,27 +127,46 @@ export class MeteredResponses {
   refused(eventId: string | undefined): boolean {
     const waiting = this.#open.filter(({ hasBegun }) => !hasBegun);
     const response = eventId === undefined ? waiting[0] : waiting.find((open) => open.eventId === eventId);
-    if (response) this.#remove(response, undefined);
-    return response !== undefined;
+    if (!response) return false;
+    response.span?.failed(errorInAnswer);
+    this.#remove(response, undefined);
+    return true;
   }
 
   /** The socket has ended: what has begun is charged by what was seen of it. */
   endAll(ending: CallEnding): void {
     for (const response of [...this.#open]) {
-      if (!response.hasBegun) this.#remove(response, undefined);
-      else this.#close(response, ending, undefined, false);
+      if (!response.hasBegun) {
+        response.span?.failed(ending);
+        this.#remove(response, undefined);
+      } else this.#close(response, ending, undefined, false);
     }
   }
 
   #add({ call, upstream, admissions, eventId }: AskedResponse, place: CallPlace | undefined): MeteredResponse {
     const usage = openRecord(call, upstream.name, Date.now());
     this.#deps.usageRecorder.opened(usage);
+    const { requestId, principal, endpoint: path, model: called } = call.info;
+    const model = called === undefined ? undefined : upstreamModelName(upstream, called);
+    const span = UpstreamSpan.startResponse({ upstream, path, model, apiRequest: { requestId, principal } });
     const response: MeteredResponse = {
-      ...{ id: undefined, eventId, call, upstream, usage, place, admissions },
+      ...{ id: undefined, eventId, call, upstream, usage, place, span, admissions },
       ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
     };
     this.#open.push(response);
     return response;
+  }
+
+  /** Tells the breaker, the log and the metrics how a response has ended. What is wrong with a request is not its upstream's fault. */
+  #reportEnd({ upstream, call, span }: MeteredResponse, failure: ErrorInside | undefined): void {
+    const { observers, failureLog } = this.#deps;
+    const isFault = failure?.blamesRequest === false;
+    upstream.breaker.countEnd(this.#principal.userId, isFault);
+    if (!failure) failureLog.answered(upstream, call.info.endpoint, 200);
+    if (!isFault) return;
+    failureLog.failed(upstream, call.info.endpoint, errorInAnswer);
+    for (const observer of observers) observer.upstreamFailed(upstream.name, errorInAnswer);
+    span?.failed(errorInAnswer);
   }
 
   #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
@@ -153,6 +182,8 @@ export class MeteredResponses {
 
   #remove(response: MeteredResponse, record: ReturnType<typeof closedRecord> | undefined): void {
     this.#open.splice(this.#open.indexOf(response), 1);
+    if (record) response.span?.used(record);
+    response.span?.end();
     response.place?.release();
     settle(this.#deps, response, record);
   }

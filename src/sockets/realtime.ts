@@ -6,10 +6,11 @@ import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-bo
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
-import type { Bridge, Message, SocketSession } from './bridge.ts';
+import { type Bridge, type Message, SocketEnd, type SocketSession } from './bridge.ts';
 import type { SocketCaller } from './caller.ts';
 import { type ClientEvent, readClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
+import { errorOfEvent, maskedMessage } from './upstream-errors.ts';
 
 const transcriptionFields = ['session.audio.input.transcription.model', 'session.input_audio_transcription.model'];
 const transcribed = 'conversation.item.input_audio_transcription.completed';
@@ -54,6 +55,10 @@ export class RealtimeSession implements SocketSession {
     return this.#responses.isBusy;
   }
 
+  get masksErrors(): boolean {
+    return this.#options.upstream.maskErrors;
+  }
+
   check(): Promise<void> {
     return this.#options.caller.requireKey();
   }
@@ -78,10 +83,10 @@ export class RealtimeSession implements SocketSession {
     else if (event) this.#responses.saw(event);
     // whether or not the client reads
     const hasEnded = event !== undefined && this.#charge(event);
-    await bridge.toClient(message);
+    await bridge.toClient(event ? maskedMessage(message, event, this.#source) : message);
     if (!hasEnded || bridge.isClosing) return;
     await this.#options.caller.requireKey();
-    this.#admissions ??= await this.#options.caller.admit(this.#call());
+    this.#admissions ??= await this.#admit(this.#call());
   }
 
   ended(hasLeft: boolean): void {
@@ -91,6 +96,20 @@ export class RealtimeSession implements SocketSession {
 
   #call(model = this.#options.model): RequestedCall {
     return { info: this.#options.caller.call(model), estimatedTokens: 0, output: oneAnswer };
+  }
+
+  /** @throws SocketEnd when it is refused: what is begun without being asked for could not be refused otherwise */
+  async #admit(call: RequestedCall): Promise<readonly Admission[]> {
+    try {
+      return await this.#options.caller.admit(call);
+    } catch (error) {
+      throw isGatewayError(error) ? new SocketEnd(error) : error;
+    }
+  }
+
+  get #source() {
+    const { upstream, caller } = this.#options;
+    return { upstream, requestId: caller.requestId, logger: this.#deps.logger };
   }
 
   #takeAdmissions(): readonly Admission[] | undefined {
@@ -109,7 +128,7 @@ export class RealtimeSession implements SocketSession {
     const { caller, upstream } = this.#options;
     const call = this.#call();
     await caller.requireKey();
-    const admissions = this.#takeAdmissions() ?? (await caller.admit(call));
+    const admissions = this.#takeAdmissions() ?? (await this.#admit(call));
     this.#responses.asked({ call, upstream, admissions, eventId });
   }
 
@@ -117,8 +136,7 @@ export class RealtimeSession implements SocketSession {
   #charge(event: UpstreamEvent): boolean {
     const { type, response, usage, error } = event;
     if (type === 'response.done') {
-      const hasFailed = response?.status === 'failed';
-      this.#responses.ended(responseIdOf(event), response?.usage, hasFailed, () => this.#unasked());
+      this.#responses.ended(responseIdOf(event), response?.usage, errorOfEvent(event), () => this.#unasked());
       return true;
     }
     if (type === transcribed && usage) {

@@ -2,6 +2,7 @@ import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
+import type { ErrorInside } from '../proxy/inspect-answer.ts';
 import {
   bodyFor,
   checkModelName,
@@ -21,6 +22,7 @@ import type { SocketCaller } from './caller.ts';
 import type { connectUpstream, UpstreamAnswer } from './connect.ts';
 import { type ClientEvent, readClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import { MeteredResponses } from './metered-responses.ts';
+import { errorOfEvent, maskedMessage } from './upstream-errors.ts';
 
 /** After these a response goes no further. */
 const lastEvents: ReadonlySet<string> = new Set([
@@ -86,6 +88,10 @@ export class ResponsesSession implements SocketSession {
     return this.#responses.isBusy;
   }
 
+  get masksErrors(): boolean {
+    return this.#upstream.maskErrors;
+  }
+
   get maxSilence(): number {
     return this.#upstream.timeouts.firstByte;
   }
@@ -118,20 +124,24 @@ export class ResponsesSession implements SocketSession {
     else this.#responses.saw(event);
     await this.#record(event, id, isLast);
     // whether or not the client reads
-    if (isLast) this.#end(id, event.response?.usage, event.type === 'response.failed');
+    const error = errorOfEvent(event);
+    if (isLast) this.#end(id, event.response?.usage, error);
     // nothing more comes of a response after an error
-    else if (event.type === 'error' && !this.#responses.refused(undefined))
-      this.#end(this.#current?.id, undefined, true);
-    await bridge.toClient(message);
+    else if (event.type === 'error' && !this.#responses.refused(undefined)) {
+      this.#end(this.#current?.id, undefined, error);
+    }
+    const { requestId } = this.#options.caller;
+    const source = { upstream: this.#upstream, requestId, logger: this.#deps.logger };
+    await bridge.toClient(maskedMessage(message, event, source));
   }
 
   ended(hasLeft: boolean): void {
     this.#responses.endAll(hasLeft ? 'client_left' : 'upstream_failed');
   }
 
-  #end(id: string | undefined, usage: unknown, hasFailed: boolean): void {
+  #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
     if (!this.isBusy && !usage) return;
-    this.#responses.ended(id, usage, hasFailed, () => this.#unasked());
+    this.#responses.ended(id, usage, error, () => this.#unasked());
     if (id !== undefined && !this.#current?.isStored) this.#rememberUnstored(id);
     this.#current = undefined;
   }

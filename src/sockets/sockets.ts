@@ -11,22 +11,21 @@ import type { BodyShape } from '../http/json/body-shape.ts';
 import type { EndedRequest, RelayNote, RequestObserver } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { answerError } from '../http/reply.ts';
-import { ClientDisconnect, requestId, requireOneHost } from '../http/request.ts';
+import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/request.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
-import { checkModelName } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { routeModel, type Upstream } from '../proxy/upstream.ts';
+import { requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
 import { connectUpstream } from './connect.ts';
 import { realtimeShape, responsesShape } from './events.ts';
 import {
   createAccept,
-  readQuery,
   readSubprotocols,
   requireHandshake,
   requireOwnPage,
@@ -35,14 +34,18 @@ import {
   sendRefusal,
   socketEndpointOf,
 } from './handshake.ts';
+import { readQuery, type SessionQuery } from './query.ts';
 import { RealtimeSession } from './realtime.ts';
 import { ResponsesSession } from './responses.ts';
+import { modelWith, type RealtimeSecrets, requireGoodSecret, upstreamWith } from './secrets.ts';
 
 export interface SocketDependencies {
   /** What calls are relayed with. */
   readonly relaying: RelayDependencies;
   /** Says whose a key is. @throws GatewayError */
   readonly authenticate: (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
+  /** The secrets with which clients open realtime sessions, in place of keys. */
+  readonly secrets: RealtimeSecrets;
   readonly spec: Spec;
   /** The longest message. Bytes. */
   readonly maxSocketMessageBytes: number;
@@ -75,6 +78,12 @@ interface Handshake {
   readonly id: string;
   readonly client: ClientDisconnect;
   readonly relayed: RelayNote;
+}
+
+/** The same when it is known how its caller is authenticated. */
+interface AuthenticatedHandshake extends Handshake {
+  /** Says who the caller is. @throws GatewayError */
+  readonly authenticate: () => Promise<Principal>;
 }
 
 /** The WebSockets of a gateway: each of a client's is joined with one of an upstream's. */
@@ -155,9 +164,10 @@ export class Sockets {
       requireHandshake(req);
       readSubprotocols(req);
       requireOwnPage(req);
-      principal = await this.#authenticate(req);
+      const authenticate = await this.#authentication(endpoint, req);
+      principal = await authenticate();
       leave = this.#limit.enter(principal.userId);
-      code = await this.#connect(handshake, principal);
+      code = await this.#connect({ ...handshake, authenticate }, principal);
     } catch (error) {
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     } finally {
@@ -177,11 +187,15 @@ export class Sockets {
     }
   }
 
-  /** @throws GatewayError where the caller may not call models */
-  async #authenticate(req: IncomingMessage): Promise<Principal> {
-    const principal = await this.#deps.authenticate(req, true);
-    requireScope(principal, 'models');
-    return principal;
+  /** What says who the caller is, now and again later. What it gives throws a GatewayError where that may not call models. */
+  async #authentication({ path }: SocketEndpoint, req: IncomingMessage): Promise<() => Promise<Principal>> {
+    const { authenticate, secrets } = this.#deps;
+    const secret = path === '/realtime' ? await secrets.find(req) : undefined;
+    return async () => {
+      const principal = await (secret ? secrets.authenticate(secret) : authenticate(req, true));
+      requireScope(principal, 'models');
+      return principal;
+    };
   }
 
   /**
@@ -189,31 +203,34 @@ export class Sockets {
    * @returns the code of the error that has ended them
    * @throws GatewayError where the client gets no socket
    */
-  async #connect(handshake: Handshake, principal: Principal): Promise<ErrorCode | undefined> {
+  async #connect(handshake: AuthenticatedHandshake, principal: Principal): Promise<ErrorCode | undefined> {
     const { endpoint, req, res, id, relayed } = handshake;
-    const { relaying, logger } = this.#deps;
-    const { search, model } = readQuery(req);
-    checkModelName(model);
+    const { relaying, logger, secrets } = this.#deps;
+    const secret = secrets.of(principal);
+    const query = readQuery(searchOf(req.url ?? ''));
+    const { model, keepers } = await this.#target(endpoint, query, principal);
     if (model !== undefined) relayed.model = model;
     const isRealtime = endpoint.path === '/realtime';
-    // the models of responses are named with each of them
-    if (isRealtime || model !== undefined) requireAllowedModel(principal, model);
     const caller = new SocketCaller(
       { principal, requestId: id, endpoint: endpoint.path, model: isRealtime ? model : undefined },
-      () => this.#authenticate(req),
+      handshake.authenticate,
       relaying.admissionChecks,
     );
     const info = caller.call(model);
     const admitted = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
-      const request = this.#upstreamRequest(handshake, principal, search);
-      const { upstreams, storedObjects } = relaying;
-      const order = await routeModel(upstreams, calledModel, principal.userId, storedObjects.models);
-      const { upstream, answer } = await connectUpstream(relaying, order, { ...request, model: calledModel });
+      const request = this.#upstreamRequest(handshake, principal, query.search);
+      const models = relaying.storedObjects.models;
+      const order = secret
+        ? ([upstreamWith(secret, keepers)] as const)
+        : await routeModel(keepers, calledModel, principal.userId, models);
+      const queryModel = query.model === undefined ? undefined : calledModel;
+      const { upstream, answer } = await connectUpstream(relaying, order, { ...request, model: queryModel });
       relayed.upstream = upstream.name;
       if (relaying.exposeUpstream) res.setHeader('x-gateway-upstream', upstream.name);
       if (!answer.socket) {
+        requireGoodSecret(secret, answer.status);
         sendRefusal(req, res, { endpoint, upstream, answer, requestId: id }, logger);
         return undefined;
       }
@@ -231,6 +248,27 @@ export class Sockets {
     } finally {
       admitted.drop();
     }
+  }
+
+  /**
+   * The model that a socket is for, and the upstreams that may take it.
+   * @throws GatewayError `invalid_value`, `model_not_allowed`, `realtime_call_not_found`
+   */
+  async #target({ path }: SocketEndpoint, { callId, model: named }: SessionQuery, principal: Principal) {
+    const { storedObjects, upstreams } = this.#deps.relaying;
+    const secret = this.#deps.secrets.of(principal);
+    if (path === '/realtime' && callId !== undefined) {
+      // what a call says may be more than its own client was given a secret for
+      if (secret) refuse('invalid_value', 'call_id', 'needs an API key in place of an ephemeral secret');
+      const references = [{ kind: 'realtime_call', id: callId, param: 'call_id' }] as const;
+      const nothing = { principal, rawBody: Buffer.alloc(0), fields: new Map() };
+      const { objects, keepers } = await requireOwned(storedObjects, nothing, { references }, upstreams);
+      return { model: objects[0]?.model ?? undefined, keepers };
+    }
+    const model = modelWith(secret, named);
+    // the models of responses are named with each of them
+    if (path === '/realtime' || model !== undefined) requireAllowedModel(principal, model);
+    return { model, keepers: upstreams };
   }
 
   #upstreamRequest({ endpoint, req, id, client }: Handshake, principal: Principal, search: string) {

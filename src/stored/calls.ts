@@ -464,7 +464,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         ...answer,
         deadline,
         meter: bytes,
-        answers: call.answersBytes ? 'bytes' : undefined,
+        answers: call.answersBytes ? 'bytes' : call.answersNothing ? 'text' : undefined,
         asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
         endsInDone: false,
         responseStream: 'resumed',

@@ -44,6 +44,8 @@ interface CallRow {
   readonly streamsUp?: boolean;
   /** Whether its answer is the bytes of a file. @default false: it is JSON */
   readonly answersBytes?: boolean;
+  /** Whether its answer is empty. @default false: it is JSON */
+  readonly answersNothing?: boolean;
   /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
   readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
   /** What its upstream has made for the account by what it works on. @default nothing */
@@ -149,6 +151,7 @@ const ofContainer = '/containers/{container_id}';
 const ofContainerFile = `${ofContainer}/files/{file_id}`;
 const ofSkill = '/skills/{skill_id}';
 const ofSkillVersion = `${ofSkill}/versions/{version}`;
+const ofRealtimeCall = '/realtime/calls/{call_id}';
 const ofVectorStore = '/vector_stores/{vector_store_id}';
 const ofVectorStoreFile = `${ofVectorStore}/files/{file_id}`;
 const ofFileBatch = `${ofVectorStore}/file_batches/{batch_id}`;
@@ -393,6 +396,16 @@ const rows = {
       listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files` },
     },
   },
+  realtime_call: {
+    name: 'realtime call',
+    remedy: givenId,
+    isMadeOnce: true,
+    calls: {
+      hangupRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/hangup`, answersNothing: true },
+      referRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/refer`, isCounted: true, answersNothing: true },
+      rejectRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/reject`, answersNothing: true },
+    },
+  },
   item: {
     name: 'item',
     remedy:
@@ -487,7 +500,7 @@ export function originOf(keyId: string | undefined, endpoint: string, parent?: s
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `ftjob-…`, `ft:…`, `cntr_…`, `skill_…`, `vs_…`, `msg_…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `file-…`, `batch_…`, `ftjob-…`, `ft:…`, `cntr_…`, `skill_…`, `vs_…`, `rtc_…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import type { Principal } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import { type BackgroundUsage, listedKinds, type Origin, type StoredKind, type StoredObject } from './kinds.ts';
 
@@ -17,10 +18,10 @@ export interface BackgroundDocument {
 export interface StoredObjectDocument {
   /**
    * As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id; of a
-   * fine-tuned model, which several upstreams may have, upstream and name.
+   * fine-tuned model, which several upstreams may have, upstream and name; of a secret its hash, and never its text.
    */
   _id: string;
-  kind: StoredKind;
+  kind: StoredKind | 'secret';
   /** The account it belongs to. */
   userId: string;
   /** The name of the upstream that keeps it. */
@@ -47,6 +48,8 @@ export interface StoredObjectDocument {
   removedFrom?: string;
   /** Until the response is counted. */
   background?: BackgroundDocument;
+  /** Of a secret: who had it made. */
+  principal?: Principal;
 }
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
@@ -68,6 +71,7 @@ const schema = new Schema<StoredObjectDocument>(
     missingSince: Date,
     removedFrom: String,
     background: Object,
+    principal: Object,
   },
   durableSchema,
 )
@@ -93,7 +97,8 @@ export function toObject(document: StoredObjectDocument): StoredObject {
   const { _id, kind, userId, upstream, model, origin, item, background, missingSince } = document;
   return {
     id: item ?? _id,
-    kind,
+    // secrets are read by themselves
+    kind: kind as StoredKind,
     userId,
     upstream,
     model,

@@ -167,5 +167,6 @@ function toKept(document: StoredObjectDocument): KeptObject {
     createdAt,
     expiresAt = null,
   } = document;
-  return { id, kind, upstream, model, name, bytes, origin, createdAt, expiresAt };
+  // no other kind is read
+  return { id, kind: kind as StoredKind, upstream, model, name, bytes, origin, createdAt, expiresAt };
 }

@@ -39,13 +39,21 @@ const provider: Script = (res, request) => {
     ({ method, path }) => method.toUpperCase() === request.method && matches(path, pathname),
   );
   const { operation } = found.find(({ path }) => path === pathname) ?? found[0] ?? {};
-  const response = resolved(operation?.responses['200']) as { content?: Record<string, SpecMediaType> } | undefined;
+  const isCall = pathname === '/v1/realtime/calls';
+  const response = resolved(operation?.responses[isCall ? '201' : '200']) as
+    | { content?: Record<string, SpecMediaType> }
+    | undefined;
   const content = response?.content ?? {};
+  if (isCall) {
+    made += 1;
+    res.setHeader('location', `${pathname}/rtc_${made}`);
+  }
   const type = content['application/json'] ? 'application/json' : (Object.keys(content)[0] ?? 'application/json');
   const [example] = Object.values(content[type]?.examples ?? {}).map(resolved);
   const isNew = request.method === 'POST' && kept.has(pathname) && example !== undefined;
   const value = isNew ? newlyNamed(example.value) : example?.value;
-  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(value));
+  if (operation && !response?.content) res.writeHead(200).end();
+  else if (type !== 'application/json') res.writeHead(isCall ? 201 : 200, { 'content-type': type }).end(String(value));
   else return json(example ? 200 : 404, value ?? {})(res, request);
 };
 

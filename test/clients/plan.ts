@@ -42,6 +42,13 @@ async function send(live: LiveGateway, path: string, field: string, fields: Reco
 const newFile = (live: LiveGateway) => send(live, '/v1/files', 'file', { purpose: 'user_data' });
 const newSkill = (live: LiveGateway) => send(live, '/v1/skills', 'files', {});
 
+/** A call over WebRTC. @returns its id */
+async function newCall({ url, key }: LiveGateway): Promise<string> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/sdp' };
+  const answer = await fetch(`${url}/v1/realtime/calls?model=gpt-realtime`, { method: 'POST', headers, body: 'v=0' });
+  return answer.headers.get('location')?.split('/').pop() ?? '';
+}
+
 const batchOf = (input_file_id: string) => ({
   input_file_id,
   endpoint: '/v1/chat/completions',
@@ -109,6 +116,7 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
     '/v1/fine_tuning/jobs/{fine_tuning_job_id}': async () => ({ fine_tuning_job_id: await newJob() }),
     '/v1/containers/{container_id}': async () => ({ container_id: await made('/v1/containers', { name: 'Rivers' }) }),
     '/v1/skills/{skill_id}': async () => ({ skill_id: await newSkill(live) }),
+    '/v1/realtime/calls/{call_id}': async () => ({ call_id: await newCall(live) }),
     '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {

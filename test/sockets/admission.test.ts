@@ -58,7 +58,7 @@ describe('what an account may use over a WebSocket', () => {
     expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'insufficient_credits' });
   });
 
-  it('ends with its limit of requests: the handshake is one, and each response', async () => {
+  it('is one request for the handshake and one for each response: over the limit, the client is told when to go on, and keeps the socket', async () => {
     const key = await gateway.newKey({ userId: 'usr_limited' });
     await gateway.gateway.credits?.topUp({ userId: 'usr_limited', credits: 1_000, reference: 'twice' });
     upstream.onEvent = ({ model }, socket) => void answerResponse(socket, model);
@@ -67,10 +67,34 @@ describe('what an account may use over a WebSocket', () => {
       client.send({ type: 'response.create', model: 'free', input: 'Name a river' });
       await client.event('response.completed', count);
     }
-    client.send({ type: 'response.create', model: 'free', input: 'Name a river' });
-    expect((await client.event('error')).error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error' });
-    expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'rate_limit_exceeded' });
+    for (let count = 1; count <= 2; count += 1) {
+      client.send({ type: 'response.create', event_id: `over_${count}`, model: 'free', input: 'Name a river' });
+      const { status, headers, error } = await client.event('error', count);
+      expect(status).to.equal(429);
+      expect(error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error', event_id: `over_${count}` });
+      expect(Number(headers['retry-after'])).to.be.above(0);
+    }
+    expect(client.closed).to.equal(undefined);
     expect(upstream.received).to.have.length(2);
+    client.socket.close();
+    await client.whenClosed();
+  });
+
+  it('is nothing without credits on a socket of responses, which goes on when there are some', async () => {
+    const userId = 'usr_topped_up';
+    await gateway.gateway.credits?.topUp({ userId, credits: 10, reference: 'thrice' });
+    upstream.onEvent = ({ model }, socket) => void answerResponse(socket, model);
+    const client = await SocketClient.open(`${gateway.url}/responses`, await gateway.newKey({ userId }));
+    const ask = () => client.send({ type: 'response.create', model: 'm', input: 'Name a river' });
+    ask();
+    await client.event('response.completed');
+    ask();
+    expect(await client.event('error')).to.deep.include({ status: 402 });
+    await gateway.gateway.credits?.topUp({ userId, credits: 1_000, reference: 'later' });
+    ask();
+    await client.event('response.completed', 2);
+    client.socket.close();
+    await client.whenClosed();
   });
 
   it('ends with its key', async () => {

@@ -80,9 +80,9 @@ describe('the handshake of a WebSocket', () => {
       expect([page.status, page.body.error.code]).to.deep.equal([403, 'cross_origin_request']);
     });
 
-    it('for a call, whose account nobody knows, and for a model that is named twice', async () => {
+    it('for a call that the account does not have, and for a model that is named twice', async () => {
       const call = await refusalOf(`${gateway.url}/realtime?call_id=rtc_1`, bearer(gateway.key));
-      expect([call.status, call.body.error.param]).to.deep.equal([400, 'call_id']);
+      expect([call.status, call.body.error.code]).to.deep.equal([404, 'realtime_call_not_found']);
       const twice = await refusalOf(`${url}&model=claude`, bearer(gateway.key));
       expect([twice.status, twice.body.error.code]).to.deep.equal([400, 'duplicate_parameter']);
     });

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { listenOn } from '../support/listen.ts';
 import { until } from '../support/until.ts';
@@ -10,6 +11,13 @@ import { until } from '../support/until.ts';
 interface ReceivedMessage {
   readonly data: Buffer;
   readonly isBinary: boolean;
+}
+
+/** A plain request as an upstream got it. */
+export interface HttpRequest extends Pick<IncomingMessage, 'headers'> {
+  readonly method: string;
+  readonly url: string;
+  readonly body: string;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: each test knows the events it asks for
@@ -28,7 +36,16 @@ export class SocketUpstream {
   onOpen: (socket: WebSocket) => void = () => {};
   /** What is done with each event that comes in JSON. */
   onEvent: (event: Event, socket: WebSocket) => void = () => {};
-  #server = createServer((_req, res) => res.writeHead(404).end());
+  /** The plain requests that have come. */
+  readonly requests: HttpRequest[] = [];
+  /** Answers a plain request. @default 404 */
+  onRequest: (request: HttpRequest, res: ServerResponse) => void = (_request, res) => void res.writeHead(404).end();
+  #server = createServer(async (req, res) => {
+    const { method = '', url = '', headers } = req;
+    const request = { method, url, headers, body: await text(req) };
+    this.requests.push(request);
+    this.onRequest(request, res);
+  });
   #webSockets = new WebSocketServer({ noServer: true, maxPayload: 1024 ** 3 });
 
   static async start(): Promise<SocketUpstream> {
@@ -63,10 +80,11 @@ export class SocketUpstream {
   /** Forgets what has come, and answers as at first. */
   reset(): void {
     for (const socket of this.sockets) socket.terminate();
-    for (const list of [this.handshakes, this.sockets, this.received]) list.length = 0;
+    for (const list of [this.handshakes, this.sockets, this.received, this.requests]) list.length = 0;
     this.refuse = undefined;
     this.onOpen = () => {};
     this.onEvent = () => {};
+    this.onRequest = (_request, res) => void res.writeHead(404).end();
   }
 
   async close(): Promise<void> {

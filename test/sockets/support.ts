@@ -6,12 +6,13 @@ import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 import { type ModelGateway, type ModelGatewayOptions, scopes, type UsageRecord } from '../../src/index.ts';
 import { createProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
+import { RealtimeSecrets } from '../../src/sockets/secrets.ts';
 import { type SocketDependencies, Sockets } from '../../src/sockets/sockets.ts';
 import { createGateway } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { noBackgroundResponses, noStoredObjects } from '../support/no-stored-objects.ts';
+import { noBackgroundResponses, noStoredObjects, noStoredSecrets } from '../support/no-stored-objects.ts';
 import { selfSigned } from '../support/servers/certificates.ts';
 import { spec } from '../support/spec.ts';
 import { until } from '../support/until.ts';
@@ -37,6 +38,8 @@ export interface SocketGateway {
   /** What a `ws` client needs to trust the gateway. */
   readonly trust: { readonly ca: string; readonly servername: string };
   newKey(input?: Partial<Parameters<ModelGateway['keys']['create']>[0]>): Promise<string>;
+  /** What is stored of what upstreams keep. */
+  stored(): Promise<readonly Event[]>;
   /** Waits for so many usage records in all. */
   charged(count: number): Promise<readonly UsageRecord[]>;
   close(): Promise<void>;
@@ -65,6 +68,7 @@ export async function startSocketGateway(options: Partial<ModelGatewayOptions>):
     plain: clientOf(`http://127.0.0.1:${port}/v1`),
     trust: { ca: cert, servername: 'localhost' },
     newKey: async (input) => (await gateway.keys.create({ userId: 'usr_1', scopes: ['models'], ...input })).key,
+    stored: () => database.connection.collection('gateway_stored').find({}).toArray(),
     async charged(count) {
       await until(() => usage.length >= count);
       return usage;
@@ -98,6 +102,7 @@ export async function startSockets(
   const sockets = new Sockets({
     relaying: proxy.relaying,
     authenticate: async () => ({ userId: 'usr_1' }),
+    secrets: new RealtimeSecrets({ stored: noStoredSecrets, principalOfKey: async () => null }),
     spec,
     maxSocketMessageBytes: 1_024,
     maxSockets: 1_000,

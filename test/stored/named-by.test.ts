@@ -7,7 +7,7 @@ import { kinds, storedCalls } from '../../src/stored/kinds.ts';
 const resources = join(dirname(fileURLToPath(import.meta.resolve('openai'))), 'resources');
 
 /** APIs that the gateway does not serve: nothing of them is in a request that it relays. */
-const notServed = /[/\\](?:admin|beta|chatkit|evals|graders|videos|webhooks|realtime|live)[/\\.]/;
+const notServed = /[/\\](?:admin|beta|chatkit|evals|graders|videos|webhooks|live)[/\\.]/;
 
 /** Fields that name something which upstreams keep, and are told by something else than their key. */
 const continued = ['previous_response_id', 'conversation_id', 'response_id', 'item_id', 'upload_id'];
@@ -15,20 +15,23 @@ const continued = ['previous_response_id', 'conversation_id', 'response_id', 'it
 /** Fields that name nothing which upstreams keep for an account, and why. */
 const harmless: Readonly<Record<string, string>> = {
   approval_request_id: 'an item of the same response',
-  call_id: 'a call of a tool in the same conversation',
+  call_id: 'a call of a tool in the same conversation, or of a path',
   caller_id: 'a call of a tool in the same conversation',
-  tool_call_id: 'a call of a tool in the same conversation',
+  tool_call_id: 'a call of a tool in the same conversation, or of a path',
   connector_id: 'a service of the provider',
   error_file_id: 'of an answer',
+  event_id: 'an event of the same socket',
   fine_tuning_job_id: 'of a path',
   first_id: 'of an answer',
   last_id: 'of an answer',
   organization_id: 'of an answer',
   output_file_id: 'of an answer',
+  group_id: 'a label of the client in traces of the provider',
   project_id: "of the provider's organization",
   project_ids: "of the provider's organization",
   result_files: 'of an answer',
   image_file: 'the name of a purpose',
+  previous_item_id: 'an item of the same realtime session',
   segment_id: 'of an answer',
   stream_id: 'of a stream between client and provider',
   tunnel_id: 'of the operator, who sets tunnels up at the provider',

@@ -1,5 +1,6 @@
 import { selectUpstreams } from '../../src/proxy/upstream.ts';
 import type { BackgroundResponses } from '../../src/stored/background.ts';
+import type { StoredSecrets } from '../../src/stored/secrets.ts';
 import type { StoredObjects } from '../../src/stored/service.ts';
 
 /** Remembers nothing. */
@@ -39,3 +40,6 @@ export const noBackgroundResponses: BackgroundResponses = {
   pollSoon() {},
   settle: async () => true,
 };
+
+/** Knows no secret. */
+export const noStoredSecrets: StoredSecrets = { add: async () => true, find: async () => undefined };

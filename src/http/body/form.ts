@@ -2,7 +2,7 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError, refuse } from '../../errors.ts';
 import { describeSchema, resolveSchema } from '../../openapi/schemas.ts';
-import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import { bodiesOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 
 /** One part of a form: its head, and the position of its content in the body. */
 interface FormPart extends Omit<PartHead, 'length'> {
@@ -285,7 +285,7 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
 }
 
 function formSchema(spec: Spec, { description }: DescribedRoute): FormSchema | undefined {
-  const bodySchema = description.requestBody?.content['multipart/form-data']?.schema;
+  const bodySchema = bodiesOf(description)['multipart/form-data']?.schema;
   if (!bodySchema) return undefined;
   const { properties, required = [] } = resolveSchema(spec, bodySchema) as {
     properties?: object;
@@ -325,7 +325,8 @@ function contentOf({ name, schema }: Property, { type = 'text/plain', filename, 
   if (filename !== undefined) refuse('invalid_type', name, 'must be a field of the form, and not a file');
   const [plain, , latin1] = textType.exec(type) ?? [];
   // a text might be quoted in JSON
-  if (plain === undefined && (!jsonType.test(type) || schema.type === 'string')) {
+  const isNamed = plain !== undefined || type === schema.contentMediaType;
+  if (!isNamed && (!jsonType.test(type) || schema.type === 'string')) {
     refuse('invalid_type', name, 'must be sent as text/plain, or without a Content-Type');
   }
   const content = bytes.subarray(start, end);

@@ -24,8 +24,8 @@ public final class Drive {
     private static final List<Class<?>> APIS = List.of(
         AdminApi.class, ApiKeysApi.class, AudioApi.class, BatchesApi.class, ChatApi.class, CompletionsApi.class,
         ContainersApi.class, ConversationsApi.class, CreditsApi.class, DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class,
-        FilesApi.class, FineTuningApi.class, ImagesApi.class, ModelsApi.class, ModerationsApi.class, PaymentsApi.class, ResponsesApi.class,
-        SkillsApi.class, StorageApi.class, UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
+        FilesApi.class, FineTuningApi.class, ImagesApi.class, ModelsApi.class, ModerationsApi.class, PaymentsApi.class, RealtimeApi.class,
+        ResponsesApi.class, SkillsApi.class, StorageApi.class, UploadsApi.class, UsageApi.class, VectorStoresApi.class, WebhooksApi.class);
 
     /** Writes what the client has read; the client's own writer knows no lists among alternatives. */
     private static final Gson WRITER = JSON.getGson().newBuilder()

@@ -86,6 +86,15 @@ def done(nothing):
     return made[-1].content.decode() if nothing is None else nothing
 
 
+session = {"type": "realtime", "model": "m"}
+
+
+def called(answer):
+    """Keeps the id of a call, which a header of its answer has."""
+    ids["call"] = made[-1].headers["location"].rsplit("/", 1)[-1]
+    return answer
+
+
 def in_store():
     return {"vector_store_id": ids["store"]}
 
@@ -162,6 +171,14 @@ SERVED = {
     "skills.versions.content.retrieve": lambda: client.skills.versions.content.retrieve("1", skill_id=ids["skill"]),
     "skills.versions.delete": lambda: client.skills.versions.delete("1", skill_id=ids["skill"]),
     "skills.delete": lambda: client.skills.delete(ids["skill"]),
+    "realtime.client_secrets.create": lambda: client.realtime.client_secrets.create(session=session),
+    "realtime.calls.create": lambda: called(client.realtime.calls.create(sdp="v=0", session=session)),
+    "realtime.calls.accept": lambda: done(client.realtime.calls.accept(ids["call"], **session)),
+    "realtime.calls.refer": lambda: done(client.realtime.calls.refer(ids["call"], target_uri="tel:+14155550123")),
+    "realtime.calls.reject": lambda: done(client.realtime.calls.reject(ids["call"])),
+    "realtime.calls.hangup": lambda: done(client.realtime.calls.hangup(ids["call"])),
+    "beta.realtime.sessions.create": lambda: client.beta.realtime.sessions.create(model="m"),
+    "beta.realtime.transcription_sessions.create": lambda: client.beta.realtime.transcription_sessions.create(),
     "batches.create": lambda: kept("batch", new_batch()),
     "batches.retrieve": lambda: client.batches.retrieve(ids["batch"]),
     "batches.list": lambda: client.batches.list(),

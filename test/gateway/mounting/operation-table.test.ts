@@ -3,20 +3,24 @@ import { operationTable, type RouterParts } from '../../../src/gateway/operation
 import type { OperationTable } from '../../../src/http/operation.ts';
 import { loadSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { createProxy } from '../../../src/proxy/proxy.ts';
+import { RealtimeSecrets } from '../../../src/sockets/secrets.ts';
+import { createSessionOperations } from '../../../src/sockets/session-calls.ts';
 import { loopbackOptions } from '../../support/gateway.ts';
-import { noBackgroundResponses, noStoredObjects } from '../../support/no-stored-objects.ts';
+import { noBackgroundResponses, noStoredObjects, noStoredSecrets } from '../../support/no-stored-objects.ts';
 
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
-    const { operations: models } = createProxy({
+    const { operations, relaying } = createProxy({
       upstreams: [],
       logger: loopbackOptions.logger,
       idempotencySecret: Buffer.alloc(32),
       storedObjects: noStoredObjects,
       backgroundResponses: noBackgroundResponses,
     });
+    const secrets = new RealtimeSecrets({ stored: noStoredSecrets, principalOfKey: async () => null });
+    const spec = loadSpec();
     const table = operationTable({
-      models,
+      models: { ...operations, ...createSessionOperations({ relaying, secrets, spec }) },
       webhooks: {},
       deliveries: {},
       recoveries: {},
@@ -27,7 +31,7 @@ describe('the table of operations', () => {
       admin: {},
       processes: {},
     } as unknown as RouterParts);
-    const described = Object.values(loadSpec().paths).flatMap((path) =>
+    const described = Object.values(spec.paths).flatMap((path) =>
       specMethods.flatMap((method) => path[method]?.operationId ?? []),
     );
     expect(Object.keys(table).sort()).to.deep.equal(described.sort());

@@ -207,6 +207,20 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'deleteVectorStore', ['vs_1']);
   await on.operation(200, 'deleteFile', ['file-1']);
 
+  const session = { model: 'm', instructions: on.talker.userId };
+  const call = `rtc_${on.talker.userId}`;
+  await on.operation(200, 'createRealtimeClientSecret', [], { body: { session } });
+  await on.operation(200, 'createRealtimeSession', [], { body: session });
+  const transcription = { model: 'm' };
+  const transcribed = { instructions: on.talker.userId, input_audio_transcription: transcription };
+  await on.operation(200, 'createRealtimeTranscriptionSession', [], { body: transcribed });
+  await on.operation(201, 'createRealtimeCall', [], { body: { sdp: 'v=0', session } });
+  await on.operation(200, 'acceptRealtimeCall', [call], { body: session });
+  await on.operation(404, 'acceptRealtimeCall', ['rtc_9'], { body: session });
+  await on.operation(200, 'referRealtimeCall', [call], { body: { target_uri: 'tel:+14155550123' } });
+  await on.operation(200, 'rejectRealtimeCall', [call], { body: {} });
+  await on.operation(200, 'hangupRealtimeCall', [call]);
+
   await on.operation(200, 'createChatCompletion', [], { body: { model: 'm', messages, store: true, metadata } });
   await on.operation(200, 'listChatCompletions', [], { query: '?limit=5' });
   await on.operation(200, 'retrieveChatCompletion', ['chatcmpl-1']);

@@ -21,6 +21,9 @@ const model = (id: string) => ({ id, object: 'model', created: 1, owned_by: 'us'
 const request = { url: '/v1/chat/completions', body: { model: 'm' } };
 const failure = { error: { message: 'Out of order', type: 'server_error', param: null, code: null } };
 
+/** Whom a realtime session is for, so that each account has secrets and calls of its own. */
+const talkerIn = (text: string): string => /"instructions":"(\w+)"/.exec(text)?.[1] ?? 'any';
+
 function answerOf(path: string, text: string): unknown {
   if (path.endsWith('/embeddings'))
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
@@ -41,6 +44,7 @@ function answerOf(path: string, text: string): unknown {
   if (path.endsWith('/complete'))
     return { id: 'any', object: 'upload', file: { id: `file_of_${path.split('/').at(-2)}`, object: 'file' } };
   if (path.includes('/uploads')) return { id: uploadId, object: 'upload' };
+  if (path.includes('/realtime')) return { value: `ek_${talkerIn(text)}`, expires_at: 4_000_000_000 };
   if (path.includes('/files')) return { id: 'file-1', object: 'file' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
@@ -54,5 +58,7 @@ export const steady: Script = (res, request) => {
   if (text.includes('"broken"')) return json(500, failure)(res, request);
   if (text.includes('"dying"')) return reset(`data: ${JSON.stringify(pieces[0])}\n\n`)(res, request);
   if (text.includes('"stream":true')) return events(pieces)(res, request);
+  const location = `/v1/realtime/calls/rtc_${talkerIn(text)}`;
+  if (request.path.endsWith('/calls')) return json(201, {}, { location })(res, request);
   return json(200, answerOf(request.path, text), { 'x-of-upstream': 'yes', 'openai-processing-ms': '5' })(res, request);
 };

@@ -1,0 +1,234 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { refuse } from '../errors.ts';
+import { type BodyShape, bodyShape } from '../http/json/body-shape.ts';
+import { outline } from '../http/json/scan.ts';
+import type { ApiRequest, FieldRange, RelayOperation } from '../http/operation.ts';
+import type { Spec } from '../openapi/spec.ts';
+import { oneAnswer, requestAdmission, requireAllowedModel } from '../proxy/admission.ts';
+import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
+import { type RelayDependencies, settle } from '../proxy/relay.ts';
+import { routeModel, selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { upstreamPath } from '../stored/kinds.ts';
+import { namedObjects, requireOwned } from '../stored/references.ts';
+import { readQuery, type SessionQuery, withModel } from './query.ts';
+import { modelWith, type RealtimeSecrets, type ShownSecret, upstreamWith } from './secrets.ts';
+import { type SentSession, type SessionCall, SessionExchange, type SessionRequest } from './session-exchange.ts';
+
+const sessionCalls = {
+  createRealtimeClientSecret: { path: '/realtime/client_secrets', makes: 'secret' },
+  createRealtimeSession: { path: '/realtime/sessions', makes: 'secret' },
+  createRealtimeTranscriptionSession: { path: '/realtime/transcription_sessions', makes: 'secret' },
+  createRealtimeCall: { path: '/realtime/calls', makes: 'call' },
+  acceptRealtimeCall: { path: '/realtime/calls/{call_id}/accept' },
+} as const satisfies Readonly<Record<string, SessionCall>>;
+
+export type SessionOperations = Readonly<Record<keyof typeof sessionCalls, RelayOperation>>;
+
+export interface SessionCallsDeps {
+  readonly relaying: RelayDependencies;
+  readonly secrets: RealtimeSecrets;
+  readonly spec: Spec;
+}
+
+/** Where a session names the models that transcribe what users say, and itself. */
+const transcriptionFields = ['audio.input.transcription.model', 'input_audio_transcription.model'];
+const modelFields = ['model'];
+
+const anything = {};
+const object = (properties: object) => ({ type: 'object', properties });
+const transcription = object({ model: anything });
+const session = {
+  model: anything,
+  audio: object({ input: object({ transcription }) }),
+  input_audio_transcription: transcription,
+};
+
+/** A session in a request: in its body, in `session` of that, or in a part of a form. */
+interface GivenSession {
+  readonly json: Buffer;
+  /** Where the JSON stands in the body. */
+  readonly at: number;
+  /** Where the body says how long the JSON is. */
+  readonly lengthAt?: number | undefined;
+  readonly fields: ReadonlyMap<string, FieldRange>;
+}
+
+/** A name of a model, and where it stands in the JSON. */
+interface NamedModel {
+  readonly name: string;
+  readonly span: FieldRange;
+}
+
+/** What a request says of its session. */
+interface ReadSession {
+  readonly given: GivenSession | undefined;
+  readonly query: SessionQuery;
+  /** Where the session names its model. */
+  readonly models: readonly NamedModel[];
+  readonly transcribing: readonly NamedModel[];
+  /** As callers name it. */
+  readonly model: string | undefined;
+  readonly secret: ShownSecret | undefined;
+}
+
+/** The operations that prepare realtime sessions over HTTP. What is said in these does not pass the gateway, but for the sockets that it takes. */
+export function createSessionOperations(deps: SessionCallsDeps): SessionOperations {
+  const { secrets } = deps;
+  const shape = bodyShape(deps.spec, object({ ...session, session: object(session) }));
+  const operations = Object.entries(sessionCalls).map(([operationId, call]): [string, RelayOperation] => [
+    operationId,
+    { relay: (apiRequest, res) => relaySession(deps, shape, call, apiRequest, res) },
+  ]);
+  const table = Object.fromEntries(operations) as SessionOperations;
+  const authenticate = async (req: IncomingMessage, byKey: () => ReturnType<RealtimeSecrets['authenticate']>) => {
+    const secret = await secrets.find(req);
+    return secret ? secrets.authenticate(secret) : byKey();
+  };
+  return { ...table, createRealtimeCall: { ...table.createRealtimeCall, authenticate } };
+}
+
+async function relaySession(
+  deps: SessionCallsDeps,
+  shape: BodyShape,
+  call: SessionCall,
+  apiRequest: ApiRequest,
+  res: ServerResponse,
+): Promise<void> {
+  const { relaying } = deps;
+  const { requestId, principal } = apiRequest;
+  // no account would own what the upstream makes
+  relaying.storedObjects.require();
+  const read = await readSession(deps, shape, apiRequest);
+  const { model, secret } = read;
+  const info = { requestId, principal, endpoint: call.path, model, stream: false };
+  const requested = { info, estimatedTokens: 0, output: oneAnswer };
+  const keepers = await keepersOf(deps, apiRequest, read.given, call);
+  const path = upstreamPath(call, apiRequest.params);
+  const admissions = await requestAdmission(relaying.admissionChecks, requested, res);
+  let request: SessionRequest;
+  try {
+    const calledModel = (await relaying.hooks?.onRequest(info))?.model ?? model;
+    const { models } = relaying.storedObjects;
+    const order = secret
+      ? ([upstreamWith(secret, keepers)] as const)
+      : await routeModel(keepers, calledModel, principal.userId, models);
+    for (const { name } of read.transcribing) {
+      // refused as an unknown model is
+      if (order.some((upstream) => models.isForeign(name, principal.userId, upstream.name))) selectUpstreams([], name);
+    }
+    const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
+    request = { ...requested, call, apiRequest, secret, path, order, sent };
+  } catch (error) {
+    settle(relaying, { admissions }, undefined);
+    throw error;
+  }
+  await new SessionExchange(deps, request, admissions).run(res);
+}
+
+/** @throws GatewayError `invalid_value`, `model_not_allowed` */
+async function readSession(
+  { secrets }: SessionCallsDeps,
+  shape: BodyShape,
+  apiRequest: ApiRequest,
+): Promise<ReadSession> {
+  const { principal, relayed } = apiRequest;
+  const secret = secrets.of(principal);
+  const given = await givenSession(apiRequest, shape);
+  const query = readQuery(apiRequest.search);
+  const models = namedModels(given, modelFields);
+  const transcribing = namedModels(given, transcriptionFields);
+  const inQuery = query.model === undefined ? [] : [query.model];
+  const named = oneOf([...models.map(({ name }) => name), ...inQuery]);
+  const model = modelWith(secret, named) ?? transcribing[0]?.name;
+  requireAllowedModel(principal, model);
+  for (const { name } of transcribing) requireAllowedModel(principal, name);
+  if (model !== undefined) relayed.model = model;
+  return { given, query, models, transcribing, model, secret };
+}
+
+/** A request with one upstream's names for its models, and all else as it came. */
+function sentTo(
+  upstream: Upstream,
+  { rawBody }: ApiRequest,
+  { given, query, models, transcribing }: ReadSession,
+  calledModel: string | undefined,
+): SentSession {
+  const nameOf = (of: string) => upstreamModelName(upstream, of);
+  const model = calledModel === undefined ? undefined : nameOf(calledModel);
+  // a session that only transcribes has no other model
+  const transcribes = models.length === 0 && query.model === undefined ? transcribing[0] : undefined;
+  const edits = [
+    ...models.map(({ span }) => ({ ...span, text: JSON.stringify(model) })),
+    ...transcribing.map((named) => ({
+      ...named.span,
+      text: JSON.stringify(named === transcribes ? model : nameOf(named.name)),
+    })),
+  ];
+  const search = query.model === undefined ? query.search : withModel(query.search, model);
+  return { data: splice(rawBody, placed(rawBody, given, edits)), search, model };
+}
+
+/** @throws GatewayError `duplicate_parameter` and so on, as for any JSON */
+async function givenSession({ rawBody, form, body }: ApiRequest, shape: BodyShape): Promise<GivenSession | undefined> {
+  if (form) {
+    const parts = form.parts.filter(({ name }) => name === 'session');
+    if (parts.length > 1) refuse('duplicate_parameter', 'session', 'appears twice in the form');
+    const [part] = parts;
+    if (!part) return undefined;
+    const json = form.bytes.subarray(part.start, part.end);
+    return { json, at: part.start, lengthAt: part.lengthAt, fields: (await outline(json, shape)).fields };
+  }
+  if (body === undefined) return undefined;
+  return { json: rawBody, at: 0, fields: (await outline(rawBody, shape)).fields };
+}
+
+/** The models that a session names in some of its fields. @throws GatewayError `invalid_value` for what is no name */
+function namedModels(given: GivenSession | undefined, names: readonly string[]): NamedModel[] {
+  if (!given) return [];
+  const { json, fields } = given;
+  return names.flatMap((field) =>
+    [field, `session.${field}`].flatMap((path) => {
+      const span = fields.get(path);
+      const name = shortValue(json, span);
+      if (!span || name === null) return [];
+      if (typeof name !== 'string' || name === '') return refuse('invalid_value', path, 'must be the name of a model');
+      checkModelName(name);
+      return [{ name, span }];
+    }),
+  );
+}
+
+/** @throws GatewayError `invalid_value` where a request names two models for one session */
+function oneOf(models: readonly string[]): string | undefined {
+  const [first, ...others] = new Set(models);
+  if (others.length > 0)
+    refuse('invalid_value', 'model', `must be one: the request names '${first}' and '${others[0]}'`);
+  return first;
+}
+
+/** The upstreams that keep what a request names, such as the call that it is about. @throws GatewayError `realtime_call_not_found` and so on */
+async function keepersOf(
+  { relaying }: SessionCallsDeps,
+  { principal, params }: ApiRequest,
+  given: GivenSession | undefined,
+  { path }: SessionCall,
+): Promise<readonly Upstream[]> {
+  const { storedObjects, upstreams } = relaying;
+  const read = { rawBody: given?.json ?? Buffer.alloc(0), fields: given?.fields ?? new Map(), form: undefined };
+  const about = path.includes('{call_id}')
+    ? [{ kind: 'realtime_call' as const, id: params.call_id as string, param: 'call_id' }]
+    : [];
+  const references = [...about, ...(await namedObjects({ ...read, upload: undefined }))];
+  return (await requireOwned(storedObjects, { ...read, principal }, { references }, upstreams)).keepers;
+}
+
+/** Edits of a session's JSON as those of the body that has it. */
+function placed(body: Buffer, given: GivenSession | undefined, edits: readonly Edit[]): Edit[] {
+  if (!given || edits.length === 0) return [];
+  const { json, at, lengthAt } = given;
+  const moved = edits.map(({ start, end, text }) => ({ start: at + start, end: at + end, text }));
+  if (lengthAt === undefined) return moved;
+  const grown = edits.reduce((sum, { start, end, text }) => sum + Buffer.byteLength(text) - (end - start), 0);
+  const [digits = ''] = /^\d+/.exec(body.toString('latin1', lengthAt, at)) ?? [];
+  return [{ start: lengthAt, end: lengthAt + digits.length, text: String(json.length + grown) }, ...moved];
+}
