@@ -5745,6 +5745,15 @@ export interface components {
          */
         StoredNewestFirst: "asc" | "desc";
         /**
+         * @description Only those with all of these pairs in their metadata.
+         * @example {
+         *       "topic": "rivers"
+         *     }
+         */
+        StoredMetadata: {
+            [key: string]: string;
+        };
+        /**
          * @description The most items on a page.
          * @example 20
          */
@@ -5876,9 +5885,7 @@ export interface operations {
                  *       "topic": "rivers"
                  *     }
                  */
-                metadata?: {
-                    [key: string]: string;
-                };
+                metadata?: components["parameters"]["StoredMetadata"];
             };
             header?: never;
             path?: never;
@@ -7416,9 +7423,7 @@ export interface operations {
                  *       "topic": "rivers"
                  *     }
                  */
-                metadata?: {
-                    [key: string]: string;
-                };
+                metadata?: components["parameters"]["StoredMetadata"];
             };
             header?: never;
             path?: never;
