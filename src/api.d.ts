@@ -6234,6 +6234,15 @@ export interface components {
          */
         StoredNewestFirst: "asc" | "desc";
         /**
+         * @description Only those with all of these pairs in their metadata.
+         * @example {
+         *       "topic": "rivers"
+         *     }
+         */
+        StoredMetadata: {
+            [key: string]: string;
+        };
+        /**
          * @description The most items on a page.
          * @example 20
          */
@@ -6385,9 +6394,7 @@ export interface operations {
                  *       "topic": "rivers"
                  *     }
                  */
-                metadata?: {
-                    [key: string]: string;
-                };
+                metadata?: components["parameters"]["StoredMetadata"];
             };
             header?: never;
             path?: never;
@@ -7925,9 +7932,7 @@ export interface operations {
                  *       "topic": "rivers"
                  *     }
                  */
-                metadata?: {
-                    [key: string]: string;
-                };
+                metadata?: components["parameters"]["StoredMetadata"];
             };
             header?: never;
             path?: never;

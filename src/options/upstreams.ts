@@ -23,7 +23,7 @@ export interface UpstreamOptions {
   readonly baseUrl: string;
   /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
   readonly apiKey?: string;
-  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. @default ['*'] */
+  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. Fine-tuned models, whose names begin with `ft:`, only where it begins so too. @default ['*'] */
   readonly models?: readonly string[];
   /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} */
   readonly aliases?: Readonly<Record<string, string>>;

@@ -42,7 +42,8 @@ export const methods: Row[] = [
   ['DELETE of the list', 'DELETE /v1/webhooks', {}, 405, 'method_not_allowed'],
   ['POST to a webhook', `POST /v1/webhooks/${unknownId}`, { body: {} }, 405, 'method_not_allowed'],
   ['POST to the models', 'POST /v1/models', { body: {} }, 405, 'method_not_allowed'],
-  ['DELETE of a model', 'DELETE /v1/models/a/b', {}, 405, 'method_not_allowed'],
+  ['PUT of a model', 'PUT /v1/models/a/b', {}, 405, 'method_not_allowed'],
+  ['DELETE of a model of nobody', 'DELETE /v1/models/a/b', {}, 404, 'model_not_found', 'model'],
   ['GET of the rotation', `GET /v1/webhooks/${unknownId}/rotate_secret`, {}, 405, 'method_not_allowed'],
 ];
 
