@@ -54,6 +54,8 @@ const storeFile = { id: 'file-1', object: 'vector_store.file', vector_store_id: 
 const fileBatch = { id: 'vsfb_1', object: 'vector_store.files_batch', vector_store_id: 'vs_1', status: 'completed' };
 const files = { object: 'list', data: [storeFile], has_more: false };
 const inStore = { vector_store_id: 'vs_1' };
+const session = { type: 'realtime', model: 'gpt-realtime' } as const;
+const secret = { value: 'ek_of_a_session', expires_at: 4_000_000_000 };
 const speech = Buffer.from([0xff, 0xf3, 0x00, 0x80]);
 const file = () => toFile(Buffer.from('bytes of a file'), 'a.png', { type: 'image/png' });
 
@@ -254,6 +256,26 @@ const served: Readonly<Record<string, Served>> = {
     (client) => client.skills.delete('skill_1'),
     { id: 'skill_1', object: 'skill.deleted', deleted: true },
   ],
+  'realtime.clientSecrets.create': [(client) => client.realtime.clientSecrets.create({ session }), secret],
+  'realtime.calls.accept': [
+    async (client) => {
+      // the client for Node cannot begin one
+      await client.post('/realtime/calls', { body: { sdp: 'v=0', session } });
+      return nothing(client.realtime.calls.accept('rtc_1', session));
+    },
+    {},
+  ],
+  'realtime.calls.refer': [
+    (client) => nothing(client.realtime.calls.refer('rtc_1', { target_uri: 'tel:+14155550123' })),
+    {},
+  ],
+  'realtime.calls.reject': [(client) => nothing(client.realtime.calls.reject('rtc_1')), {}],
+  'realtime.calls.hangup': [(client) => nothing(client.realtime.calls.hangup('rtc_1')), {}],
+  'beta.realtime.sessions.create': [(client) => client.beta.realtime.sessions.create({}), { client_secret: secret }],
+  'beta.realtime.transcriptionSessions.create': [
+    (client) => client.beta.realtime.transcriptionSessions.create({}),
+    { client_secret: secret },
+  ],
   'batches.create': [
     (client) =>
       client.batches.create({
@@ -328,7 +350,7 @@ describe("the operations of OpenAI's client", () => {
     it(`are served: ${name}`, async () => {
       upstream.script = Buffer.isBuffer(answer)
         ? json(200, answer, { 'content-type': 'audio/mpeg' })
-        : json(200, answer);
+        : json(200, answer, { location: '/v1/realtime/calls/rtc_1' });
       const returned = await call(client);
       if (Buffer.isBuffer(answer)) expect(returned).to.deep.equal(answer);
       else if (ownLists.has(name)) expect(returned).to.have.property('data').that.deep.equals([answer]);
