@@ -139,6 +139,8 @@ export class Bridge {
   #fromUpstream: MessageFlow;
   #lastMessageAt = performance.now();
   #idleTimer: NodeJS.Timeout | undefined;
+  /** When that fires, by `performance.now()`. */
+  #firesAt = Number.POSITIVE_INFINITY;
   readonly #pings: NodeJS.Timeout;
   readonly #answering = new WeakSet<WebSocket>();
   #isEnding = false;
@@ -148,7 +150,7 @@ export class Bridge {
   /** Whether the client has closed its side first. */
   #hasLeft = false;
   /** With what the socket is closed when no response is under way any more. */
-  #closing: { readonly code: number; readonly reason: string } | undefined;
+  #closing: { readonly code: number; readonly reason: Buffer | string } | undefined;
 
   constructor(client: WebSocket, upstream: WebSocket, session: SocketSession, options: BridgeOptions) {
     this.#client = client;
@@ -245,19 +247,22 @@ export class Bridge {
 
   #takeFromClient(message: Message): void | Promise<void> {
     if (this.#isEnding) return undefined;
-    this.#lastMessageAt = performance.now();
+    this.#noteMessage();
     return this.#guarded(() => this.#session.fromClient(message, this));
   }
 
   #takeFromUpstream(message: Message): void | Promise<void> {
-    this.#lastMessageAt = performance.now();
+    this.#noteMessage();
     const handling = this.#guarded(() => this.#session.fromUpstream(message, this));
     if (!this.#closing) return handling;
     return Promise.resolve(handling).then(() => this.#closeIfIdle());
   }
 
   #closeIfIdle(): void {
-    if (this.#closing && !this.#session.isBusy) this.#end(this.#closing.code, this.#closing.reason);
+    if (!this.#closing || this.#session.isBusy) return;
+    const { code, reason } = this.#closing;
+    if (this.#client.readyState === WebSocket.CLOSED) closeWith(this.#upstream, code, reason);
+    else this.#end(code, reason);
   }
 
   /** Runs a part of the session; what it throws, the client is told. */
@@ -283,10 +288,15 @@ export class Bridge {
 
   #clientClosed(code: number, reason: Buffer): void {
     this.#hasLeft = !this.#isEnding;
-    if (this.#upstream.readyState === WebSocket.CLOSED) this.#finish();
+    if (this.#upstream.readyState === WebSocket.CLOSED) {
+      this.#finish();
+      return;
+    }
+    this.#closing ??= { code: isSendable(code) ? code : closeCode.goingAway, reason };
     // what is under way is charged by the upstream's own usage: its end is awaited
-    else if (this.#session.isBusy) this.#closing ??= { code: closeCode.normal, reason: '' };
-    else closeWith(this.#upstream, isSendable(code) ? code : closeCode.goingAway, reason);
+    if (code === 1006) this.#closeIfIdle();
+    // what it has sent before its close frame is passed on
+    else void this.#fromClient.handled().then(() => this.#closeIfIdle());
   }
 
   #upstreamClosed(upstream: WebSocket, code: number, reason: Buffer | string): void {
@@ -320,7 +330,17 @@ export class Bridge {
       .finally(() => this.#options.onEnded(this.#error));
   }
 
+  /** Something has come. The upstream's silence may have to be noticed sooner from now on: with each message a response may begin. */
+  #noteMessage(): void {
+    const now = performance.now();
+    this.#lastMessageAt = now;
+    const { maxSilence } = this.#session;
+    if (this.#firesAt > now + maxSilence && !this.#isFinished) this.#awaitIdle(maxSilence);
+  }
+
   #awaitIdle(delay: number): void {
+    clearTimeout(this.#idleTimer);
+    this.#firesAt = performance.now() + delay;
     this.#idleTimer = setTimeout(() => this.#checkIdle(), Math.max(1, delay));
   }
 

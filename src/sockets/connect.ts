@@ -28,6 +28,8 @@ export interface UpstreamSocketRequest {
   readonly client: Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
   /** The longest message that the upstream may send. Bytes. */
   readonly maxMessageBytes: number;
+  /** How long the upstream may take to answer a close frame. Milliseconds. */
+  readonly closeTimeout: number;
 }
 
 /** What an upstream has answered to a handshake. */
@@ -99,7 +101,7 @@ async function tryUpstream(
   deadline: CallDeadline,
   onConnected: () => void,
 ): Promise<UpstreamAnswer> {
-  const { path, requestId, principal, headers: clientHeaders, search, maxMessageBytes } = request;
+  const { path, requestId, principal, headers: clientHeaders, search, maxMessageBytes, closeTimeout } = request;
   const model = request.model === undefined ? undefined : upstreamModelName(upstream, request.model);
   const span = UpstreamSpan.start({ upstream, method: 'GET', path, model, apiRequest: { requestId, principal } });
   const ownHeaders = withAccountsIdempotencyKey(clientHeaders, principal.userId, idempotencySecret);
@@ -110,6 +112,7 @@ async function tryUpstream(
     const answer = await openSocket(url, {
       headers: propagateTrace && span ? span.addTo(headers) : headers,
       maxPayload: maxMessageBytes,
+      closeTimeout,
       handshakeTimeout: upstream.timeouts.connect,
       deadline,
     });
@@ -135,23 +138,15 @@ async function tryUpstream(
 interface SocketOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly maxPayload: number;
+  readonly closeTimeout: number;
   readonly handshakeTimeout: number;
   readonly deadline: CallDeadline;
 }
 
 /** Opens a WebSocket. Resolves with what the server answers, and rejects with an OutboundError. */
-function openSocket(
-  url: string,
-  { headers, maxPayload, handshakeTimeout, deadline }: SocketOptions,
-): Promise<UpstreamAnswer> {
+function openSocket(url: string, { deadline, ...options }: SocketOptions): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
-    const socket = new WebSocket(url, {
-      headers,
-      maxPayload,
-      handshakeTimeout,
-      perMessageDeflate: false,
-      autoPong: false,
-    });
+    const socket = new WebSocket(url, { ...options, perMessageDeflate: false, autoPong: false });
     const abort = (): void => socket.terminate();
     const done = (): void => deadline.removeEventListener('abort', abort);
     let upgraded: HeaderValues = {};

@@ -98,8 +98,15 @@ function chooseProtocol(offered: ReadonlySet<string>): string | false {
   return [...offered].find((name) => !secretProtocols.some((secret) => name.startsWith(secret))) ?? false;
 }
 
+/** A client that ends its side before it has a socket has left. */
+function leave(this: Duplex): void {
+  this.destroy();
+}
+
 /** An HTTP response over the connection of a handshake. */
 export function responseOver(req: IncomingMessage, socket: Duplex): ServerResponse {
+  // nobody reads the connection until it is a socket, and without reading it, its end is not seen
+  socket.on('end', leave).read(0);
   const res = new ServerResponse(req);
   res.shouldKeepAlive = false;
   res.assignSocket(socket as Socket);
@@ -112,14 +119,16 @@ export function responseOver(req: IncomingMessage, socket: Duplex): ServerRespon
   return res;
 }
 
-/** Accepts handshakes. */
-export function createAccept(maxMessageBytes: number) {
+/** Accepts handshakes. @param closeTimeout how long a client may take to answer a close frame. Milliseconds. */
+export function createAccept(maxMessageBytes: number, closeTimeout: number) {
+  // the types of `ws` do not know closeTimeout yet
+  const limits = { maxPayload: maxMessageBytes, closeTimeout };
   const server = new WebSocketServer({
+    ...limits,
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     autoPong: false,
-    maxPayload: maxMessageBytes,
     handleProtocols: chooseProtocol,
   });
   const answers = new WeakMap<IncomingMessage, ServerResponse>();
@@ -136,6 +145,7 @@ export function createAccept(maxMessageBytes: number) {
   ): WebSocket | undefined {
     answers.set(req, res);
     res.detachSocket(socket as Socket);
+    socket.off('end', leave);
     let client: WebSocket | undefined;
     server.handleUpgrade(req, socket, head, (accepted) => {
       client = accepted;

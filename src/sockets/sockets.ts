@@ -22,7 +22,7 @@ import { routeModel, type Upstream } from '../proxy/upstream.ts';
 import { requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
-import { connectUpstream } from './connect.ts';
+import { connectUpstream, type UpstreamSocketRequest } from './connect.ts';
 import { realtimeShape, responsesShape } from './events.ts';
 import {
   createAccept,
@@ -53,7 +53,10 @@ export interface SocketDependencies {
   readonly maxSockets: number;
   /** How long a socket may be without a message. Milliseconds. */
   readonly socketIdleTimeout: number;
-  /** How often each side is asked whether it is still there, and the key is checked again. Milliseconds. @default 30_000 */
+  /**
+   * How often each side is asked whether it is still there, and the key is checked again; also how long it may take to answer a close frame.
+   * Milliseconds. @default 30_000
+   */
   readonly pingInterval?: number;
   /** Told of each socket that has ended, and of each handshake that was refused. */
   readonly observers: readonly RequestObserver[];
@@ -92,7 +95,10 @@ export class Sockets {
   readonly #limit: InFlightLimit;
   readonly #accept: ReturnType<typeof createAccept>;
   readonly #shapes: Readonly<Record<SocketEndpoint['path'], BodyShape>>;
+  readonly #pingInterval: number;
   readonly #open = new Set<Bridge>();
+  /** Ends the opening of a socket at an upstream, of each that is being opened. */
+  readonly #opening = new Set<() => void>();
   /** Handshakes and sockets, until all of them has ended. */
   readonly #underWay = new Set<Promise<void>>();
   #isClosing = false;
@@ -100,7 +106,8 @@ export class Sockets {
   constructor(deps: SocketDependencies) {
     this.#deps = deps;
     this.#limit = createInFlightLimit(deps.maxSockets, 'WebSockets');
-    this.#accept = createAccept(deps.maxSocketMessageBytes);
+    this.#pingInterval = deps.pingInterval ?? 30_000;
+    this.#accept = createAccept(deps.maxSocketMessageBytes, this.#pingInterval);
     this.#shapes = { '/realtime': realtimeShape(deps.spec), '/responses': responsesShape(deps.spec) };
   }
 
@@ -135,6 +142,7 @@ export class Sockets {
   /** Refuses new sockets from now on, and closes each when its response has ended, or after `maxWait` milliseconds. */
   async drain(maxWait: number): Promise<void> {
     this.#isClosing = true;
+    for (const stop of [...this.#opening]) stop();
     for (const bridge of this.#open) bridge.closeWhenIdle(closeCode.goingAway, 'shutting_down');
     await settledWithin(this.#underWay, maxWait);
     for (const bridge of this.#open) bridge.fail(failure('shutting_down'), closeCode.goingAway);
@@ -226,7 +234,7 @@ export class Sockets {
         ? ([upstreamWith(secret, keepers)] as const)
         : await routeModel(keepers, calledModel, principal.userId, models);
       const queryModel = query.model === undefined ? undefined : calledModel;
-      const { upstream, answer } = await connectUpstream(relaying, order, { ...request, model: queryModel });
+      const { upstream, answer } = await this.#openUpstream(order, { ...request, model: queryModel });
       relayed.upstream = upstream.name;
       if (relaying.exposeUpstream) res.setHeader('x-gateway-upstream', upstream.name);
       if (!answer.socket) {
@@ -238,7 +246,7 @@ export class Sockets {
       if (!client) return undefined;
       const shape = this.#shapes[endpoint.path];
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
-        connectUpstream(relaying, others, { ...request, search: '', model: called, client: noClient });
+        this.#openUpstream(others, { ...request, search: '', model: called, client: noClient });
       const session = isRealtime
         ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admitted.take(), shape })
         : new ResponsesSession(relaying, { caller, upstream, shape, connect });
@@ -273,7 +281,33 @@ export class Sockets {
 
   #upstreamRequest({ endpoint, req, id, client }: Handshake, principal: Principal, search: string) {
     const maxMessageBytes = this.#deps.maxSocketMessageBytes;
-    return { requestId: id, principal, headers: req.headers, path: endpoint.path, search, client, maxMessageBytes };
+    const limits = { maxMessageBytes, closeTimeout: this.#pingInterval };
+    return { requestId: id, principal, headers: req.headers, path: endpoint.path, search, client, ...limits };
+  }
+
+  /** Opens a socket at an upstream, unless the gateway closes meanwhile. @throws GatewayError `shutting_down`, and as for any call */
+  async #openUpstream(order: readonly [Upstream, ...Upstream[]], request: UpstreamSocketRequest) {
+    let stop = (): void => {};
+    const { client } = request;
+    const isClosing = (): boolean => this.#isClosing;
+    const whileOpen: UpstreamSocketRequest['client'] = {
+      get disconnected() {
+        return client.disconnected || isClosing();
+      },
+      onDisconnect(listener) {
+        stop = () => listener?.();
+        client.onDisconnect(listener);
+      },
+    };
+    const end = (): void => stop();
+    this.#opening.add(end);
+    try {
+      return await connectUpstream(this.#deps.relaying, order, { ...request, client: whileOpen });
+    } catch (error) {
+      throw this.#isClosing ? failure('shutting_down') : error;
+    } finally {
+      this.#opening.delete(end);
+    }
   }
 
   /** The client's side; `undefined` where the client has left. @throws GatewayError `shutting_down` */
@@ -286,7 +320,8 @@ export class Sockets {
   }
 
   #join(client: WebSocket, upstream: WebSocket, session: SocketSession): Promise<ErrorCode | undefined> {
-    const { socketIdleTimeout: idleTimeout, pingInterval = 30_000, logger } = this.#deps;
+    const { socketIdleTimeout: idleTimeout, logger } = this.#deps;
+    const pingInterval = this.#pingInterval;
     return new Promise((resolve) => {
       const bridge: Bridge = new Bridge(client, upstream, session, {
         idleTimeout,
