@@ -5,10 +5,11 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
-import { kinds, originOf, type StoredObject } from '../stored/kinds.ts';
+import { kinds } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
 import { metadataOf, namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import type { StoredObjects } from '../stored/service.ts';
+import { originOf, type StoredObject } from '../stored/stored-object.ts';
 import {
   type Admission,
   type AdmissionCheck,

@@ -14,8 +14,9 @@ import {
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { routeModel, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
-import { originOf, storedId } from '../stored/kinds.ts';
+import { storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
+import { originOf } from '../stored/stored-object.ts';
 import type { Bridge, Message, SocketSession } from './bridge.ts';
 import { SocketEnd } from './bridge.ts';
 import type { SocketCaller } from './caller.ts';

@@ -10,9 +10,10 @@ import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { type PollResponse, type ResponseState, unknownRecord } from './ended-response.ts';
-import { type BackgroundResponse, kinds, type StoredObject } from './kinds.ts';
+import { kinds } from './kinds.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 import { PollQueue, type PollRef } from './poll-queue.ts';
+import type { BackgroundResponse, StoredObject } from './stored-object.ts';
 
 type ResponseRef = Pick<StoredObject, 'id' | 'userId'>;
 

@@ -21,15 +21,11 @@ import { readBatchInput } from './batch.ts';
 import { ResponseReader } from './ended-response.ts';
 import { readTraining } from './fine-tuning.ts';
 import {
-  type BackgroundResponse,
   idParameter,
-  isUncounted,
   kinds,
   madeBy,
-  originOf,
   runsOn,
   type StoredCall,
-  type StoredObject,
   type StoredOperation,
   storedCalls,
   upstreamPath,
@@ -38,6 +34,7 @@ import { expectedUse, noTokens, StoredMeter } from './metering.ts';
 import { type BodyWatcher, ownedResponse, shownItems, shownMade } from './recorded-answer.ts';
 import { fileReferences, metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
+import { type BackgroundResponse, isUncounted, originOf, type StoredObject } from './stored-object.ts';
 import { mostUnfinished, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
 
 export interface StoredRelayDeps extends RequestOptions {

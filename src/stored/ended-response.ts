@@ -11,8 +11,9 @@ import type { Upstream } from '../proxy/upstream.ts';
 import { closedRecord, finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import { pollBatch } from './batch.ts';
 import { pollJob } from './fine-tuning.ts';
-import { type BackgroundResponse, type BackgroundUsage, runsOn, type StoredKind } from './kinds.ts';
+import { runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
+import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 import type { PollWork } from './work.ts';
 

@@ -4,8 +4,8 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import { type Candidate, type ModelOwners, orderUpstreams, selectUpstreams } from '../proxy/upstream.ts';
-import type { StoredObject } from './kinds.ts';
 import type { StoredObjectDocument } from './model.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** A model that an upstream has made for an account. */
 export interface FineTunedModel {

@@ -10,8 +10,9 @@ import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { madeObjects } from './answer-ids.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
-import { type StoredCall, type StoredObject, storedId } from './kinds.ts';
+import { type StoredCall, storedId } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
+import type { StoredObject } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 
 const defaultLimit = 20;

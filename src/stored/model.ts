@@ -1,7 +1,8 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
-import { type BackgroundUsage, listedKinds, type Origin, type StoredKind, type StoredObject } from './kinds.ts';
+import { listedKinds, type StoredKind } from './kinds.ts';
+import type { BackgroundUsage, Origin, StoredObject } from './stored-object.ts';
 
 /** What an upstream works on after the call for it, and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {

@@ -3,9 +3,10 @@ import { checkUserId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { checkLimit, checkTimes, pageLimit } from '../mongo/list-page.ts';
-import { isStoredId, kinds, listedKinds, type Origin, type StoredKind } from './kinds.ts';
+import { isStoredId, kinds, listedKinds, type StoredKind } from './kinds.ts';
 import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
 import { beyond } from './service.ts';
+import type { Origin } from './stored-object.ts';
 
 /** Something that an upstream keeps for an account, as far as the gateway knows it. */
 export interface KeptObject {

@@ -12,8 +12,9 @@ import {
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { type BackgroundUsage, filterOf, kinds, type MadeRow, runsOn, type StoredObject } from './kinds.ts';
+import { filterOf, kinds, type MadeRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
+import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
 /** An answer of an upstream. */
 interface Answer {

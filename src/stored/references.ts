@@ -8,8 +8,9 @@ import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
 import { longestValue, shortValue } from '../proxy/model-body.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { idParameter, kinds, longestId, type StoredCall, type StoredKind, type StoredObject } from './kinds.ts';
+import { idParameter, kinds, longestId, type StoredCall, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** A stored object that a request names, and the field that names it. */
 interface StoredReference {

@@ -5,8 +5,9 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
-import { kinds, type StoredKind, type StoredObject } from './kinds.ts';
+import { kinds, type StoredKind } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** Where the items of an answer are kept, and for whom. Its id is that of the object that shows or has made them, where that is known. */
 export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model' | 'origin'> &

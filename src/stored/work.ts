@@ -6,8 +6,8 @@ import type { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import type { BackgroundResponse, BackgroundUsage, StoredObject } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
+import type { BackgroundResponse, BackgroundUsage, StoredObject } from './stored-object.ts';
 import type { readStored } from './upstream-reads.ts';
 
 /** What an upstream is asked to work on for long: the requests of a batch, or a training. */
