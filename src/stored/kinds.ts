@@ -1,6 +1,6 @@
 import { refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { OpenUsage, StoredUsage } from '../options/options.ts';
+import type { StoredUsage } from '../options/options.ts';
 
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
