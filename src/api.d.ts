@@ -3626,6 +3626,10 @@ export interface components {
         RealtimeBetaSession: {
             id?: string;
             object?: string;
+            /** @description The model that answers, as the provider calls it. */
+            model?: string;
+            /** @description The format of the audio that a transcription takes. */
+            input_audio_format?: string;
             client_secret: {
                 /** @description The secret, `ek_…`. */
                 value: string;
@@ -9193,7 +9197,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The provider's SDP. The header `Location` ends in the id of the call. */
+            /** @description The provider's SDP (`application/sdp`). The header `Location` ends in the id of the call. */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -9205,7 +9209,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/sdp": string;
+                    "application/octet-stream": string;
                 };
             };
             400: components["responses"]["InvalidModelRequest"];

@@ -26,8 +26,9 @@ function templateOf(path: string): string {
 const provider: Script = (res, { method, path, body }) => {
   const template = templateOf(path.split('?')[0] as string);
   if (template === '/v1/realtime/calls') {
-    const [example] = Object.values(documentedContent(template, method, 201)['application/sdp']?.examples ?? {});
-    const headers = { 'content-type': 'application/sdp', location: '/v1/realtime/calls/rtc_9f2c' };
+    const [type = '', { examples = {} } = {}] = Object.entries(documentedContent(template, method, 201))[0] ?? [];
+    const [example] = Object.values(examples);
+    const headers = { 'content-type': type, location: '/v1/realtime/calls/rtc_9f2c' };
     return void res.writeHead(201, headers).end(example?.value);
   }
   const content = documentedContent(template, method, 200);

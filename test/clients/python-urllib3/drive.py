@@ -10,7 +10,7 @@ import gateway
 import pydantic
 
 # The generator takes each value of a deep object for an object.
-UNSUPPORTED = {"listChatCompletions": ("metadata",)}
+UNSUPPORTED = {"listChatCompletions": ("metadata",), "listFineTuningJobs": ("metadata",)}
 
 
 def snake(name):
@@ -57,7 +57,7 @@ def written(value):
 
 
 def make(client, call):
-    name = f"{call['tag']}Api".replace(" ", "").lower()
+    name = re.sub(r"[ -]", "", f"{call['tag']}Api").lower()
     api = next(value for key, value in vars(gateway).items() if key.lower() == name)
     method = getattr(api(client), snake(call["operationId"]))
     hints = {name: hint for name, hint in typing.get_type_hints(method).items() if not name.startswith("_")}
