@@ -15,13 +15,13 @@ export interface ShutdownDeps {
       | 'keys'
       | 'refusals'
       | 'events'
-      | 'proxy'
       | 'backgroundResponses'
       | 'processRecord'
       | 'database']: Closable;
   } & {
     readonly storedObjects: { readonly models: Closable };
     readonly deliveries: Closable & { stop(): Promise<unknown> };
+    readonly proxy: Closable & { drain(maxWait: number): Promise<void> };
     readonly access: { close(): void; readonly isUnavailable: boolean };
   };
   readonly openRequests: OpenRequests;
@@ -56,7 +56,9 @@ export function createShutdown({
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {
+    const endsAt = performance.now() + drainTimeout;
     await Promise.all([openRequests.drain(drainTimeout), sockets.drain(drainTimeout)]);
+    await proxy.drain(Math.max(0, endsAt - performance.now()));
     openRequests.refuseBodies();
     await proxy.close();
     await openRequests.drain(flushTimeout);

@@ -68,6 +68,8 @@ export interface ModelProxy {
   readonly pollResponse: PollResponse;
   /** The upstreams at this moment. */
   states(): UpstreamState[];
+  /** Resolves when no call is under way, those whose clients have left among them, or after so many milliseconds. */
+  drain(maxWait: number): Promise<void>;
   /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
   close(): Promise<void>;
 }
@@ -138,6 +140,10 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       }
     };
   }
+  async function settled(): Promise<void> {
+    while (calls.size > 0) await Promise.allSettled(calls);
+  }
+  const settledWithin = (maxWait: number) => Promise.race([settled(), sleep(maxWait, undefined, { ref: false })]);
   return {
     operations: {
       ...modelOperations(
@@ -156,10 +162,11 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
         isHanging: awaited.isHanging,
         breaker: breaker.state,
       })),
+    drain: settledWithin,
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one
-      await Promise.race([Promise.allSettled(calls), sleep(closeTimeout, undefined, { ref: false })]);
+      await settledWithin(closeTimeout);
     },
   };
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { refuse } from '../errors.ts';
+import { type ErrorCode, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
@@ -29,6 +29,8 @@ const pageBytes = 16 * 1024 * 1024;
 const longestSearch = 1_000;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
 const concurrentReadLimit = pageBytes / concurrency;
+/** There is no place for one more call at the upstream, perhaps because others of the same list have them. */
+const placeErrors: ReadonlySet<ErrorCode> = new Set(['rate_limit_exceeded', 'overloaded']);
 /** The largest object that is read. Bytes. */
 const objectLimit = 16 * 1024 * 1024;
 
@@ -120,11 +122,22 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       return readStored({ apiRequest, deadline, upstream, path }, retry, bytesWithin(limit));
     }
 
+    /** The same, one of several at once; `'alone'` where it has to be read without the others. */
+    async function readAtOnce(object: StoredObject) {
+      try {
+        const body = await read(object, concurrentReadLimit);
+        return body === 'too large' ? 'alone' : body;
+      } catch (error) {
+        if (!isGatewayError(error) || !placeErrors.has(error.code)) throw error;
+        return 'alone';
+      }
+    }
+
     const readable = objects.filter(({ model }) => model === null || mayCall(apiRequest.principal, model));
-    const bodies = await Promise.all(readable.map((object) => read(object, concurrentReadLimit)));
+    const bodies = await Promise.all(readable.map(readAtOnce));
     for (const [i, object] of readable.entries()) {
-      const small = bodies[i];
-      const body = small === 'too large' ? await read(object, objectLimit) : small;
+      const early = bodies[i];
+      const body = early === 'alone' ? await read(object, objectLimit) : early;
       if (body === 'too large') throw failure('upstream_invalid_response');
       if (body === null) page.gone.push(object);
       if (body && object.isMissing) await storedObjects.found(object);

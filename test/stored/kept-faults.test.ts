@@ -228,6 +228,13 @@ describe('what upstreams keep, where something goes wrong', () => {
     expect(deleted).to.equal(6);
   });
 
+  it('is listed also where there is a place for one call of an account at its upstream', async () => {
+    scene = await startScene({}, [{ maxConcurrency: 1 }]);
+    const ids = [];
+    for (let i = 0; i < 3; i += 1) ids.push(await upload(scene.client));
+    expect((await scene.client.files.list()).data.map(({ id }) => id)).to.deep.equal(ids.toReversed());
+  });
+
   it('is kept by the same of several upstreams for an account, so that it can be named together', async () => {
     scene = await startScene({}, [{}, {}]);
     const { client, providers } = scene;
