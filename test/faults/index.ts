@@ -64,7 +64,7 @@ async function main(): Promise<Row[]> {
       uri: `${cluster.uri}&appName=faults-worker&monitorCommands=true`,
       secretKey,
       retryDelays,
-      upstream: upstream.baseUrl,
+      upstreams: upstream.baseUrls,
     },
     3,
     disturbances.died,

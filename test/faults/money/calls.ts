@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../random.ts';
 import type { WorkerAddress } from '../workers/workers.ts';
 import { type Account, maxTokens } from './options.ts';
+import { type Answer, callOverSocket } from './socket-call.ts';
 
 /** A model call as its client saw it; times are milliseconds since 1970 by the suite's own clock. */
 export interface SeenCall {
@@ -33,13 +34,6 @@ export interface CallsDeps {
   readonly random: Random;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly code?: string;
-  readonly message?: string;
-  readonly isWhole: boolean;
-}
-
 async function readAnswer(response: Response, isStream: boolean): Promise<Answer> {
   const { status } = response;
   try {
@@ -62,11 +56,18 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
 
   async function call(account: Account, { pid, url }: WorkerAddress): Promise<void> {
     serial += 1;
-    const id = `call-${process.pid}-${serial}-${Date.now()}`;
+    const sentAt = Date.now();
+    // the handshake of a WebSocket counts as a request of its own, so those that may make few make none
+    const isSocket = account === 'rich' && serial % 3 === 0;
+    const id = `${isSocket ? 'socket' : 'call'}-${process.pid}-${serial}-${Date.now()}`;
+    const answer = await (isSocket ? callOverSocket(url, keys[account], id, maxWait) : post(account, url, id));
+    seen.push({ id, account, pid, sentAt, endedAt: Date.now(), ...answer });
+  }
+
+  function post(account: Account, url: string, id: string): Promise<Answer> {
     const stream = serial % 2 === 0;
     const messages = [{ role: 'user', content: 'How much is enough, and who would say so of what is theirs?' }];
-    const sentAt = Date.now();
-    const answer = await fetch(`${url}/v1/chat/completions`, {
+    return fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${keys[account]}`,
@@ -79,7 +80,6 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
       (response) => readAnswer(response, stream),
       (): Answer => ({ status: 0, isWhole: false }),
     );
-    seen.push({ id, account, pid, sentAt, endedAt: Date.now(), ...answer });
   }
 
   async function run(account: Account): Promise<void> {

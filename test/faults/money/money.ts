@@ -19,6 +19,7 @@ import {
   thresholds,
 } from './options.ts';
 import { openRecords } from './records.ts';
+import { fileFaults, type SeenUpload, startUploads } from './uploads.ts';
 
 /** What accounts other than `poor` begin with. Credits. */
 const plenty = 1_000_000;
@@ -40,7 +41,7 @@ async function openAccounts({ cluster, upstream, secretKey }: MoneyDeps) {
   const gateway = await createModelGateway({
     mongo: cluster.connection,
     secretKeys: [secretKey],
-    ...moneyOptions(upstream.baseUrl),
+    ...moneyOptions(upstream.baseUrls),
   });
   const given: AddedCredits[] = [];
   for (const userId of [accounts.rich, accounts.limited]) {
@@ -71,6 +72,7 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
   const told = new Set<string>();
   let ofRow: SeenCall[] = [];
   let load: ReturnType<typeof startCalls> | undefined;
+  let uploads: ReturnType<typeof startUploads> | undefined;
   let funding: ReturnType<typeof startFunding> | undefined;
 
   async function faultsOfCalls(evidence: AdmissionEvidence): Promise<string[]> {
@@ -104,31 +106,47 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
     return found;
   }
 
+  async function faultsOfUploads(uploaded: readonly SeenUpload[], evidence: AdmissionEvidence): Promise<string[]> {
+    const byRequest = await records.byRequest(users);
+    const found = await fileFaults(cluster.connection, accounts.rich, uploaded);
+    for (const upload of uploaded) {
+      const faults = [
+        ...answerFaults(upload, evidence, bounds),
+        ...(byRequest.has(upload.id) ? ['it is recorded as if a model was called'] : []),
+      ];
+      found.push(...faults.map((fault) => `upload: ${fault} ${JSON.stringify(upload)}`));
+    }
+    return found;
+  }
+
   function lineOf(): string {
     const count = (isMeant: (call: SeenCall) => boolean) => ofRow.filter(isMeant).length;
     const slowest = Math.max(0, ...ofRow.map(({ sentAt, endedAt }) => endedAt - sentAt));
+    const overSocket = count(({ id, status, isWhole }) => id.startsWith('socket-') && status === 200 && isWhole);
     const of = (status: number) => count((call) => call.status === status);
-    return `calls ${ofRow.length} · answered ${of(200)} · 402 ${of(402)} · 429 ${of(429)} · 5xx ${count(({ status }) => status >= 500)} · broken ${of(0)} · slowest ${(slowest / 1_000).toFixed(1)} s · credits added ${added.length - given.length} times`;
+    return `calls ${ofRow.length} · answered ${of(200)}, ${overSocket} over WebSockets · 402 ${of(402)} · 429 ${of(429)} · 5xx ${count(({ status }) => status >= 500)} · broken ${of(0)} · slowest ${(slowest / 1_000).toFixed(1)} s · credits added ${added.length - given.length} times`;
   }
 
   return {
     begin() {
       const { addresses } = workers;
       load = startCalls({ addresses, keys, random });
+      uploads = startUploads({ addresses, key: keys.rich, random });
       funding = startFunding({ addresses, key: billing, userId: accounts.poor });
     },
 
     async pause() {
-      await Promise.all([load?.pause(), funding?.pause()]);
+      await Promise.all([load?.pause(), uploads?.pause(), funding?.pause()]);
     },
 
     resume() {
       load?.resume();
+      uploads?.resume();
       funding?.resume();
     },
 
     async end() {
-      await Promise.all([load?.stop(), funding?.stop()]);
+      await Promise.all([load?.stop(), uploads?.stop(), funding?.stop()]);
       ofRow = load?.seen ?? [];
       calls.push(...ofRow);
       added.push(...(funding?.added ?? []));
@@ -143,8 +161,10 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
       const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
       const toPoor = added.filter(({ userId }) => userId === accounts.poor);
       const evidence: AdmissionEvidence = { calls, added: toPoor, costOf: spentBy, ends, disturbances, skews, stops };
+      const uploaded = uploads?.seen ?? [];
       const found = [
         ...left,
+        ...(await faultsOfUploads(uploaded, evidence)),
         ...notes,
         ...(await faultsOfCalls(evidence)),
         ...overdraftFaults(evidence, bounds),
@@ -155,7 +175,8 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
       ];
       const wrong = found.filter((note) => !told.has(note));
       for (const note of wrong) told.add(note);
-      return { line: lineOf(), wrong };
+      const acknowledged = uploaded.filter(({ fileId }) => fileId !== undefined).length;
+      return { line: `${lineOf()} · files ${uploaded.length}, acknowledged ${acknowledged}`, wrong };
     },
   };
 }

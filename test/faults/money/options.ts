@@ -26,11 +26,23 @@ export function costOf({ inputTokens, outputTokens }: { inputTokens: number; out
   return inputTokens * price.input + outputTokens * price.output;
 }
 
+/** The base URLs of the suite's providers: of models, of WebSockets, and of files. */
+export interface UpstreamUrls {
+  readonly models: string;
+  readonly sockets: string;
+  readonly files: string;
+}
+
 /** The options by which a gateway meters, charges and limits; the same in every process. */
-export function moneyOptions(upstream: string) {
+export function moneyOptions({ models, sockets, files }: UpstreamUrls) {
   return {
-    upstreams: [{ name: 'suite', baseUrl: upstream }],
-    credits: { prices: { '*': price }, allowance, lowThreshold: 1 },
+    upstreams: [
+      { name: 'files', baseUrl: files, models: ['none'] },
+      { name: 'suite', baseUrl: models, models: ['m'], priority: 1 },
+      { name: 'sockets', baseUrl: sockets, models: ['talk'], priority: 1 },
+    ],
+    // a WebSocket is admitted like a call whose output nobody has limited
+    credits: { prices: { '*': price }, allowance, lowThreshold: 1, expectedOutputTokens: maxTokens },
     limits: {
       perUser: ({ userId }) => (userId === accounts.limited ? { requestsPerMinute } : undefined),
       shared: true,

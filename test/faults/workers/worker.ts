@@ -4,7 +4,7 @@ import mongoose from 'mongoose';
 import type { ModelGateway } from '../../../src/index.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { moneyOptions } from '../money/options.ts';
+import { moneyOptions, type UpstreamUrls } from '../money/options.ts';
 import { armCrash } from './crash-points.ts';
 import type { Control } from './workers.ts';
 
@@ -15,8 +15,7 @@ export interface WorkerConfig {
   readonly uri: string;
   readonly secretKey: string;
   readonly retryDelays: readonly number[];
-  /** The base URL of the upstream that model calls go to. */
-  readonly upstream: string;
+  readonly upstreams: UpstreamUrls;
 }
 
 /** What it is asked to publish, and what it answers. */
@@ -54,12 +53,13 @@ const gateway: ModelGateway = await createModelGateway({
   retryDelays: config.retryDelays,
   sweepInterval: 500,
   logger: silentLogger,
-  ...moneyOptions(config.upstream),
+  ...moneyOptions(config.upstreams),
 });
 const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);
 if (!connection) throw new Error('the gateway has no connection');
 await gateway.start();
 const server = hardenServer(createServer(express().use(gateway.router)));
+gateway.attach(server);
 const port = await listenOn(server);
 
 let disarm = () => {};
