@@ -142,6 +142,22 @@ describe('What upstreams keep', () => {
     expect((await usage())?.uploaded_bytes).to.be.within(80_000, 82_000);
   });
 
+  it('costs nothing where it is a container that a response has made by itself', async () => {
+    const { client, spent, charges } = await newAccount(100);
+    provider.output = [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_auto', status: 'completed' }];
+    await client.responses.create({
+      model: 'm',
+      input: 'Draw the Tagus',
+      tools: [{ type: 'code_interpreter', container: { type: 'auto' } }],
+    });
+    provider.output = [];
+    const { data } = (await client.get('/stored_objects?kind=container')) as { data: { id: string }[] };
+    expect(data.map(({ id }) => id)).to.deep.equal(['cntr_auto']);
+    await client.vectorStores.create({});
+    await charges(2);
+    expect(await spent()).to.equal(2);
+  });
+
   it('costs nothing where its provider refuses it, or its client leaves before all of it is up', async () => {
     const { client, key, usage, spent, charges, userId } = await newAccount(100);
     provider.onUpload = (req, res) => {
