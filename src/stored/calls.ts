@@ -197,10 +197,10 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const release = call.makesFile ? await filePlaces.take(apiRequest) : undefined;
     const { upload } = apiRequest;
     const progress = { isSent: false };
-    // what an upstream makes has an owner, whether or not its client waits for the answer
-    const makes = madeBy(call) !== undefined;
+    // what an upstream makes has an owner, and what goes up to it is charged, whether or not its client waits for the answer
+    const isAwaited = madeBy(call) !== undefined || meter.isUpload;
     const isUp = () => progress.isSent && (upload?.isWhole ?? true);
-    const grace = () => (makes && isUp() ? Number.POSITIVE_INFINITY : 0);
+    const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
       const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
@@ -365,7 +365,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
       };
-      const onOwned = () => meter.done(upstream);
+      const onOwned = () => meter.owned(upstream);
       return ownedResponse(response, made, storedObjects, {
         background,
         member: brings?.member,

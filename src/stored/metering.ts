@@ -18,8 +18,8 @@ export function expectedUse(call: StoredCall, { upload, form, rawBody }: Body): 
   if (!kind) return undefined;
   const made = madeBy(call) === kind ? 1 : 0;
   if (made === 0 && !upload && !form && !call.answersBytes) return undefined;
-  // JSON says what is to be made, and is no file
-  const uploadedBytes = upload ? (upload.length ?? 0) : form ? rawBody.length : 0;
+  // JSON says what is to be made, and is no file; an upload of unknown length is admitted where anything is left
+  const uploadedBytes = upload ? (upload.length ?? 1) : form ? rawBody.length : 0;
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
@@ -35,6 +35,7 @@ export class StoredMeter {
   readonly #startedAt = Date.now();
   /** Where the call was done, and when its answer began. */
   #done: { readonly upstream: string; readonly at: number } | undefined;
+  #isOwned = false;
 
   /** @param admissions of the call, which this closes */
   constructor(info: ModelCall, expected: StoredUsage | undefined, body: Body, admissions: readonly Admission[]) {
@@ -44,9 +45,20 @@ export class StoredMeter {
     this.#admissions = admissions;
   }
 
-  /** The upstream has done what was asked, and the account has what came of it. */
+  /** Whether a file goes up. */
+  get isUpload(): boolean {
+    return this.#expected !== undefined && this.#expected.uploadedBytes > 0;
+  }
+
+  /** The upstream answers that it has done what was asked. */
   done(upstream: string): void {
     this.#done ??= { upstream, at: Date.now() };
+  }
+
+  /** The same, and the account owns what came of it, whatever becomes of the answer. */
+  owned(upstream: string): void {
+    this.done(upstream);
+    this.#isOwned = true;
   }
 
   /** The call has ended: closes its admissions, and records what it has used. Nothing is recorded of a call that was not done. */
@@ -67,6 +79,8 @@ export class StoredMeter {
     const uploadedBytes = this.#upload?.received ?? this.#expected.uploadedBytes;
     const stored = { ...this.#expected, uploadedBytes, downloadedBytes };
     if (stored.made + uploadedBytes + downloadedBytes === 0) return undefined;
+    // the client is told that it failed, and sends it again
+    if (uploadedBytes > 0 && this.ending === 'upstream_failed' && !this.#isOwned) return undefined;
     const startedAt = this.#startedAt;
     const open = openRecord({ info: this.#info, ...noTokens }, upstream, startedAt);
     const durations = { durationMs: Date.now() - startedAt, firstByteMs: at - startedAt };

@@ -127,7 +127,8 @@ export class Upload extends Readable {
   };
 
   #onClose = (): void => {
-    if (!this.#req.complete) this.#fail(new Error('the client left in the middle of the body'));
+    // what had come and was not taken yet is gone with the connection
+    if (!this.#req.readableEnded) this.#fail(new Error('the client left in the middle of the body'));
   };
 
   #fail(error: Error): void {

@@ -10,6 +10,7 @@ import { freshDatabase } from '../../support/mongo.ts';
 import { eventually, until } from '../../support/until.ts';
 
 const megabyte = 1_000_000;
+const uploadFields = { bytes: 2 * megabyte, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' } as const;
 
 describe('What upstreams keep', () => {
   let provider: FileProvider;
@@ -25,7 +26,11 @@ describe('What upstreams keep', () => {
       upstreams: [{ name: 'one', baseUrl: provider.baseUrl }],
       credits: {
         prices: { '*': {} },
-        storedPrices: { file: { megabyte: 0.5, each: 0.25 }, container: { each: 3 }, vector_store: { each: 2 } },
+        storedPrices: {
+          file: { megabyte: 0.5, each: 0.25 },
+          container: { each: 3, megabyte: 1 },
+          vector_store: { each: 2 },
+        },
       },
       onUsage: (record) => void records.push(record),
     });
@@ -67,11 +72,16 @@ describe('What upstreams keep', () => {
     client.files.create({ file: await fileOf(bytes), purpose: 'user_data' });
 
   /** Sends a form with a file of these bytes; `end` leaves it open. */
-  function rawUpload(key: string, bytes: number, { length }: { length?: number } = {}) {
-    const head =
-      '--b\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n';
+  function rawUpload(
+    key: string,
+    bytes: number,
+    { length, path = '/files', field = 'file' }: { length?: number; path?: string; field?: string } = {},
+  ) {
+    const purpose =
+      path === '/files' ? 'content-disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b\r\n' : '';
+    const head = `--b\r\n${purpose}content-disposition: form-data; name="${field}"; filename="a"\r\n\r\n`;
     const tail = '\r\n--b--\r\n';
-    const req = request(`${gateway.url}/v1/files`, {
+    const req = request(`${gateway.url}/v1${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${key}`,
@@ -111,8 +121,7 @@ describe('What upstreams keep', () => {
 
   it('costs as much in parts: by the bytes of each, and for the file that they become', async () => {
     const { client, usage, spent, charges } = await newAccount(100);
-    const fields = { bytes: 2 * megabyte, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' } as const;
-    const { id } = await client.uploads.create(fields);
+    const { id } = await client.uploads.create(uploadFields);
     const part_ids: string[] = [];
     for (let i = 0; i < 2; i += 1) {
       part_ids.push((await client.uploads.parts.create(id, { data: await fileOf(megabyte, 'part') })).id);
@@ -131,6 +140,22 @@ describe('What upstreams keep', () => {
     await client.skills.create({ files: [await fileOf(30_000, 'SKILL.md')] });
     await charges(3);
     expect((await usage())?.uploaded_bytes).to.be.within(80_000, 82_000);
+  });
+
+  it('costs nothing where it is a container that a response has made by itself', async () => {
+    const { client, spent, charges } = await newAccount(100);
+    provider.output = [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_auto', status: 'completed' }];
+    await client.responses.create({
+      model: 'm',
+      input: 'Draw the Tagus',
+      tools: [{ type: 'code_interpreter', container: { type: 'auto' } }],
+    });
+    provider.output = [];
+    const { data } = (await client.get('/stored_objects?kind=container')) as { data: { id: string }[] };
+    expect(data.map(({ id }) => id)).to.deep.equal(['cntr_auto']);
+    await client.vectorStores.create({});
+    await charges(2);
+    expect(await spent()).to.equal(2);
   });
 
   it('costs nothing where its provider refuses it, or its client leaves before all of it is up', async () => {
@@ -174,6 +199,50 @@ describe('What upstreams keep', () => {
     expect(((await client.get('/stored_objects')) as { data: { id: string }[] }).data[0]?.id).to.equal('file-late');
   });
 
+  it('costs what went up to a container, also if the client has left before the answer', async () => {
+    const { key, client, spent, charges } = await newAccount(100);
+    const { id } = await client.containers.create({ name: 'notebook' });
+    let answer: () => void = () => {};
+    const arrived = new Promise<void>((resolve) => {
+      provider.onUpload = (req, res) => {
+        req.resume().on('end', () => {
+          answer = () => res.writeHead(200).end('{"id":"cfile_late","object":"container.file"}');
+          resolve();
+        });
+      };
+    });
+    const { req, tail, whole } = rawUpload(key, megabyte, { length: megabyte, path: `/containers/${id}/files` });
+    req.end(tail);
+    await arrived;
+    req.destroy();
+    // until the gateway knows that the client has left
+    await client.containers.retrieve(id);
+    answer();
+    await charges(2);
+    expect(await spent()).to.be.closeTo(3 + whole / megabyte, 1e-6);
+  });
+
+  it('costs what went up to a container once where its provider’s answer fails and the client sends it again', async () => {
+    const { key, client, spent, charges } = await newAccount(100);
+    const { id } = await client.containers.create({ name: 'notebook' });
+    let sent = 0;
+    provider.onUpload = (req, res) => {
+      sent += 1;
+      const isFirst = sent === 1;
+      req.resume().on('end', () => {
+        res.writeHead(200, { 'content-type': 'application/json', ...(isFirst && { 'content-length': 100 }) });
+        if (isFirst) res.write('{"id":', () => res.destroy());
+        else res.end('{"id":"cfile_1","object":"container.file"}');
+      });
+    };
+    const patient = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1`, maxRetries: 2 });
+    await patient.containers.files.create(id, { file: await fileOf(megabyte) });
+    expect(sent).to.equal(2);
+    await client.vectorStores.create({});
+    expect(await charges(3)).to.have.length(3);
+    expect(await spent()).to.be.within(3 + 1 + 2, 3 + 1 + 2 + 0.01);
+  });
+
   it('costs what went up where the client does not say how much that is going to be', async () => {
     const { key, charges, usage } = await newAccount(100);
     const { req, tail, whole } = rawUpload(key, 700_000);
@@ -203,11 +272,18 @@ describe('What upstreams keep', () => {
   });
 
   it('is refused an account with nothing left, before its provider is asked; what has no price is not', async () => {
-    const { client } = await newAccount(0);
+    const { client, key } = await newAccount(0);
     const before = provider.seen.length;
     expect((await failure(upload(client, 1_000))).code).to.equal('insufficient_credits');
     expect((await failure(client.vectorStores.create({}))).code).to.equal('insufficient_credits');
-    expect(provider.seen.length).to.equal(before);
+    const upload_id = (await client.uploads.create(uploadFields)).id;
+    // the announced length would be a price
+    const { req, tail } = rawUpload(key, 1_000, { path: `/uploads/${upload_id}/parts`, field: 'data' });
+    req.end(tail);
+    const [res] = await once(req, 'response');
+    res.resume();
+    expect(res.statusCode).to.equal(402);
+    expect(provider.seen.length).to.equal(before + 1);
     expect((await client.skills.create({ files: [await fileOf(10, 'SKILL.md')] })).id).to.be.a('string');
   });
 
