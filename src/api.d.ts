@@ -7084,6 +7084,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -7277,6 +7278,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["UploadNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -7321,6 +7323,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["UploadNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -7942,6 +7945,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NamedNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8097,6 +8101,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ContainerNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8308,6 +8313,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8544,6 +8550,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["SkillNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8755,6 +8762,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NamedNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
