@@ -7470,6 +7470,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -7663,6 +7664,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["UploadNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -7707,6 +7709,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["UploadNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8326,6 +8329,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NamedNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8481,6 +8485,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ContainerNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8692,6 +8697,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -8928,6 +8934,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["SkillNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -9462,6 +9469,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NamedNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
