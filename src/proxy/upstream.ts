@@ -237,6 +237,8 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly template: string;
   /** The model, by the upstream's name. */
   readonly model?: string | undefined;
+  /** Further headers of the client's that go up, lower-case names. @default none */
+  readonly passed?: readonly string[];
   /** Called right before the request is written. */
   readonly onSend?: () => void;
 }
@@ -264,7 +266,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, passed = [], data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -274,6 +276,10 @@ export class UpstreamRequests {
     this.#span = span;
     const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
     if (length !== undefined) headers['content-length'] = String(length);
+    for (const name of passed) {
+      const value = this.#headers[name];
+      if (value !== undefined) headers[name] = String(value);
+    }
     const request: RequestConfig = {
       method,
       url: upstreamUrl(upstream, path, apiRequest.search),
