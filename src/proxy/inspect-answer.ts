@@ -47,7 +47,10 @@ interface Expected extends InspectionLimits {
 export const holdLimit = 256 * 1024;
 
 /** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. Pure. */
-export function holdsJson(answers: Endpoint['answers'], { headers }: Pick<DecodedResponse, 'headers'>): boolean {
+export function holdsJson(
+  answers: Endpoint['answers'] | 'file',
+  { headers }: Pick<DecodedResponse, 'headers'>,
+): boolean {
   return answers === undefined || /^application\/(?:[\w.-]+\+)?json\b/i.test(String(headers['content-type']));
 }
 

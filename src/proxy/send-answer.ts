@@ -23,8 +23,8 @@ export interface ResponsePlan {
   readonly deadline: CallDeadline;
   readonly betweenChunks: number;
   readonly meter: UsageMeter;
-  /** What a successful answer is, if not always JSON. */
-  readonly answers?: Endpoint['answers'] | undefined;
+  /** What a successful answer is, if not always JSON; a file passes as it is, whatever its type. */
+  readonly answers?: Endpoint['answers'] | 'file' | undefined;
   /** Whether the client asked for a stream. */
   readonly asksForStream: boolean;
   /** Whether a whole stream ends in `[DONE]`. */
@@ -47,6 +47,7 @@ export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
   const { response, asksForStream } = plan;
   if (isEncoded(response.headers)) return sendLarge({ ...plan, repairsVectors: false }, Buffer.alloc(0));
   if (response.status >= 300) return sendBody(plan);
+  if (plan.answers === 'file') return sendLarge(plan, Buffer.alloc(0));
   if (isEventStream(response.headers)) return sendEvents(plan);
   return asksForStream ? sendUnlabelled(plan) : sendBody(plan);
 }
@@ -72,7 +73,7 @@ function beginsAsJson(bytes: Buffer): boolean {
 
 /** Whether an answer may say what was used. Bytes do not, and in a text that is no JSON a speaker might. */
 function mayReport({ answers }: ResponsePlan, first: Buffer): boolean {
-  return answers !== 'bytes' && (answers !== 'text' || beginsAsJson(first));
+  return answers !== 'bytes' && answers !== 'file' && (answers !== 'text' || beginsAsJson(first));
 }
 
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */

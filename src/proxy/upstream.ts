@@ -283,6 +283,8 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly model?: string | undefined;
   /** The query, with its `?`. @default the caller's */
   readonly search?: string | undefined;
+  /** Further headers of the client's that go up, lower-case names. @default none */
+  readonly passed?: readonly string[];
   /** Called right before the request is written. */
   readonly onSend?: () => void;
 }
@@ -310,7 +312,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, search, data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -320,6 +322,10 @@ export class UpstreamRequests {
     this.#span = span;
     const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
     if (length !== undefined) headers['content-length'] = String(length);
+    for (const name of passed) {
+      const value = this.#headers[name];
+      if (value !== undefined) headers[name] = String(value);
+    }
     const request: RequestConfig = {
       method,
       url: upstreamUrl(upstream, path, search ?? apiRequest.search),

@@ -164,6 +164,12 @@ class FilePlaces {
   }
 }
 
+/** What a client asks for of a file that it has a part of, or an older copy (RFC 9110, sections 13 and 14), and what answers that. */
+const rangeRequest = ['range', 'if-range', 'if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since'];
+const rangeAnswer = ['accept-ranges', 'content-range', 'etag', 'last-modified'];
+/** With these statuses it is answered; 304 has no body. */
+const rangeStatuses: ReadonlySet<number> = new Set([200, 206, 304, 412, 416]);
+
 /** What is passed on of an answer that comes before all of an upload has. Bytes. */
 const longestEarlyAnswer = 1024 * 1024;
 
@@ -316,7 +322,14 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         }
       };
       try {
-        return await requests.send(upstream, { method: call.method, path, template: call.path, onSend, ...data });
+        return await requests.send(upstream, {
+          method: call.method,
+          path,
+          template: call.path,
+          onSend,
+          ...(call.answersBytes && { passed: rangeRequest }),
+          ...data,
+        });
       } catch (error) {
         // that the client's body ended early is no failure of the upstream
         throw upload?.failure
@@ -331,7 +344,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();
-      requireRelayable(response, apiRequest);
+      if (response.status !== 304 || !call.answersBytes) requireRelayable(response, apiRequest);
       // an upstream that keeps it no longer has deleted it
       if (response.status === 404 && call.effect === 'removes')
         await storedObjects.remove(routed.object as StoredObject);
@@ -422,12 +435,18 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   ): Promise<void> {
     const { call, apiRequest, deadline } = routed;
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
-    if (call.answersBytes && response.status < 300) {
+    if (call.answersBytes && rangeStatuses.has(response.status)) {
+      for (const name of rangeAnswer) {
+        const value = response.headers[name];
+        if (typeof value === 'string') res.setHeader(name, value);
+      }
+    }
+    if (call.answersBytes && (response.status < 300 || response.status === 304)) {
       // what customers have uploaded is no page of the host's
       res.setHeader('content-disposition', 'attachment');
       res.setHeader('content-security-policy', 'sandbox');
       res.setHeader('x-content-type-options', 'nosniff');
-      if (res.req.method === 'HEAD') {
+      if (res.req.method === 'HEAD' || response.status === 304) {
         response.data.destroy();
         setResponseHeaders(res, response.headers);
         res.writeHead(response.status).end();
@@ -461,7 +480,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         ...answer,
         deadline,
         meter: bytes,
-        answers: call.answersBytes ? 'bytes' : call.answersNothing ? 'text' : undefined,
+        answers: call.answersBytes ? 'file' : call.answersNothing ? 'text' : undefined,
         asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
         endsInDone: false,
         responseStream: 'resumed',

@@ -236,7 +236,9 @@ describe('a file on its way', () => {
     }
     const calls = await gateway.gateway.metrics().getSingleMetricAsString('gateway_upstream_calls');
     expect(calls).to.match(/ 0$/);
-    expect(await database.connection.collection('gateway_usage').countDocuments({ stored: { $exists: false } })).to.equal(0);
+    expect(
+      await database.connection.collection('gateway_usage').countDocuments({ stored: { $exists: false } }),
+    ).to.equal(0);
     expect((await gateway.gateway.credits?.balance('usr_1'))?.creditsRemaining).to.equal(10);
   }
 
