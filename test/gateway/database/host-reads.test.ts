@@ -54,6 +54,8 @@ describe('a host’s own code', () => {
         images: 0,
         seconds: 0,
         characters: 0,
+        uploadedBytes: 0,
+        downloadedBytes: 0,
       },
     ]);
   });
