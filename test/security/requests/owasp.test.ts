@@ -131,6 +131,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
       )) {
         const answer = await send(method, path.replace('{id}', id));
         expect([method, path, answer.status]).to.deep.equal([method, path, refused]);
+        if (refused === 404) continue;
         const allowed = (answer.headers.get('allow') ?? '').split(', ');
         expect(documented).to.include.members(allowed);
       }
