@@ -58,14 +58,14 @@ function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, list
   return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(upstreamModelName(upstream, id)), id }))];
 }
 
-/** A model, and the names of the upstreams that offer it. */
+/** A model, and the upstreams that offer it. */
 interface ListedModel {
   readonly model: Model;
-  readonly upstreams: string[];
+  readonly upstreams: Upstream[];
 }
 
 /** The first model of each id. Pure. */
-function merged(lists: readonly { readonly upstream: string; readonly offered: readonly Model[] }[]): ListedModel[] {
+function merged(lists: readonly { readonly upstream: Upstream; readonly offered: readonly Model[] }[]): ListedModel[] {
   const byId = new Map<string, ListedModel>();
   for (const { upstream, offered } of lists) {
     for (const model of offered) {
@@ -106,7 +106,7 @@ export interface ModelList {
 /** @param lifetime how long a list is used, in milliseconds */
 export function createModelList(
   upstreams: readonly Upstream[],
-  fineTuned: Pick<FineTunedModels, 'known' | 'of' | 'find' | 'isForeign'>,
+  fineTuned: Pick<FineTunedModels, 'of' | 'own' | 'find' | 'has' | 'isExclusive' | 'isForeign'>,
   logger: Logger,
   lifetime: number = defaultLifetime,
 ): ModelList {
@@ -122,7 +122,7 @@ export function createModelList(
         const listed = await fetchList(upstream);
         if (listed) withoutList.delete(upstream);
         else withoutList.add(upstream);
-        return { upstream: upstream.name, offered: offered(upstream, listed ?? []) };
+        return { upstream, offered: offered(upstream, listed ?? []) };
       }),
     );
     const failures: OutboundError[] = [];
@@ -161,16 +161,19 @@ export function createModelList(
 
   /** Whether an upstream offers it to everybody; what an account has made itself, it is shown as its own. */
   function isOpen({ model: { id }, upstreams: offering }: ListedModel, userId: string): boolean {
-    const owners = fineTuned.known.get(id);
-    if (!owners) return true;
-    if (owners.some((owner) => owner.userId === userId)) return false;
-    return offering.some((upstream) => !fineTuned.isForeign(id, userId, upstream));
+    if (!fineTuned.has(id)) return true;
+    const own = fineTuned.own(id, userId);
+    const maker = upstreams.find(({ name }) => name === own?.upstream);
+    if (own && !maker?.names(id)) return false;
+    return offering.some((upstream) => !fineTuned.isExclusive(id, upstream));
   }
 
   return {
     async all(userId) {
+      const own = fineTuned.of(userId).map(ownModel);
       const open = (await listed()).filter((each) => isOpen(each, userId)).map(({ model }) => model);
-      return [...open, ...fineTuned.of(userId).map(ownModel)];
+      // what is open comes last: it is everybody's, whoever has made it
+      return [...new Map([...own, ...open].map((model) => [model.id, model])).values()];
     },
     async find(id, userId) {
       const found = (await listed()).find(({ model }) => model.id === id);
@@ -179,9 +182,9 @@ export function createModelList(
         (upstream) =>
           upstream.serves(id) &&
           (servesByPattern(upstream, id) || withoutList.has(upstream)) &&
-          !fineTuned.isForeign(id, userId, upstream.name),
+          !fineTuned.isForeign(id, userId, upstream),
       );
-      const own = fineTuned.known.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
+      const own = fineTuned.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
       if (own) return ownModel(own);
       return isServed ? { ...unlisted, id } : undefined;
     },

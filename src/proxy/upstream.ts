@@ -32,6 +32,8 @@ export interface Upstream {
   readonly maskErrors: boolean;
   /** Whether it serves the model of this name, as callers write it. */
   serves(model: string): boolean;
+  /** Whether its `models` or `aliases` have this very name, and not just a pattern that it matches. */
+  names(model: string): boolean;
   readonly http: HttpClient;
   readonly breaker: Breaker;
   /** Its calls under way. */
@@ -67,6 +69,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = servedModels(models);
+  const named = new Set([...models, ...Object.entries(aliases).flat()]);
   // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { base, search } = splitBaseUrl(options.baseUrl);
@@ -88,6 +91,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     streamUsage: new StreamUsage(options.includeUsage ?? true),
     maskErrors: options.maskErrors ?? false,
     serves: (model) => Object.hasOwn(aliases, model) || matches(model),
+    names: (model) => named.has(model),
     http: createHttpClient(dispatcher),
     breaker: new Breaker(),
     calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
@@ -96,8 +100,13 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
 }
 
-/** OpenAI's names of fine-tuned models begin so. */
-const fineTuned = 'ft:';
+/** OpenAI's names of fine-tuned models begin so; for a provider that does not tell cases apart, in any case. */
+const beginsAsTuned = /^\s*ft:/i;
+
+/** Whether a name is such as OpenAI gives fine-tuned models. Pure. */
+export function isTunedName(model: string): boolean {
+  return beginsAsTuned.test(model);
+}
 
 /**
  * Which models an upstream serves to everybody. A pattern such as `*` stands for no fine-tuned model: its provider lists those of all accounts. Others are
@@ -105,8 +114,8 @@ const fineTuned = 'ft:';
  */
 function servedModels(models: readonly string[]): MatchesModel {
   const matches = modelMatcher(models);
-  const matchesTuned = modelMatcher(models.filter((pattern) => pattern.startsWith(fineTuned)));
-  return (model) => (model.startsWith(fineTuned) ? matchesTuned : matches)(model);
+  const matchesTuned = modelMatcher(models.filter(isTunedName));
+  return (model) => (isTunedName(model) ? matchesTuned : matches)(model);
 }
 
 function parameterName(parameter: string): string | undefined {
@@ -145,6 +154,9 @@ export interface Candidate {
   readonly priority: number;
   serves(model: string): boolean;
 }
+
+/** The same, where a model may belong to an account. */
+export type NamedCandidate = Candidate & Pick<Upstream, 'name' | 'names'>;
 
 /** A random order in which an upstream's chance to come first is its share of the weights. */
 function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => number): U[] {
@@ -194,19 +206,22 @@ export function selectUpstreams<U extends Candidate>(
 ): readonly [U, ...U[]] {
   const [first, ...others] = orderUpstreams(upstreams, model, random);
   if (first) return [first, ...others];
-  const message =
-    model === undefined
-      ? 'No model provider is configured; tell the operator of this gateway'
-      : `The model '${model}' does not exist; GET /v1/models lists those that do`;
-  throw new GatewayError('model_not_found', message, { param: 'model' });
+  throw new GatewayError('model_not_found', whyNotFound(model), { param: 'model' });
+}
+
+function whyNotFound(model: string | undefined): string {
+  if (model === undefined) return 'No model provider is configured; tell the operator of this gateway';
+  const message = `The model '${model}' does not exist; GET /v1/models lists those that do`;
+  if (!isTunedName(model)) return message;
+  return `${message}. A fine-tuned model is there for the account that made it here; for all, where the models of an upstream name it, or a pattern that begins with ft:`;
 }
 
 /** Which models upstreams have made for accounts. */
 export interface ModelOwners {
-  /** By name. */
-  readonly known: { has(model: string): boolean };
+  /** Whether an account has one of this name, as far as this process knows. */
+  has(model: string): boolean;
   /** @throws GatewayError `model_not_found` for another account's, `database_unavailable` */
-  route<U extends Candidate & { readonly name: string }>(
+  route<U extends NamedCandidate>(
     upstreams: readonly U[],
     model: string,
     userId: string,
@@ -218,14 +233,14 @@ export interface ModelOwners {
  * whose it is.
  * @throws GatewayError `model_not_found`, `database_unavailable`
  */
-export function routeModel<U extends Candidate & { readonly name: string }>(
+export function routeModel<U extends NamedCandidate>(
   upstreams: readonly U[],
   model: string | undefined,
   userId: string,
   owners: ModelOwners,
 ): readonly [U, ...U[]] | Promise<readonly [U, ...U[]]> {
   if (model === undefined) return selectUpstreams(upstreams, model);
-  if (!owners.known.has(model)) {
+  if (!owners.has(model)) {
     const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
     if (first) return [first, ...others];
   }

@@ -170,7 +170,7 @@ export class RealtimeSession implements SocketSession {
       requireAllowedModel(caller.principal, transcriptionModel);
       const { models } = this.#deps.storedObjects;
       // refused as an unknown model is
-      if (models.isForeign(transcriptionModel, caller.principal.userId, upstream.name))
+      if (models.isForeign(transcriptionModel, caller.principal.userId, upstream))
         selectUpstreams([], transcriptionModel);
       this.#transcriptionModel = transcriptionModel;
       edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });

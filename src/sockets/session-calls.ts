@@ -114,7 +114,7 @@ async function relaySession(
       : await routeModel(keepers, calledModel, principal.userId, models);
     for (const { name } of read.transcribing) {
       // refused as an unknown model is
-      if (order.some((upstream) => models.isForeign(name, principal.userId, upstream.name))) selectUpstreams([], name);
+      if (order.some((upstream) => models.isForeign(name, principal.userId, upstream))) selectUpstreams([], name);
     }
     const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
     request = { ...requested, call, apiRequest, secret, path, order, sent };

@@ -6,10 +6,9 @@ import { outline } from '../http/json/scan.ts';
 import { ByteBuffer } from '../http/json/search.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
-import { requireAllowedModel } from '../proxy/admission.ts';
 import type { RelayedBody } from '../proxy/answer-body.ts';
-import { checkModelName, estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
-import { routeModel, upstreamModelName } from '../proxy/upstream.ts';
+import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
+import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
@@ -21,6 +20,7 @@ import {
   parsed,
   readFields,
   readObject,
+  requireModel,
   type WorkInput,
   type WorkRequests,
 } from './work.ts';
@@ -140,8 +140,9 @@ async function addRequest(
   sum: RequestSum,
   bytes: Buffer | undefined,
   endpoint: string,
-  { apiRequest, upstream, storedObjects }: WorkInput,
+  input: WorkInput,
 ): Promise<void> {
+  const { apiRequest, upstream, storedObjects } = input;
   const { principal } = apiRequest;
   if (!bytes) throw new GatewayError('request_too_large', `The request is larger than ${longestLine} bytes`);
   // some readers end a line there
@@ -157,9 +158,7 @@ async function addRequest(
   const read = readModelBody({ rawBody, fields, body: body as ApiRequest['body'] });
   const { model } = read;
   if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
-  checkModelName(model);
-  requireAllowedModel(principal, model);
-  await routeModel([upstream], model, principal.userId, storedObjects.models);
+  await requireModel(model, input);
   if (upstreamModelName(upstream, model) !== model) {
     refuse(
       'invalid_value',

@@ -1,9 +1,16 @@
+import { foldCase } from '../http/json/tokens.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import { type Candidate, type ModelOwners, orderUpstreams, selectUpstreams } from '../proxy/upstream.ts';
+import {
+  isTunedName,
+  type ModelOwners,
+  type NamedCandidate,
+  orderUpstreams,
+  selectUpstreams,
+} from '../proxy/upstream.ts';
 import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
 
@@ -34,6 +41,11 @@ interface FineTunedModelsDeps {
 
 const projection = { item: 1, userId: 1, upstream: 1, createdAt: 1 } as const;
 
+/** Names for which some provider may take one for the other: what one account has under one of them, no other gets at under another. Pure. */
+function folded(model: string): string {
+  return foldCase(model.trim());
+}
+
 function toModel({ item = '', userId, upstream, createdAt }: StoredObjectDocument): FineTunedModel {
   return { id: item, userId, upstream, createdAt };
 }
@@ -48,6 +60,7 @@ export function createFineTunedModels({
   interval = defaultInterval,
   logger,
 }: FineTunedModelsDeps) {
+  /** By folded name. */
   const known = new Map<string, readonly FineTunedModel[]>();
   /** What this process has learned while all are being read. */
   let learned: FineTunedModel[] = [];
@@ -69,11 +82,30 @@ export function createFineTunedModels({
     logger,
   });
 
+  /** Whatever model the name may mean to an upstream. */
+  const meantBy = (id: string): readonly FineTunedModel[] => known.get(folded(id)) ?? [];
+
+  const without = ({ id, upstream }: Pick<FineTunedModel, 'id' | 'upstream'>): readonly FineTunedModel[] =>
+    meantBy(id).filter((other) => other.upstream !== upstream || other.id !== id);
+
   function add(model: FineTunedModel): void {
-    const { id, upstream } = model;
-    const others = (known.get(id) ?? []).filter((other) => other.upstream !== upstream);
-    known.set(id, [...others, model]);
+    known.set(folded(model.id), [...without(model), model]);
   }
+
+  function learn(model: FineTunedModel): void {
+    learned.push(model);
+    add(model);
+  }
+
+  /** The account's model of this name, as far as this process knows. @param upstream @default any */
+  const ownOf = (id: string, userId: string, upstream?: string): FineTunedModel | undefined =>
+    meantBy(id).find(
+      (model) => model.id === id && model.userId === userId && (upstream === undefined || model.upstream === upstream),
+    );
+
+  /** Whether an account has an upstream's model of this name to itself. What the operator has named there is everybody's. */
+  const isExclusive = (id: string, upstream: Pick<NamedCandidate, 'name' | 'names'>): boolean =>
+    !upstream.names(id) && meantBy(id).some((model) => model.upstream === upstream.name);
 
   async function read(filter: object): Promise<FineTunedModel[]> {
     const found = await collection.find({ kind: 'model', ...filter }, { projection, ...inOneBatch }).toArray();
@@ -91,62 +123,63 @@ export function createFineTunedModels({
 
   /** The account's model of this name; asks the database where this process knows of none. */
   async function find(id: string, userId: string): Promise<FineTunedModel | undefined> {
-    const isOwn = (model: FineTunedModel) => model.userId === userId;
-    const own = known.get(id)?.find(isOwn);
+    const own = ownOf(id, userId);
     // what nobody can record at present, this process knows
     if (own || database.isUnavailable) return own;
     const found = await database.run(() => read({ item: id, userId }));
-    found.forEach(add);
+    found.forEach(learn);
     return found[0];
   }
 
   return {
-    /** By name. */
-    known: known as ReadonlyMap<string, readonly FineTunedModel[]>,
+    has: (id: string): boolean => known.size > 0 && known.has(folded(id)),
 
     find,
 
     /** The models of an account. */
     of: (userId: string): FineTunedModel[] => [...known.values()].flat().filter((model) => model.userId === userId),
 
-    /** Whether an upstream has made a model of this name for another account. */
-    isForeign: (id: string, userId: string, upstream: string): boolean =>
-      known.get(id)?.some((model) => model.upstream === upstream && model.userId !== userId) ?? false,
+    own: ownOf,
+
+    isExclusive,
+
+    /** Whether a model of this name is at an upstream for others than this account. */
+    isForeign(id: string, userId: string, upstream: NamedCandidate): boolean {
+      if (upstream.names(id) || ownOf(id, userId, upstream.name)) return false;
+      return isExclusive(id, upstream) || (isTunedName(id) && !upstream.serves(id));
+    },
 
     /**
      * The upstreams that a call of a model goes to, where an account has one of its name, or no upstream serves it: the account's own is at the upstream that
-     * has made it, and nobody gets at another's.
+     * has made it, and nobody gets at another's. What an upstream is configured to serve by its name is everybody's there, whoever has made it.
      * @throws GatewayError `model_not_found`, `database_unavailable`
      */
-    async route<U extends Candidate & { readonly name: string }>(
+    async route<U extends NamedCandidate>(
       upstreams: readonly U[],
       model: string,
       userId: string,
     ): Promise<readonly [U, ...U[]]> {
-      const own = await find(model, userId);
-      const owners = known.get(model) ?? [];
-      const [first, ...others] = own
-        ? upstreams.filter(({ name }) => name === own.upstream)
-        : orderUpstreams(
-            upstreams.filter(({ name }) => !owners.some(({ upstream }) => upstream === name)),
-            model,
-            Math.random,
-          );
+      // a model that many accounts call is not looked up for each call
+      const isNamed = upstreams.some((upstream) => upstream.names(model));
+      const own = isNamed ? ownOf(model, userId) : await find(model, userId);
+      const makers = upstreams.filter(({ name }) => name === own?.upstream);
+      const open = upstreams.filter((upstream) => !isExclusive(model, upstream));
+      const isOnlyOwn = own !== undefined && !makers.some((upstream) => upstream.names(model));
+      const [first, ...others] = isOnlyOwn ? makers : orderUpstreams(open, model, Math.random);
       return first ? [first, ...others] : selectUpstreams([], model);
     },
 
     /** This process has recorded one. */
     added({ id, userId, upstream }: StoredObject): void {
-      const model = { id, userId, upstream, createdAt: new Date() };
-      learned.push(model);
-      add(model);
+      learn(ownOf(id, userId, upstream) ?? { id, userId, upstream, createdAt: new Date() });
     },
 
     /** This process has removed one. */
-    removed({ id, upstream }: Pick<StoredObject, 'id' | 'upstream'>): void {
-      const others = (known.get(id) ?? []).filter((other) => other.upstream !== upstream);
-      if (others.length > 0) known.set(id, others);
-      else known.delete(id);
+    removed(removed: Pick<StoredObject, 'id' | 'upstream'>): void {
+      const others = without(removed);
+      learned = learned.filter(({ id, upstream }) => id !== removed.id || upstream !== removed.upstream);
+      if (others.length > 0) known.set(folded(removed.id), others);
+      else known.delete(folded(removed.id));
     },
 
     /** Reads all, and from then on what is new. */

@@ -1,13 +1,20 @@
 import { refuse } from '../errors.ts';
-import { requireAllowedModel } from '../proxy/admission.ts';
-import { checkModelName, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
-import { routeModel, upstreamModelName } from '../proxy/upstream.ts';
+import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
+import { upstreamModelName } from '../proxy/upstream.ts';
 import { closedRecord, noUsage, type Used } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
-import { type Fields, type PollWork, readFields, readObject, type WorkInput, type WorkRequests } from './work.ts';
+import {
+  type Fields,
+  type PollWork,
+  readFields,
+  readObject,
+  requireModel,
+  type WorkInput,
+  type WorkRequests,
+} from './work.ts';
 
 /** The fields of a request for a job, as OpenAI has them. */
 const jobFields: ReadonlySet<string> = new Set([
@@ -34,11 +41,11 @@ const mostEpochs = 1_000;
  * @throws GatewayError with the code of an upstream's failure; `model_not_allowed`, `model_not_found`, `file_not_found`
  */
 export async function readTraining(input: WorkInput): Promise<WorkRequests> {
-  const { apiRequest, deadline, upstream, file, storedObjects, retry } = input;
+  const { apiRequest, deadline, upstream, file, retry } = input;
   const { rawBody, fields } = apiRequest;
   const request = readFields(rawBody, jobFields, longestJobRequest);
   const span = fields.get('model');
-  const model = shortValue(rawBody, span);
+  const { model } = request;
   if (!span || typeof model !== 'string') refuse('missing_required_parameter', 'model', 'is required');
   const edits = [{ ...span, text: JSON.stringify(await upstreamName(model, input)) }];
   const method = fields.get('method');
@@ -54,27 +61,23 @@ export async function readTraining(input: WorkInput): Promise<WorkRequests> {
     output: { choices: 1, maxTokens: 0 },
     data: splice(rawBody, edits),
   };
+}
 
-  /** The upstream's name for a model that the account may have it train or ask. */
-  async function upstreamName(name: string, { apiRequest: { principal } }: WorkInput): Promise<string> {
-    checkModelName(name);
-    requireAllowedModel(principal, name);
-    await routeModel([upstream], name, principal.userId, storedObjects.models);
-    return upstreamModelName(upstream, name);
-  }
+/** The upstream's name for a model that the account may have it train or ask. */
+async function upstreamName(name: string, input: WorkInput): Promise<string> {
+  await requireModel(name, input);
+  return upstreamModelName(input.upstream, name);
+}
 
-  /** A method with the upstream's names for the models that its graders ask. */
-  async function withUpstreamNames(value: unknown, of: WorkInput): Promise<unknown> {
-    if (typeof value !== 'object' || value === null) return value;
-    if (Array.isArray(value)) return Promise.all(value.map((each) => withUpstreamNames(each, of)));
-    const members = Object.entries(value).map(async ([name, member]) => [
-      name,
-      name.toLowerCase() === 'model' && typeof member === 'string'
-        ? await upstreamName(member, of)
-        : await withUpstreamNames(member, of),
-    ]);
-    return Object.fromEntries(await Promise.all(members));
+/** A method with the upstream's names for the models that its graders ask. One after the other: each may cost the database a read. */
+async function withUpstreamNames(value: unknown, input: WorkInput): Promise<unknown> {
+  if (typeof value !== 'object' || value === null) return value;
+  const members: [string, unknown][] = [];
+  for (const [name, member] of Object.entries(value)) {
+    const isModel = !Array.isArray(value) && name.toLowerCase() === 'model' && typeof member === 'string';
+    members.push([name, await (isModel ? upstreamName(member, input) : withUpstreamNames(member, input))]);
   }
+  return Array.isArray(value) ? members.map(([, member]) => member) : Object.fromEntries(members);
 }
 
 /** How often the file is gone through. Pure. */

@@ -193,7 +193,9 @@ export function createStoredObjects({ objects, database, retentionDays, backgrou
     if (made.length === 0) return;
     const { userId, upstream, model, id: parent, origin: { keyId } = {} } = keeper;
     const origin = { ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
-    const objects = made.map(({ kind, id, purpose }): StoredObject => {
+    // some providers say the base model where there is no other yet
+    const news = made.filter(({ kind, id }) => kind !== 'model' || id !== model);
+    const objects = news.map(({ kind, id, purpose }): StoredObject => {
       const object = { kind, id, userId, upstream, origin };
       if (kind === 'model') return { ...object, model: id };
       // what a key that is limited to some models must not read of a batch, it must not read of its files

@@ -1,11 +1,13 @@
-import { GatewayError, refuse } from '../errors.ts';
+import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import { requireAllowedModel } from '../proxy/admission.ts';
 import { collect, type RelayedBody } from '../proxy/answer-body.ts';
 import type { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
+import { checkModelName } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
-import type { Upstream } from '../proxy/upstream.ts';
+import { routeModel, type Upstream } from '../proxy/upstream.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage, StoredObject } from './stored-object.ts';
 import type { readStored } from './upstream-reads.ts';
@@ -64,6 +66,23 @@ export function withOthers({ model, ...requests }: WorkRequests, others: readonl
     estimatedTokens,
     output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
   };
+}
+
+/**
+ * Requires of a model that such work names what is required of a model that is called, and that the upstream of the file serves it.
+ * @throws GatewayError `invalid_value`, `model_not_allowed`, `model_not_found`, `database_unavailable`
+ */
+export async function requireModel(name: string, { apiRequest, upstream, storedObjects }: WorkInput): Promise<void> {
+  const { principal } = apiRequest;
+  checkModelName(name);
+  requireAllowedModel(principal, name);
+  try {
+    await routeModel([upstream], name, principal.userId, storedObjects.models);
+  } catch (error) {
+    if (!isGatewayError(error) || error.code !== 'model_not_found') throw error;
+    const message = `${error.message}. If it is there, the provider that keeps the file does not serve it`;
+    throw new GatewayError('model_not_found', message, { param: 'model', cause: error });
+  }
 }
 
 /** JSON from outside, as far as it is read. */

@@ -20,7 +20,9 @@ export const noStoredObjects: StoredObjects = {
   findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
   models: {
-    known: new Map(),
+    has: () => false,
+    own: () => undefined,
+    isExclusive: () => false,
     find: async () => undefined,
     of: () => [],
     isForeign: () => false,
