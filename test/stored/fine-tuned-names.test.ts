@@ -154,6 +154,15 @@ describe('the name of a fine-tuned model', () => {
     }
   });
 
+  it('belongs to the account also where it has other letters or spaces, or is a pattern', async () => {
+    for (const name of ['m-tuned für uns', 'acme/川', '*']) {
+      await makeModel(name);
+      await call(client, name);
+      expect((await failure(call(stranger, name))).code, name).to.equal('model_not_found');
+      expect(await client.models.delete(name)).to.include({ id: name, deleted: true });
+    }
+  });
+
   it('that is too long is refused as such', async () => {
     const made = client.fineTuning.jobs.create({ model: 'm'.repeat(5_000), training_file: await newFile() });
     expect((await failure(made)).message).to.match(/must be a string of 1 to 256 characters/);
