@@ -69,7 +69,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = servedModels(models);
-  const named = new Set([...models, ...Object.entries(aliases).flat()]);
+  const named = new Set([...models.filter((model) => !model.includes('*')), ...Object.entries(aliases).flat()]);
   // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { base, search } = splitBaseUrl(options.baseUrl);

@@ -3,7 +3,7 @@ import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { closedRecord, noUsage, type Used } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
-import { madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
+import { isStoredId, madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
@@ -99,12 +99,10 @@ export const pollJob: PollWork = async (job, upstream, { storedObjects, retry, .
   if (object === null) return 'gone';
   await storedObjects.addMade(madeObjects(object, madeByJob), job);
   if (runsOn('fine_tuning_job', object.status)) return 'running';
-  const checkpoints = { ...read, upstream, path: `${path}/checkpoints` };
-  // not every provider has them, and what a client is shown later is noted then
-  const list = await readStored(checkpoints, retry, readObject).catch(() => null);
-  const data: readonly unknown[] = Array.isArray(list?.data) ? list.data : [];
-  const models = data.flatMap((checkpoint) => madeObjects((checkpoint ?? {}) as Fields, madeByCheckpoints));
-  await storedObjects.addMade(models, job);
+  for await (const checkpoints of pagesOf({ ...read, upstream, path: `${path}/checkpoints` }, retry)) {
+    const models = checkpoints.flatMap((checkpoint) => madeObjects(checkpoint ?? {}, madeByCheckpoints));
+    await storedObjects.addMade(models, job);
+  }
   const { startedAt, firstByteMs } = background;
   return closedRecord(background, trained(object, background.inputTokens), {
     upstream: upstream.name,
@@ -113,6 +111,27 @@ export const pollJob: PollWork = async (job, upstream, { storedObjects, retry, .
     firstByteMs,
   });
 };
+
+/** The most that are read of a list. OpenAI has ten checkpoints on each. */
+const mostPages = 100;
+
+/** The pages of a list, up to where its upstream fails: not every provider has checkpoints, and what a client is shown later is noted then. */
+async function* pagesOf(
+  read: Parameters<typeof readStored>[0],
+  retry: WorkInput['retry'],
+): AsyncGenerator<readonly (Fields | null)[]> {
+  let search = '';
+  for (let pages = 0; pages < mostPages; pages += 1) {
+    const list = await readStored({ ...read, search }, retry, readObject).catch(() => null);
+    const data: readonly (Fields | null)[] = Array.isArray(list?.data) ? list.data : [];
+    yield data;
+    const last = data.at(-1)?.id;
+    const next = `?after=${String(last)}`;
+    // an upstream that does not go on would answer the same page again
+    if (list?.has_more !== true || !isStoredId(last) || next === search) return;
+    search = next;
+  }
+}
 
 /** What an ended job has trained by its own word; by estimate where one that has succeeded does not say it. Pure. */
 function trained({ trained_tokens: tokens, status }: Fields, estimate: number): Used {

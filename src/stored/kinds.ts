@@ -10,8 +10,8 @@ export function isStoredId(value: unknown): value is string {
   return typeof value === 'string' && storedId.test(value);
 }
 
-/** The names of models that upstreams make: printable, without spaces, and not such that they lead elsewhere in a path. */
-const modelName = /^(?!\.+$)[!-~]{1,256}$/;
+/** The names of models that upstreams make, of which customers may choose a part: printable, and not such that they lead elsewhere in a path. */
+const modelName = /^(?!\.+$)\P{C}{1,256}$/u;
 
 /** Whether a value from outside is the name of a model that an upstream has made. Pure. */
 export function isModelName(value: unknown): value is string {

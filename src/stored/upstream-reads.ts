@@ -17,6 +17,8 @@ interface UpstreamRead {
   readonly upstream: Upstream;
   /** Below the upstream's base URL. */
   readonly path: string;
+  /** The query, with its `?`. @default none */
+  readonly search?: string;
 }
 
 /** Reads a body. @param onProgress to be called for every chunk */
@@ -27,7 +29,7 @@ type BodyReader<Read> = (body: RelayedBody, onProgress: () => void) => Promise<R
  * @throws GatewayError with the code of an upstream's failure; OutboundError
  */
 export async function readStored<Read>(
-  { apiRequest, deadline: callDeadline, upstream, path }: UpstreamRead,
+  { apiRequest, deadline: callDeadline, upstream, path, search }: UpstreamRead,
   retry: RetryPolicy,
   read: BodyReader<Read>,
 ): Promise<Read | null> {
@@ -38,7 +40,7 @@ export async function readStored<Read>(
   const { firstByte, betweenChunks } = upstream.timeouts;
   const send = () => {
     deadline.arm(firstByte);
-    return upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
+    return upstream.http.relay({ url: upstreamUrl(upstream, path, search), headers, signal: deadline });
   };
   try {
     const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place }, send, retry);

@@ -20,6 +20,7 @@ interface JsonBody {
   readonly part_ids?: readonly string[];
   readonly filename?: string;
   readonly purpose?: string;
+  readonly after?: string;
 }
 
 /** A request that the provider got. */
@@ -87,7 +88,7 @@ export class FileProvider {
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { method = '', url = '', headers } = req;
-    const { pathname } = new URL(url, 'http://provider');
+    const { pathname, searchParams } = new URL(url, 'http://provider');
     this.seen.push({ method, path: url.replace('/v1', ''), headers });
     const isForm = headers['content-type']?.startsWith('multipart/form-data') ?? false;
     if (isForm && this.onUpload) return this.onUpload(req, res);
@@ -97,7 +98,7 @@ export class FileProvider {
     const form = isForm
       ? await new Response(bytes, { headers: headers as Record<string, string> }).formData()
       : undefined;
-    const body = !isForm && bytes.length > 0 ? JSON.parse(bytes.toString()) : {};
+    const body = !isForm && bytes.length > 0 ? JSON.parse(bytes.toString()) : Object.fromEntries(searchParams);
     const answer = await this.#object(method, pathname.split('/').slice(2), body, form);
     if (answer === undefined)
       res.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"code":"gone"}}');
@@ -178,17 +179,19 @@ export class FileProvider {
     }
     const job = this.jobs.get(id);
     if (!job) return undefined;
-    const list = (data: readonly object[]) => ({ object: 'list', data, has_more: false });
+    const list = (data: readonly object[], has_more = false) => ({ object: 'list', data, has_more });
     if (part === 'events') return list([{ id: 'ftevent-1', object: 'fine_tuning.job.event', message: id }]);
-    if (part === 'checkpoints')
-      return list(
-        (this.checkpoints.get(id) ?? []).map((fine_tuned_model_checkpoint, i) => ({
-          id: `ftckpt_${i}`,
-          object: 'fine_tuning.job.checkpoint',
-          fine_tuned_model_checkpoint,
-          fine_tuning_job_id: id,
-        })),
-      );
+    if (part === 'checkpoints') {
+      const all = (this.checkpoints.get(id) ?? []).map((fine_tuned_model_checkpoint, i) => ({
+        id: `ftckpt_${i}`,
+        object: 'fine_tuning.job.checkpoint',
+        fine_tuned_model_checkpoint,
+        fine_tuning_job_id: id,
+      }));
+      // ten a page, as OpenAI
+      const rest = all.slice(all.findIndex((checkpoint) => checkpoint.id === body.after) + 1);
+      return list(rest.slice(0, 10), rest.length > 10);
+    }
     const status = { cancel: 'cancelled', pause: 'paused', resume: 'running' }[part];
     if (status) this.jobs.set(id, { ...job, status });
     return this.jobs.get(id);

@@ -139,6 +139,30 @@ describe('the name of a fine-tuned model', () => {
     expect((await queries()) - before).to.be.below(200);
   });
 
+  it('belongs to the account with the last of many checkpoints, too', async () => {
+    const { id } = await client.fineTuning.jobs.create({ model: 'm', training_file: await newFile() });
+    provider.checkpoints.set(
+      id,
+      Array.from({ length: 25 }, (_, i) => `acme/checkpoint-${i}`),
+    );
+    const before = ended;
+    provider.jobs.set(id, { ...provider.jobs.get(id), status: 'succeeded', trained_tokens: 1 });
+    await until(() => ended > before);
+    for (const name of ['acme/checkpoint-0', 'acme/checkpoint-24']) {
+      expect((await failure(call(stranger, name))).code, name).to.equal('model_not_found');
+      await call(client, name);
+    }
+  });
+
+  it('belongs to the account also where it has other letters or spaces, or is a pattern', async () => {
+    for (const name of ['m-tuned für uns', 'acme/川', '*']) {
+      await makeModel(name);
+      await call(client, name);
+      expect((await failure(call(stranger, name))).code, name).to.equal('model_not_found');
+      expect(await client.models.delete(name)).to.include({ id: name, deleted: true });
+    }
+  });
+
   it('that is too long is refused as such', async () => {
     const made = client.fineTuning.jobs.create({ model: 'm'.repeat(5_000), training_file: await newFile() });
     expect((await failure(made)).message).to.match(/must be a string of 1 to 256 characters/);

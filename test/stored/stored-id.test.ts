@@ -43,10 +43,10 @@ describe('the ids of what upstreams keep', () => {
 
   it('of models are their names, which lead nowhere else in a path', () => {
     const path = '/models/{model}';
-    for (const model of ['ft:m:acme::1', 'acme/m', '../files', 'a.b', 'x'.repeat(256)]) {
+    for (const model of ['ft:m:acme::1', 'acme/m', '../files', 'a.b', 'a b', 'é', 'x'.repeat(256)]) {
       expect(upstreamPath({ path }, { model })).to.equal(`/models/${encodeURIComponent(model)}`);
     }
-    for (const model of ['', '.', '..', '...', 'a b', 'é', 'a\n', 'x'.repeat(257)]) {
+    for (const model of ['', '.', '..', '...', 'a\n', 'a\0', '\ud800', 'x'.repeat(257)]) {
       expect(() => upstreamPath({ path }, { model }), model).to.throw('model: must be an id');
     }
   });
