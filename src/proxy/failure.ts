@@ -84,7 +84,7 @@ const logLimit = 2_000;
 /** Headers that say when to retry, and nothing about the upstream. */
 const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
 /** Keys as providers and this gateway write them, and what follows `Bearer`. */
-const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
+const keyLike = /\b(?:sk|pk|rk|ek|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
 /** One response whose body the client must not see. */
 export interface MaskedResponse {

@@ -25,6 +25,8 @@ export interface UpstreamSocketRequest {
   readonly search: string;
   /** The model that the upstream is asked for, as callers name it; `undefined` where the handshake names none. */
   readonly model: string | undefined;
+  /** Whether the upstream gets the secret of a client, and no key of the operator's. @default false */
+  readonly isSecret?: boolean;
   readonly client: Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
   /** The longest message that the upstream may send. Bytes. */
   readonly maxMessageBytes: number;
@@ -120,7 +122,8 @@ async function tryUpstream(
     span?.answered(answer.status);
     for (const observer of observers)
       observer.upstreamAnswered(upstream.name, answer.status, performance.now() - startedAt);
-    if (!answer.errorInside) failureLog.answered(upstream, path, answer.status);
+    // what is wrong with a client's secret is not the operator's concern
+    if (!answer.errorInside && !request.isSecret) failureLog.answered(upstream, path, answer.status);
     return answer;
   } catch (error) {
     const { code } = error as OutboundError;

@@ -1,4 +1,5 @@
 import { refuse } from '../errors.ts';
+import { foldCase } from '../http/json/tokens.ts';
 
 /** What a query says of a realtime session. */
 export interface SessionQuery {
@@ -9,10 +10,19 @@ export interface SessionQuery {
   readonly callId: string | undefined;
 }
 
-/** @throws GatewayError `duplicate_parameter`; `invalid_value` where it names both a call and a model */
+const names = ['model', 'call_id'];
+
+/** @throws GatewayError `duplicate_parameter`, `unknown_parameter`; `invalid_value` where it names both a call and a model */
 export function readQuery(search: string): SessionQuery {
   const parameters = new URLSearchParams(search);
-  for (const name of ['model', 'call_id']) {
+  for (const given of parameters.keys()) {
+    // some readers take these for the parameter itself
+    const base = foldCase(/^[^[.]*/.exec(given)?.[0] ?? '').trim();
+    if (!names.includes(given) && names.includes(base)) {
+      refuse('unknown_parameter', given, `is too much like '${base}': write '${base}'`);
+    }
+  }
+  for (const name of names) {
     if (parameters.getAll(name).length > 1) refuse('duplicate_parameter', name, 'appears twice in the query');
   }
   const model = parameters.get('model') || undefined;

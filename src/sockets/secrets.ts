@@ -5,7 +5,7 @@ import type { Principal } from '../http/principal.ts';
 import { isId } from '../ids.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
-import type { Upstream } from '../proxy/upstream.ts';
+import { type ModelOwners, routeModel, type Upstream } from '../proxy/upstream.ts';
 import type { StoredSecret, StoredSecrets } from '../stored/secrets.ts';
 
 /** A secret that a client has shown. */
@@ -42,7 +42,7 @@ export class RealtimeSecrets {
 
   /**
    * Remembers whose a new secret is, before its client gets it. One of another form is not remembered: it serves at its upstream alone.
-   * @throws GatewayError `upstream_invalid_response` where another account has it
+   * @throws GatewayError `upstream_invalid_response` where another account or key has it
    */
   async add(text: string, { principal, ...secret }: StoredSecret): Promise<void> {
     if (!text.startsWith(secretStart)) return;
@@ -105,12 +105,30 @@ export function modelWith(secret: ShownSecret | undefined, model: string | undef
  * The upstream that has made a secret, with that in the place of the gateway's own key: so it takes the session that the secret is for. Pure.
  * @throws GatewayError `invalid_api_key` where the upstream is not configured any more
  */
-export function upstreamWith(secret: ShownSecret, upstreams: readonly Upstream[]): Upstream {
+function upstreamWith(secret: ShownSecret, upstreams: readonly Upstream[]): Upstream {
   const upstream = upstreams.find(({ name }) => name === secret.upstream);
   if (!upstream) throw noSecret();
   const { 'api-key': _, ...fixed } = upstream.headers.fixed;
   const headers = { ...upstream.headers, fixed: { ...fixed, authorization: `Bearer ${secret.text}` } };
   return { ...upstream, headers };
+}
+
+/**
+ * The upstreams that a session goes to, in turn: with a secret the one that made it. A secret that is for no model of its own opens only what an upstream
+ * serves to the account.
+ * @param model the one of the session
+ * @throws GatewayError `model_not_found`, `invalid_api_key`, `database_unavailable`
+ */
+export async function routeSession(
+  secret: ShownSecret | undefined,
+  upstreams: readonly Upstream[],
+  model: string | undefined,
+  userId: string,
+  owners: ModelOwners,
+): Promise<readonly [Upstream, ...Upstream[]]> {
+  if (!secret) return routeModel(upstreams, model, userId, owners);
+  const maker = upstreamWith(secret, upstreams);
+  return secret.model === null ? routeModel([maker], model, userId, owners) : [maker];
 }
 
 /** Says that a secret has expired where its upstream refuses it: it is no key of the gateway's. @throws GatewayError `invalid_api_key` */

@@ -2,23 +2,24 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
 import { type BodyShape, bodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
+import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, FieldRange, RelayOperation } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel } from '../proxy/admission.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
 import { type RelayDependencies, settle } from '../proxy/relay.ts';
-import { routeModel, selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { upstreamPath } from '../stored/kinds.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { readQuery, type SessionQuery, withModel } from './query.ts';
-import { modelWith, type RealtimeSecrets, type ShownSecret, upstreamWith } from './secrets.ts';
+import { modelWith, type RealtimeSecrets, routeSession, type ShownSecret } from './secrets.ts';
 import { type SentSession, type SessionCall, SessionExchange, type SessionRequest } from './session-exchange.ts';
 
 const sessionCalls = {
-  createRealtimeClientSecret: { path: '/realtime/client_secrets', makes: 'secret' },
+  createRealtimeClientSecret: { path: '/realtime/client_secrets', makes: 'secret', sessionIn: 'session' },
   createRealtimeSession: { path: '/realtime/sessions', makes: 'secret' },
-  createRealtimeTranscriptionSession: { path: '/realtime/transcription_sessions', makes: 'secret' },
-  createRealtimeCall: { path: '/realtime/calls', makes: 'call' },
+  createRealtimeTranscriptionSession: { path: '/realtime/transcription_sessions', makes: 'secret', transcribes: true },
+  createRealtimeCall: { path: '/realtime/calls', makes: 'call', sessionIn: 'session' },
   acceptRealtimeCall: { path: '/realtime/calls/{call_id}/accept' },
 } as const satisfies Readonly<Record<string, SessionCall>>;
 
@@ -38,6 +39,7 @@ const anything = {};
 const object = (properties: object) => ({ type: 'object', properties });
 const transcription = object({ model: anything });
 const session = {
+  type: anything,
   model: anything,
   audio: object({ input: object({ transcription }) }),
   input_audio_transcription: transcription,
@@ -51,6 +53,8 @@ interface GivenSession {
   /** Where the body says how long the JSON is. */
   readonly lengthAt?: number | undefined;
   readonly fields: ReadonlyMap<string, FieldRange>;
+  /** Where the session stands in the JSON: before the names of its fields. */
+  readonly path: '' | 'session.';
 }
 
 /** A name of a model, and where it stands in the JSON. */
@@ -66,6 +70,8 @@ interface ReadSession {
   /** Where the session names its model. */
   readonly models: readonly NamedModel[];
   readonly transcribing: readonly NamedModel[];
+  /** Whether the session only transcribes: then it has no other model. */
+  readonly onlyTranscribes: boolean;
   /** As callers name it. */
   readonly model: string | undefined;
   readonly secret: ShownSecret | undefined;
@@ -98,7 +104,7 @@ async function relaySession(
   const { requestId, principal } = apiRequest;
   // no account would own what the upstream makes
   relaying.storedObjects.require();
-  const read = await readSession(deps, shape, apiRequest);
+  const read = await readSession(deps, shape, call, apiRequest);
   const { model, secret } = read;
   const info = { requestId, principal, endpoint: call.path, model, stream: false };
   const requested = { info, estimatedTokens: 0, output: oneAnswer };
@@ -109,9 +115,7 @@ async function relaySession(
   try {
     const calledModel = (await relaying.hooks?.onRequest(info))?.model ?? model;
     const { models } = relaying.storedObjects;
-    const order = secret
-      ? ([upstreamWith(secret, keepers)] as const)
-      : await routeModel(keepers, calledModel, principal.userId, models);
+    const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
     for (const { name } of read.transcribing) {
       // refused as an unknown model is
       if (order.some((upstream) => models.isForeign(name, principal.userId, upstream))) selectUpstreams([], name);
@@ -129,34 +133,39 @@ async function relaySession(
 async function readSession(
   { secrets }: SessionCallsDeps,
   shape: BodyShape,
+  call: SessionCall,
   apiRequest: ApiRequest,
 ): Promise<ReadSession> {
   const { principal, relayed } = apiRequest;
   const secret = secrets.of(principal);
-  const given = await givenSession(apiRequest, shape);
+  const given = await givenSession(apiRequest, shape, call);
   const query = readQuery(apiRequest.search);
   const models = namedModels(given, modelFields);
   const transcribing = namedModels(given, transcriptionFields);
   const inQuery = query.model === undefined ? [] : [query.model];
   const named = oneOf([...models.map(({ name }) => name), ...inQuery]);
-  const model = modelWith(secret, named) ?? transcribing[0]?.name;
+  // only an offer alone has its model in the query: elsewhere, an upstream would take a model of its own
+  if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
+    refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
+  }
+  const onlyTranscribes = named === undefined && (call.transcribes ?? isTranscription(given));
+  const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
   requireAllowedModel(principal, model);
   for (const { name } of transcribing) requireAllowedModel(principal, name);
   if (model !== undefined) relayed.model = model;
-  return { given, query, models, transcribing, model, secret };
+  return { given, query, models, transcribing, onlyTranscribes, model, secret };
 }
 
 /** A request with one upstream's names for its models, and all else as it came. */
 function sentTo(
   upstream: Upstream,
   { rawBody }: ApiRequest,
-  { given, query, models, transcribing }: ReadSession,
+  { given, query, models, transcribing, onlyTranscribes }: ReadSession,
   calledModel: string | undefined,
 ): SentSession {
   const nameOf = (of: string) => upstreamModelName(upstream, of);
   const model = calledModel === undefined ? undefined : nameOf(calledModel);
-  // a session that only transcribes has no other model
-  const transcribes = models.length === 0 && query.model === undefined ? transcribing[0] : undefined;
+  const transcribes = onlyTranscribes ? transcribing[0] : undefined;
   const edits = [
     ...models.map(({ span }) => ({ ...span, text: JSON.stringify(model) })),
     ...transcribing.map((named) => ({
@@ -168,34 +177,52 @@ function sentTo(
   return { data: splice(rawBody, placed(rawBody, given, edits)), search, model };
 }
 
-/** @throws GatewayError `duplicate_parameter` and so on, as for any JSON */
-async function givenSession({ rawBody, form, body }: ApiRequest, shape: BodyShape): Promise<GivenSession | undefined> {
+/** @throws GatewayError `invalid_value` for a model outside the session; `duplicate_parameter` and so on, as for any JSON */
+async function givenSession(
+  { rawBody, form, body }: ApiRequest,
+  shape: BodyShape,
+  { sessionIn }: SessionCall,
+): Promise<GivenSession | undefined> {
   if (form) {
     const parts = form.parts.filter(({ name }) => name === 'session');
     if (parts.length > 1) refuse('duplicate_parameter', 'session', 'appears twice in the form');
+    const outside = form.parts.find(({ name }) => foldCase(name) === 'model');
+    if (outside) refuse('invalid_value', outside.name, 'must stand in the session');
     const [part] = parts;
     if (!part) return undefined;
     const json = form.bytes.subarray(part.start, part.end);
-    return { json, at: part.start, lengthAt: part.lengthAt, fields: (await outline(json, shape)).fields };
+    return { json, at: part.start, lengthAt: part.lengthAt, fields: (await outline(json, shape)).fields, path: '' };
   }
   if (body === undefined) return undefined;
-  return { json: rawBody, at: 0, fields: (await outline(rawBody, shape)).fields };
+  return {
+    ...{ json: rawBody, at: 0, fields: (await outline(rawBody, shape)).fields },
+    path: sessionIn === undefined ? '' : `${sessionIn}.`,
+  };
 }
 
-/** The models that a session names in some of its fields. @throws GatewayError `invalid_value` for what is no name */
+/**
+ * The models that a session names in some of its fields. One that stands where the upstream reads no session is refused: it would take another.
+ * @throws GatewayError `invalid_value` for that, and for what is no name
+ */
 function namedModels(given: GivenSession | undefined, names: readonly string[]): NamedModel[] {
   if (!given) return [];
   const { json, fields } = given;
   return names.flatMap((field) =>
-    [field, `session.${field}`].flatMap((path) => {
+    ['', 'session.'].flatMap((at) => {
+      const path = at + field;
       const span = fields.get(path);
       const name = shortValue(json, span);
       if (!span || name === null) return [];
+      if (at !== given.path) return refuse('invalid_value', path, `must stand in ${given.path + field}`);
       if (typeof name !== 'string' || name === '') return refuse('invalid_value', path, 'must be the name of a model');
       checkModelName(name);
       return [{ name, span }];
     }),
   );
+}
+
+function isTranscription(given: GivenSession | undefined): boolean {
+  return given !== undefined && shortValue(given.json, given.fields.get(`${given.path}type`)) === 'transcription';
 }
 
 /** @throws GatewayError `invalid_value` where a request names two models for one session */

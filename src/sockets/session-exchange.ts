@@ -23,6 +23,10 @@ export interface SessionCall {
   readonly path: string;
   /** What its answer brings: a secret in JSON, or a call, which the header Location names. @default nothing */
   readonly makes?: 'secret' | 'call';
+  /** The field of the body that has the session. @default the body itself */
+  readonly sessionIn?: 'session';
+  /** Whether the session only transcribes, without saying so. @default false */
+  readonly transcribes?: boolean;
 }
 
 /** What goes up to one upstream. */
@@ -51,6 +55,9 @@ export interface SessionExchangeDeps {
   readonly relaying: RelayDependencies;
   readonly secrets: Pick<RealtimeSecrets, 'add'>;
 }
+
+/** The latest that a Date can be. Milliseconds since 1970. */
+const lastDate = 8.64e15;
 
 /** The largest answer. Bytes. */
 const longestAnswer = 1024 * 1024;
@@ -219,7 +226,8 @@ function secretIn(bytes: Buffer): { readonly value: string; readonly expiresAt: 
     throw failure('upstream_invalid_response');
   }
   const model = answer.session?.model ?? answer.model;
-  return { value, expiresAt: new Date(expires * 1_000), model: typeof model === 'string' && model ? model : null };
+  const expiresAt = new Date(Math.min(expires * 1_000, lastDate));
+  return { value, expiresAt, model: typeof model === 'string' && model ? model : null };
 }
 
 function parsed(bytes: Buffer): SecretAnswer {

@@ -18,7 +18,7 @@ import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { routeModel, type Upstream } from '../proxy/upstream.ts';
+import type { Upstream } from '../proxy/upstream.ts';
 import { requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
@@ -37,7 +37,7 @@ import {
 import { readQuery, type SessionQuery } from './query.ts';
 import { RealtimeSession } from './realtime.ts';
 import { ResponsesSession } from './responses.ts';
-import { modelWith, type RealtimeSecrets, requireGoodSecret, upstreamWith } from './secrets.ts';
+import { modelWith, type RealtimeSecrets, requireGoodSecret, routeSession } from './secrets.ts';
 
 export interface SocketDependencies {
   /** What calls are relayed with. */
@@ -228,11 +228,9 @@ export class Sockets {
     const admitted = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
-      const request = this.#upstreamRequest(handshake, principal, query.search);
+      const request = { ...this.#upstreamRequest(handshake, principal, query.search), isSecret: secret !== undefined };
       const models = relaying.storedObjects.models;
-      const order = secret
-        ? ([upstreamWith(secret, keepers)] as const)
-        : await routeModel(keepers, calledModel, principal.userId, models);
+      const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
       const queryModel = query.model === undefined ? undefined : calledModel;
       const { upstream, answer } = await this.#openUpstream(order, { ...request, model: queryModel });
       relayed.upstream = upstream.name;
@@ -271,7 +269,9 @@ export class Sockets {
       const references = [{ kind: 'realtime_call', id: callId, param: 'call_id' }] as const;
       const nothing = { principal, rawBody: Buffer.alloc(0), fields: new Map() };
       const { objects, keepers } = await requireOwned(storedObjects, nothing, { references }, upstreams);
-      return { model: objects[0]?.model ?? undefined, keepers };
+      const model = objects[0]?.model ?? undefined;
+      requireAllowedModel(principal, model);
+      return { model, keepers };
     }
     const model = modelWith(secret, named);
     // the models of responses are named with each of them

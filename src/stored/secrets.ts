@@ -38,7 +38,7 @@ export function createStoredSecrets({
   const readConfirmed = createReadConfirmed(collection);
 
   return {
-    /** Stores whose a new secret is. A secret that is known stays whose it is. @returns whether it is this account's */
+    /** Stores whose a new secret is. A secret that is known stays whose it is. @returns whether it is this account's and this key's */
     async add(secret: string, { upstream, model, principal, expiresAt }: StoredSecret): Promise<boolean> {
       const _id = documentId(secret);
       const { userId } = principal;
@@ -47,7 +47,8 @@ export function createStoredSecrets({
       const update = insertOnly(document, { createdAt: '$$NOW' }, 'userId');
       const options = { upsert: true, returnDocument: 'after' } as const;
       const stored = await database.run(() => collection.findOneAndUpdate({ _id }, update, options));
-      return stored?.userId === userId && stored.upstream === upstream;
+      const isKeys = stored?.principal?.keyId === principal.keyId;
+      return stored?.userId === userId && isKeys && stored.upstream === upstream;
     },
 
     /** What is known of a secret; `undefined` where no account has it, or it has expired. */

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import OpenAI from 'openai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { WebSocket } from 'ws';
+import { silentLogger } from '../support/logger.ts';
 import { until } from '../support/until.ts';
 import { answer, type HttpRequest, respond, SocketUpstream } from './socket-upstream.ts';
 import { refusalOf, SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
@@ -201,6 +202,26 @@ describe('a realtime session that is prepared over HTTP', () => {
       expect([status, body.error.code]).to.deep.equal([401, 'invalid_api_key']);
     });
 
+    it('is in no log, and its refusal does not tell the operator that the upstream fails', async () => {
+      const logged: unknown[] = [];
+      const log = (...line: unknown[]) => void logged.push(line);
+      const quiet = await startSocketGateway({
+        logger: { ...silentLogger, info: log, warn: log, error: log },
+        upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, maskErrors: true }],
+      });
+      const client = new OpenAI({ apiKey: quiet.key, baseURL: quiet.url.replace('ws:', 'http:'), maxRetries: 0 });
+      const { value } = await client.realtime.clientSecrets.create({ session: { type: 'realtime', model: 'talk' } });
+      const open = await SocketClient.open(`${quiet.url}/realtime`, value);
+      upstream.socket.close(1008, `${value} is good no longer`);
+      await open.whenClosed();
+      upstream.refuse = answer('401 Unauthorized', '{}');
+      await refusalOf(`${quiet.url}/realtime`, { authorization: `Bearer ${value}` });
+      await quiet.close();
+      const text = JSON.stringify(logged);
+      expect(text).to.include('an upstream closed a WebSocket');
+      expect(text).to.not.include(value).and.to.not.include('an upstream fails');
+    });
+
     it('is stored as a hash', async () => {
       const secret = await newSecret();
       const stored = await gateway.stored();
@@ -227,6 +248,73 @@ describe('a realtime session that is prepared over HTTP', () => {
         expect([refused.status, error.code], JSON.stringify(body)).to.deep.equal([403, 'model_not_allowed']);
       }
       expect(upstream.requests).to.deep.equal([]);
+    });
+
+    it('names its model where the upstream reads it, not in the query or in another field', async () => {
+      const key = await gateway.newKey({ models: ['talk', 'hear'] });
+      const headers = { 'content-type': 'application/json' };
+      const transcription = { model: 'hear' };
+      for (const [path, body, param] of [
+        ['/realtime/client_secrets?model=talk', { session: { type: 'realtime' } }, 'model'],
+        ['/realtime/sessions?model=talk', {}, 'model'],
+        ['/realtime/client_secrets', { model: 'talk', session: { type: 'realtime' } }, 'model'],
+        ['/realtime/sessions', { session: { model: 'talk' } }, 'session.model'],
+        ['/realtime/calls', { sdp, model: 'talk' }, 'model'],
+        ['/realtime/calls?model=talk', { sdp, session: { type: 'realtime' } }, 'model'],
+        // it would talk with a model of the upstream's choice
+        ['/realtime/client_secrets', { session: { type: 'realtime', audio: { input: { transcription } } } }, 'model'],
+        ['/realtime/sessions', { input_audio_transcription: transcription }, 'model'],
+      ] as const) {
+        const refused = await post(path, key, { headers, body: JSON.stringify(body) });
+        const { error } = (await refused.json()) as { error: { param: string } };
+        expect([refused.status < 404, error.param], `${path} ${JSON.stringify(body)}`).to.deep.equal([true, param]);
+      }
+      expect(upstream.requests).to.deep.equal([]);
+      const session = { type: 'transcription', audio: { input: { transcription } } };
+      const made = await post('/realtime/client_secrets', key, { headers, body: JSON.stringify({ session }) });
+      expect(made.status).to.equal(200);
+      expect((await gateway.charged(1))[0]?.model).to.equal('hear');
+    });
+
+    it('that is for no model opens only what its upstream serves', async () => {
+      upstream.onRequest = (_request, res) =>
+        res
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify({ value: 'ek_any_model', expires_at: Date.now() / 1_000 + 600, session: {} }));
+      const { value } = await gateway.plain.realtime.clientSecrets.create({});
+      const headers = { authorization: `Bearer ${value}` };
+      for (const model of ['ft:gpt-realtime:of-another', 'other-1']) {
+        const { status, body } = await refusalOf(`${gateway.url}/realtime?model=${model}`, headers);
+        expect([status, body.error.code], model).to.deep.equal([404, 'model_not_found']);
+      }
+      const client = await SocketClient.open(`${gateway.url}/realtime?model=talk`, value);
+      client.socket.close();
+      await client.whenClosed();
+    });
+
+    it('that another key of the account has is not passed on', async () => {
+      upstream.onRequest = (_request, res) =>
+        res
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify({ value: 'ek_twice', expires_at: Date.now() / 1_000 + 600, session: {} }));
+      const limited = await gateway.newKey({ models: ['talk'] });
+      const init = { headers: { 'content-type': 'application/json' }, body: '{"session":{"model":"talk"}}' };
+      const statuses = [];
+      for (const key of [gateway.key, gateway.key, limited]) {
+        statuses.push((await post('/realtime/client_secrets', key, init)).status);
+      }
+      expect(statuses).to.deep.equal([200, 200, 502]);
+    });
+
+    it('is good for a day at most, however late its upstream says that it expires', async () => {
+      upstream.onRequest = (_request, res) =>
+        res
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end('{"value":"ek_for_ever","expires_at":1e300,"session":{"model":"gpt-realtime"}}');
+      await gateway.plain.realtime.clientSecrets.create({ session: { type: 'realtime', model: 'talk' } });
+      const client = await SocketClient.open(`${gateway.url}/realtime`, 'ek_for_ever');
+      client.socket.close();
+      await client.whenClosed();
     });
 
     it('is not passed on where the answer has none', async () => {
@@ -344,6 +432,37 @@ describe('a realtime session that is prepared over HTTP', () => {
       expect(record).to.include({ endpoint: '/realtime', model: 'talk', inputTokens: 20 });
       client.close();
       await once(upstream.socket, 'close');
+    });
+
+    it('is not named by what some readers take for its parameter', async () => {
+      const id = await newCall(await gateway.newKey({ userId: 'usr_listened_to' }));
+      for (const parameter of ['Call_ID', 'call_id[]', 'call_id.0', 'MODEL', 'model[0]']) {
+        const { status, body } = await refusalOf(`${gateway.url}/realtime?model=talk&${parameter}=${id}`, {
+          authorization: `Bearer ${gateway.key}`,
+        });
+        expect([status, body.error.code], parameter).to.deep.equal([400, 'unknown_parameter']);
+      }
+      expect(upstream.handshakes).to.deep.equal([]);
+    });
+
+    it('with a model of its upstream is not listened to with a key that is limited to others', async () => {
+      const alone = { headers: { 'content-type': 'application/sdp' }, body: sdp };
+      const begun = await post('/realtime/calls', gateway.key, alone);
+      const id = begun.headers.get('location')?.split('/').pop();
+      const limited = await gateway.newKey({ models: ['talk'] });
+      const { status, body } = await refusalOf(`${gateway.url}/realtime?call_id=${id}`, {
+        authorization: `Bearer ${limited}`,
+      });
+      expect([status, body.error.code]).to.deep.equal([403, 'model_not_allowed']);
+    });
+
+    it('is not begun with a form that names a model beside the session', async () => {
+      const body = new FormData();
+      for (const [name, text] of Object.entries({ sdp, session: '{"model":"talk"}', Model: 'gpt-realtime' })) {
+        body.set(name, text);
+      }
+      expect((await post('/realtime/calls', gateway.key, { body })).status).to.equal(400);
+      expect(upstream.requests).to.deep.equal([]);
     });
 
     it('is not listened to with a secret, nor with another model', async () => {
