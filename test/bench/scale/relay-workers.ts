@@ -9,7 +9,7 @@ import type { Members } from './members.ts';
 
 const connections = 64;
 /** As `npm start` runs Node. */
-const nodeOptions = ['--max-semi-space-size=4', '--heap-growing-percent=60', ...nodeOptionsForProfile];
+const nodeOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
 const question = { model: 'bench-1', messages: [{ role: 'user', content: 'What does a gateway add? '.repeat(20) }] };
 
 interface Relayed {
