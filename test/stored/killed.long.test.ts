@@ -86,7 +86,8 @@ async function startScene() {
     async recordsLater() {
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
       await createUsageService({ usage, logger: silentLogger, longestCall: 1_000 }).sweep();
-      return usage.find().lean();
+      // files are counted too
+      return usage.find({ stored: { $exists: false } }).lean();
     },
     /** Resolves to what is left when everything is charged. */
     async balance(): Promise<number> {

@@ -65,7 +65,9 @@ describe('bad input', () => {
     // what is made has an id of its own
     upstream.script = (res, request) => {
       ids += 1;
-      return json(200, { ok: true, id: `any_${ids}` })(res, request);
+      const secret = { value: `ek_${ids}`, expires_at: Math.floor(Date.now() / 1_000) + 3_600 };
+      res.setHeader('location', `/v1/realtime/calls/rtc_${ids}`);
+      return json(200, { ok: true, id: `any_${ids}`, ...secret, client_secret: secret })(res, request);
     };
     connection = await mongoose.createConnection(freshUri()).asPromise();
     live = await startGateway({
