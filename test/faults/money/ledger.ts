@@ -9,7 +9,7 @@ import { costOf } from './options.ts';
 type Times = { readonly from: number; readonly to: number };
 type StoredCall = Pick<
   UsageDocument,
-  '_id' | 'requestId' | 'userId' | 'inputTokens' | 'outputTokens' | 'ending' | 'estimated'
+  '_id' | 'requestId' | 'userId' | 'inputTokens' | 'outputTokens' | 'ending' | 'estimated' | 'stored'
 >;
 
 /** How soon everything goes on by itself after a fault of the database. Milliseconds. */
@@ -68,6 +68,16 @@ export function recordFaults({ call, answers, records, mayBeLost }: RecordedCall
   return [`it is recorded with ${used} ${record.ending}, and the upstream said ${said.join(', ')}`];
 }
 
+/** What is wrong about the records of an upload: one at most, of one file and of no tokens. Pure. */
+export function uploadFaults(records: readonly StoredCall[]): string[] {
+  const [record, ...more] = records;
+  if (!record) return [];
+  if (more.length > 0) return [`it is recorded ${records.length} times`];
+  const { stored, inputTokens, outputTokens } = record;
+  if (stored?.made === 1 && inputTokens + outputTokens === 0) return [];
+  return ['it is recorded as if a model was called'];
+}
+
 /** An account as the database has it. */
 export interface AccountLedger {
   readonly userId: string;
@@ -106,7 +116,8 @@ export function ledgerFaults(ledger: AccountLedger, added: readonly AddedCredits
   for (const { _id, amount } of entries) {
     if (!expected.has(_id)) found.push(`${userId} has ${amount} for ${_id}, which nobody asked for`);
   }
-  const used = totals(ended.map((record) => ({ ...record, requests: 1 })));
+  // a file is counted by its bytes
+  const used = totals(ended.map((record) => ({ ...record, requests: record.stored ? 0 : 1 })));
   for (const [name, counted] of [
     ['counters', counters],
     ['days', days],

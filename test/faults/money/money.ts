@@ -6,7 +6,7 @@ import type { Workers } from '../workers/workers.ts';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
 import { type SeenCall, startCalls } from './calls.ts';
 import { type AddedCredits, startFunding } from './funding.ts';
-import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './ledger.ts';
+import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults, uploadFaults } from './ledger.ts';
 import type { ModelUpstream } from './model-upstream.ts';
 import {
   accounts,
@@ -110,10 +110,7 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
     const byRequest = await records.byRequest(users);
     const found = await fileFaults(cluster.connection, accounts.rich, uploaded);
     for (const upload of uploaded) {
-      const faults = [
-        ...answerFaults(upload, evidence, bounds),
-        ...(byRequest.has(upload.id) ? ['it is recorded as if a model was called'] : []),
-      ];
+      const faults = [...answerFaults(upload, evidence, bounds), ...uploadFaults(byRequest.get(upload.id) ?? [])];
       found.push(...faults.map((fault) => `upload: ${fault} ${JSON.stringify(upload)}`));
     }
     return found;
