@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
-import type { ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { ModelCall, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 
 /** What a call asks for that does not say it. */
 export const oneAnswer: RequestedOutput = Object.freeze({ choices: 1, maxTokens: undefined });
@@ -69,4 +69,52 @@ export function requireAllowedModel(principal: Principal, model: string | undefi
   const requestedModel = model === undefined ? 'a call that names no model' : `the model '${model}'`;
   const message = `This API key may not call ${requestedModel}; it may call ${principal.models.join(', ')}`;
   throw new GatewayError('model_not_allowed', message, { param: 'model' });
+}
+
+/** A response that runs on after its call. */
+interface RunningResponse {
+  readonly id: string;
+  readonly userId: string;
+}
+
+/** Where what was opened for calls is closed. */
+interface SettleDependencies {
+  readonly usageRecorder: { closed(record: UsageRecord): void; dropped(id: string): void };
+  readonly backgroundResponses: { ended(response: RunningResponse, record: UsageRecord): Promise<void> };
+}
+
+/** What was opened for a call, and is closed when it ends. */
+export interface OpenedCall {
+  readonly admissions: readonly Admission[];
+  /** Its open usage record, once it has upstreams to go to. */
+  readonly usage?: OpenUsage;
+  /** What has counted the events of its answer. */
+  readonly meter?: { readonly events: number };
+  /** Its admissions and its record are then in the hands of those who follow it. @default nothing runs on */
+  readonly running?: RunningResponse | undefined;
+}
+
+/**
+ * Closes what was opened for a call, whatever has come of it: its admissions, its usage record, the following of a response that runs on.
+ * @param record `undefined` where nothing is charged: it was not answered, or with an error
+ */
+export function settle(
+  { usageRecorder, backgroundResponses }: SettleDependencies,
+  { admissions, usage, meter, running }: OpenedCall,
+  record: UsageRecord | undefined,
+): void {
+  if (running) {
+    // only the events of a stream say how it has ended
+    const hasEnded = record && (meter?.events ?? 0) > 0 && (record.ending === 'complete' || !record.estimated);
+    if (hasEnded) void backgroundResponses.ended(running, record);
+    return;
+  }
+  if (!record) {
+    for (const admission of admissions) admission.dropped();
+    if (usage) usageRecorder.dropped(usage.id);
+    return;
+  }
+  // charge first: a record that cannot be stored gives its charge back
+  for (const admission of admissions) admission.closed(record);
+  usageRecorder.closed(record);
 }

@@ -13,9 +13,11 @@ import { originOf, type StoredObject } from '../stored/stored-object.ts';
 import {
   type Admission,
   type AdmissionCheck,
+  type OpenedCall,
   type RequestedCall,
   requestAdmission,
   requireAllowedModel,
+  settle,
 } from './admission.ts';
 import type { DecodedResponse } from './answer-body.ts';
 import { CallDeadline } from './call-deadline.ts';
@@ -414,39 +416,4 @@ class RelayedCall implements OpenedCall {
     for (const observer of this.#deps.observers) observer.upstreamFailed(upstream.name, errorInAnswer);
     this.#requests.span?.failed(errorInAnswer);
   }
-}
-
-/** What was opened for a call, and is closed when it ends. */
-interface OpenedCall {
-  readonly admissions: readonly Admission[];
-  /** Its open usage record, once it has upstreams to go to. */
-  readonly usage?: OpenUsage;
-  readonly meter?: UsageMeter;
-  /** The response that runs on after the call. Its admissions and its record are then in the hands of {@link BackgroundResponses}. */
-  readonly running?: Pick<StoredObject, 'id' | 'userId'> | undefined;
-}
-
-/**
- * Closes what was opened for a call, whatever has come of it: its admissions, its usage record, the following of a response that runs on.
- * @param record `undefined` where nothing is charged: it was not answered, or with an error
- */
-export function settle(
-  { usageRecorder, backgroundResponses }: Pick<RelayDependencies, 'usageRecorder' | 'backgroundResponses'>,
-  { admissions, usage, meter, running }: OpenedCall,
-  record: UsageRecord | undefined,
-): void {
-  if (running) {
-    // only the events of a stream say how it has ended
-    const hasEnded = record && (meter?.events ?? 0) > 0 && (record.ending === 'complete' || !record.estimated);
-    if (hasEnded) void backgroundResponses.ended(running, record);
-    return;
-  }
-  if (!record) {
-    for (const admission of admissions) admission.dropped();
-    if (usage) usageRecorder.dropped(usage.id);
-    return;
-  }
-  // charge first: a record that cannot be stored gives its charge back
-  for (const admission of admissions) admission.closed(record);
-  usageRecorder.closed(record);
 }

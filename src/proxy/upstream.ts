@@ -206,7 +206,12 @@ export function selectUpstreams<U extends Candidate>(
 ): readonly [U, ...U[]] {
   const [first, ...others] = orderUpstreams(upstreams, model, random);
   if (first) return [first, ...others];
-  throw new GatewayError('model_not_found', whyNotFound(model), { param: 'model' });
+  throw modelNotFound(model);
+}
+
+/** The error for a model that no upstream serves to its caller. Another account's is as one that does not exist. */
+export function modelNotFound(model: string | undefined): GatewayError {
+  return new GatewayError('model_not_found', whyNotFound(model), { param: 'model' });
 }
 
 function whyNotFound(model: string | undefined): string {
@@ -218,6 +223,8 @@ function whyNotFound(model: string | undefined): string {
 
 /** Which models upstreams have made for accounts. */
 export interface ModelOwners {
+  /** All that this process knows of: of most gateways none. */
+  readonly known: { readonly size: number };
   /** Whether an account has one of this name, as far as this process knows. */
   has(model: string): boolean;
   /** @throws GatewayError `model_not_found` for another account's, `database_unavailable` */
@@ -240,7 +247,7 @@ export function routeModel<U extends NamedCandidate>(
   owners: ModelOwners,
 ): readonly [U, ...U[]] | Promise<readonly [U, ...U[]]> {
   if (model === undefined) return selectUpstreams(upstreams, model);
-  if (!owners.has(model)) {
+  if (owners.known.size === 0 || !owners.has(model)) {
     const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
     if (first) return [first, ...others];
   }

@@ -1,9 +1,9 @@
 import type { Principal } from '../http/principal.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
 import type { CallEnding, OpenUsage } from '../options/options.ts';
-import type { Admission, RequestedCall } from '../proxy/admission.ts';
+import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
 import type { ErrorInside } from '../proxy/inspect-answer.ts';
-import { errorInAnswer, type RelayDependencies, settle } from '../proxy/relay.ts';
+import { errorInAnswer, type RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, textBytes, usageFrom } from '../proxy/usage-meter.ts';

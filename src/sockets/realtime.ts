@@ -4,7 +4,7 @@ import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } fr
 import { failure } from '../proxy/failure.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { type Bridge, type Message, SocketEnd, type SocketSession } from './bridge.ts';
 import type { SocketCaller } from './caller.ts';
@@ -168,10 +168,7 @@ export class RealtimeSession implements SocketSession {
       if (!range || typeof transcriptionModel !== 'string') continue;
       checkModelName(transcriptionModel);
       requireAllowedModel(caller.principal, transcriptionModel);
-      const { models } = this.#deps.storedObjects;
-      // refused as an unknown model is
-      if (models.isForeign(transcriptionModel, caller.principal.userId, upstream))
-        selectUpstreams([], transcriptionModel);
+      this.#deps.storedObjects.models.requireOpen(transcriptionModel, caller.principal.userId, [upstream]);
       this.#transcriptionModel = transcriptionModel;
       edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });
     }

@@ -5,10 +5,10 @@ import { outline } from '../http/json/scan.ts';
 import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, FieldRange, RelayOperation } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
-import { oneAnswer, requestAdmission, requireAllowedModel } from '../proxy/admission.ts';
+import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
-import { type RelayDependencies, settle } from '../proxy/relay.ts';
-import { selectUpstreams, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
+import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { upstreamPath } from '../stored/kinds.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { readQuery, type SessionQuery, withModel } from './query.ts';
@@ -116,10 +116,7 @@ async function relaySession(
     const calledModel = (await relaying.hooks?.onRequest(info))?.model ?? model;
     const { models } = relaying.storedObjects;
     const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
-    for (const { name } of read.transcribing) {
-      // refused as an unknown model is
-      if (order.some((upstream) => models.isForeign(name, principal.userId, upstream))) selectUpstreams([], name);
-    }
+    for (const { name } of read.transcribing) models.requireOpen(name, principal.userId, order);
     const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
     request = { ...requested, call, apiRequest, secret, path, order, sent };
   } catch (error) {

@@ -3,18 +3,19 @@ import type { ApiRequest } from '../http/operation.ts';
 import { pathOf } from '../http/request.ts';
 import type { UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import type { Admission, RequestedCall } from '../proxy/admission.ts';
+import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
 import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEncoded, setResponseHeaders } from '../proxy/headers.ts';
-import { type RelayDependencies, settle } from '../proxy/relay.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
 import { tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
 import { type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, noUsage, openRecord, UsageMeter } from '../proxy/usage-meter.ts';
 import { isStoredId } from '../stored/kinds.ts';
+import { parsed } from '../stored/work.ts';
 import { type RealtimeSecrets, requireGoodSecret, type ShownSecret } from './secrets.ts';
 
 /** One operation by which a client has an upstream prepare a realtime session, or take a call. */
@@ -220,7 +221,7 @@ interface SecretAnswer {
 
 /** The secret in an answer, when it expires, and the model of its session. @throws GatewayError `upstream_invalid_response` where it has none */
 function secretIn(bytes: Buffer): { readonly value: string; readonly expiresAt: Date; readonly model: string | null } {
-  const answer = parsed(bytes);
+  const answer = (parsed(bytes) ?? {}) as SecretAnswer;
   const { value, expires_at: expires } = answer.value === undefined ? (answer.client_secret ?? {}) : answer;
   if (typeof value !== 'string' || value === '' || typeof expires !== 'number' || !(expires > 0)) {
     throw failure('upstream_invalid_response');
@@ -228,13 +229,4 @@ function secretIn(bytes: Buffer): { readonly value: string; readonly expiresAt: 
   const model = answer.session?.model ?? answer.model;
   const expiresAt = new Date(Math.min(expires * 1_000, lastDate));
   return { value, expiresAt, model: typeof model === 'string' && model ? model : null };
-}
-
-function parsed(bytes: Buffer): SecretAnswer {
-  try {
-    const value: unknown = JSON.parse(bytes.toString());
-    return typeof value === 'object' && value !== null ? value : {};
-  } catch {
-    throw failure('upstream_invalid_response');
-  }
 }

@@ -9,12 +9,13 @@ import type { RequestedOutput } from '../options/options.ts';
 import type { RelayedBody } from '../proxy/answer-body.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
-import { answerBytesPerToken, closedRecord, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
+import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
 import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
+  endedRecord,
   type Fields,
   type PollWork,
   parsed,
@@ -259,13 +260,7 @@ export const pollBatch: PollWork = async (batch, upstream, { storedObjects, retr
   if (object === null) return 'gone';
   if (runsOn('batch', object.status)) return 'running';
   await storedObjects.addMade(madeObjects(object, madeByBatch), batch);
-  const { startedAt, firstByteMs } = background;
-  return closedRecord(background, await usedBy(object), {
-    upstream: upstream.name,
-    ending: object.status === 'failed' ? 'upstream_failed' : 'complete',
-    durationMs: Math.max(firstByteMs, Date.now() - startedAt.getTime()),
-    firstByteMs,
-  });
+  return endedRecord(background, await usedBy(object), object.status === 'failed' ? 'upstream_failed' : 'complete');
 
   /** What it has used by its own word, or else by that of the answers in its output file, as far as they say it. */
   async function usedBy({ usage, output_file_id: output, status, request_counts: counts }: Fields): Promise<Used> {

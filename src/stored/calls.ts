@@ -5,7 +5,7 @@ import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelCall } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type AdmissionCheck, requestAdmission } from '../proxy/admission.ts';
+import { type AdmissionCheck, requestAdmission, settle } from '../proxy/admission.ts';
 import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
@@ -186,11 +186,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const output = { ...noTokens.output, stored };
     const asked = { ...noTokens, output, info };
     const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, asked, res) : [];
-    const meter = new StoredMeter(info, stored, apiRequest, admissions);
+    const meter = new StoredMeter(info, stored, apiRequest);
     try {
       await serve(call, apiRequest, res, meter);
     } finally {
-      meter.settle(usageRecorder);
+      settle(deps, { admissions }, meter.record());
     }
   };
 

@@ -8,14 +8,14 @@ import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { closedRecord, finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import { finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import { pollBatch } from './batch.ts';
 import { pollJob } from './fine-tuning.ts';
 import { runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
-import type { PollWork } from './work.ts';
+import { endedRecord, type PollWork } from './work.ts';
 
 /** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
 export type ResponseState = UsageRecord | 'running' | 'gone';
@@ -122,7 +122,7 @@ export class ResponseReader {
       endpoint: responses,
     } as const;
     const used = finalUsage(measured(values.get('usage'), output, { silence, hasFailed }), call);
-    return usageRecordOf(open, used, hasFailed ? 'upstream_failed' : 'complete');
+    return endedRecord(open, used, hasFailed ? 'upstream_failed' : 'complete');
   }
 }
 
@@ -134,7 +134,7 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
     ending: 'orphaned',
     endpoint: responses,
   } as const;
-  return usageRecordOf(open, finalUsage(measured(undefined, 0), call), 'orphaned');
+  return endedRecord(open, finalUsage(measured(undefined, 0), call), 'orphaned');
 }
 
 const responses = { answersImages: false, answersVectors: false };
@@ -149,10 +149,4 @@ function measured(usage: unknown, bytes: number, { silence = 0, hasFailed = fals
 function isEmpty(output: unknown): boolean {
   const items = Array.isArray(output) ? output : [output];
   return items.every((item) => textBytes({ ...item, status: undefined }) === 0);
-}
-
-function usageRecordOf(open: BackgroundUsage, used: ReturnType<typeof finalUsage>, ending: UsageRecord['ending']) {
-  const { upstream, startedAt, firstByteMs } = open;
-  const durationMs = Math.max(firstByteMs, Date.now() - startedAt.getTime());
-  return closedRecord(open, used, { upstream, ending, durationMs, firstByteMs });
 }

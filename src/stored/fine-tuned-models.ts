@@ -7,9 +7,9 @@ import type { Logger } from '../options/options.ts';
 import {
   isTunedName,
   type ModelOwners,
+  modelNotFound,
   type NamedCandidate,
   orderUpstreams,
-  selectUpstreams,
 } from '../proxy/upstream.ts';
 import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
@@ -131,8 +131,16 @@ export function createFineTunedModels({
     return found[0];
   }
 
+  /** Whether a model of this name is at an upstream for others than this account. */
+  function isForeign(id: string, userId: string, upstream: NamedCandidate): boolean {
+    if (upstream.names(id) || ownOf(id, userId, upstream.name)) return false;
+    return isExclusive(id, upstream) || (isTunedName(id) && !upstream.serves(id));
+  }
+
   return {
-    has: (id: string): boolean => known.size > 0 && known.has(folded(id)),
+    known: known as { readonly size: number },
+
+    has: (id: string): boolean => known.has(folded(id)),
 
     find,
 
@@ -143,10 +151,11 @@ export function createFineTunedModels({
 
     isExclusive,
 
-    /** Whether a model of this name is at an upstream for others than this account. */
-    isForeign(id: string, userId: string, upstream: NamedCandidate): boolean {
-      if (upstream.names(id) || ownOf(id, userId, upstream.name)) return false;
-      return isExclusive(id, upstream) || (isTunedName(id) && !upstream.serves(id));
+    isForeign,
+
+    /** Requires of a model beside the one that a call goes by that none of its upstreams has it for others. @throws GatewayError `model_not_found` */
+    requireOpen(id: string, userId: string, upstreams: readonly NamedCandidate[]): void {
+      if (upstreams.some((upstream) => isForeign(id, userId, upstream))) throw modelNotFound(id);
     },
 
     /**
@@ -166,7 +175,8 @@ export function createFineTunedModels({
       const open = upstreams.filter((upstream) => !isExclusive(model, upstream));
       const isOnlyOwn = own !== undefined && !makers.some((upstream) => upstream.names(model));
       const [first, ...others] = isOnlyOwn ? makers : orderUpstreams(open, model, Math.random);
-      return first ? [first, ...others] : selectUpstreams([], model);
+      if (!first) throw modelNotFound(model);
+      return [first, ...others];
     },
 
     /** This process has recorded one. */

@@ -1,12 +1,13 @@
 import { refuse } from '../errors.ts';
 import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
-import { closedRecord, noUsage, type Used } from '../proxy/usage-meter.ts';
+import { noUsage, type Used } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
+  endedRecord,
   type Fields,
   type PollWork,
   readFields,
@@ -103,13 +104,8 @@ export const pollJob: PollWork = async (job, upstream, { storedObjects, retry, .
     const models = checkpoints.flatMap((checkpoint) => madeObjects(checkpoint ?? {}, madeByCheckpoints));
     await storedObjects.addMade(models, job);
   }
-  const { startedAt, firstByteMs } = background;
-  return closedRecord(background, trained(object, background.inputTokens), {
-    upstream: upstream.name,
-    ending: object.status === 'failed' ? 'upstream_failed' : 'complete',
-    durationMs: Math.max(firstByteMs, Date.now() - startedAt.getTime()),
-    firstByteMs,
-  });
+  const used = trained(object, background.inputTokens);
+  return endedRecord(background, used, object.status === 'failed' ? 'upstream_failed' : 'complete');
 };
 
 /** The most that are read of a list. OpenAI has ten checkpoints on each. */

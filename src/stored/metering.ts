@@ -1,7 +1,6 @@
 import type { ApiRequest } from '../http/operation.ts';
-import type { CallEnding, ModelCall, StoredUsage } from '../options/options.ts';
-import type { Admission } from '../proxy/admission.ts';
-import { closedRecord, noUsage, openRecord, type UsageRecorder } from '../proxy/usage-meter.ts';
+import type { CallEnding, ModelCall, StoredUsage, UsageRecord } from '../options/options.ts';
+import { closedRecord, noUsage, openRecord } from '../proxy/usage-meter.ts';
 import { kinds, madeBy, type StoredCall } from './kinds.ts';
 
 type Body = Pick<ApiRequest, 'upload' | 'form' | 'rawBody'>;
@@ -23,7 +22,7 @@ export function expectedUse(call: StoredCall, { upload, form, rawBody }: Body): 
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
-/** Meters one call that moves a file, or makes an object, and charges for it when it has ended. */
+/** Meters one call that moves a file, or makes an object. */
 export class StoredMeter {
   /** Sent down to the client. */
   downloadedBytes = 0;
@@ -31,18 +30,15 @@ export class StoredMeter {
   readonly #info: ModelCall;
   readonly #expected: StoredUsage | undefined;
   readonly #upload: Body['upload'];
-  readonly #admissions: readonly Admission[];
   readonly #startedAt = Date.now();
   /** Where the call was done, and when its answer began. */
   #done: { readonly upstream: string; readonly at: number } | undefined;
   #isOwned = false;
 
-  /** @param admissions of the call, which this closes */
-  constructor(info: ModelCall, expected: StoredUsage | undefined, body: Body, admissions: readonly Admission[]) {
+  constructor(info: ModelCall, expected: StoredUsage | undefined, body: Body) {
     this.#info = info;
     this.#expected = expected;
     this.#upload = body.upload;
-    this.#admissions = admissions;
   }
 
   /** Whether a file goes up. */
@@ -61,18 +57,8 @@ export class StoredMeter {
     this.#isOwned = true;
   }
 
-  /** The call has ended: closes its admissions, and records what it has used. Nothing is recorded of a call that was not done. */
-  settle(recorder: Pick<UsageRecorder, 'closed'>): void {
-    const record = this.#record();
-    // charge first: a record that cannot be stored gives its charge back
-    for (const admission of this.#admissions) {
-      if (record) admission.closed(record);
-      else admission.dropped();
-    }
-    if (record) recorder.closed(record);
-  }
-
-  #record() {
+  /** What the call has used, when it has ended; `undefined` where it was not done, or has moved and made nothing. */
+  record(): UsageRecord | undefined {
     if (!this.#expected || !this.#done) return undefined;
     const { upstream, at } = this.#done;
     const { downloadedBytes } = this;

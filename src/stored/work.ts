@@ -8,6 +8,7 @@ import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import { routeModel, type Upstream } from '../proxy/upstream.ts';
+import { closedRecord, type Used } from '../proxy/usage-meter.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage, StoredObject } from './stored-object.ts';
 import type { readStored } from './upstream-reads.ts';
@@ -41,6 +42,13 @@ export type PollWork = (
     readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
   },
 ) => Promise<UsageRecord | 'running' | 'gone'>;
+
+/** The usage record of what an upstream has worked on after the call for it. */
+export function endedRecord(open: BackgroundUsage, used: Used, ending: UsageRecord['ending']): UsageRecord {
+  const { upstream, startedAt, firstByteMs } = open;
+  const durationMs = Math.max(firstByteMs, Date.now() - startedAt.getTime());
+  return closedRecord(open, used, { upstream, ending, durationMs, firstByteMs });
+}
 
 /** Of each kind, what an account may have that has not ended. */
 export const mostUnfinished = 200;

@@ -1,4 +1,4 @@
-import { selectUpstreams } from '../../src/proxy/upstream.ts';
+import { modelNotFound } from '../../src/proxy/upstream.ts';
 import type { BackgroundResponses } from '../../src/stored/background.ts';
 import type { StoredSecrets } from '../../src/stored/secrets.ts';
 import type { StoredObjects } from '../../src/stored/service.ts';
@@ -20,13 +20,17 @@ export const noStoredObjects: StoredObjects = {
   findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
   models: {
+    known: new Map(),
     has: () => false,
     own: () => undefined,
     isExclusive: () => false,
     find: async () => undefined,
     of: () => [],
     isForeign: () => false,
-    route: async (_, model) => selectUpstreams([], model),
+    requireOpen() {},
+    route: async (_, model) => {
+      throw modelNotFound(model);
+    },
     added() {},
     removed() {},
     async init() {},
