@@ -28,8 +28,8 @@ interface ModelCallsOptions {
 }
 
 /** The model endpoints, and what upstreams keep for an account. */
-export function createModelCalls(given: ModelCallsOptions) {
-  const { options, access, models, metrics, accounting, sealer, keys } = given;
+export function createModelCalls(deps: ModelCallsOptions) {
+  const { options, access, models, metrics, accounting, sealer, spec, keys } = deps;
   const { logger } = options;
   const { usage, admissionChecks } = accounting;
   const storedObjects = createStoredObjects({
@@ -77,6 +77,6 @@ export function createModelCalls(given: ModelCallsOptions) {
     stored: createStoredSecrets({ objects: models.stored, database: access }),
     principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
   });
-  const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec: given.spec });
+  const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec });
   return { secrets, sessionOperations, storedObjects, listKept, backgroundResponses, proxy, upstreamWindow };
 }

@@ -193,9 +193,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     options,
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
-  const modelCalls = createModelCalls({
-    ...{ options, access: database.access, models, metrics, accounting, sealer, spec, keys },
-  });
+  const { access } = database;
+  const modelCalls = createModelCalls({ options, access, models, metrics, accounting, sealer, spec, keys });
   const processRecord = createProcessRecord({
     processes: models.processes,
     connection: database.connection,
