@@ -13,7 +13,7 @@ import { Empty } from '../elements/states.tsx';
 import { type Column, Listed, Pager, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
-import { useKeyNames } from './key-names.ts';
+import { useKeyNames } from './keys-view.tsx';
 
 /** What one of each kind is called, and several. */
 const names: Readonly<Record<KeptKind, readonly [one: string, several: string]>> = {

@@ -10,7 +10,7 @@ import { Empty, Loaded } from '../elements/states.tsx';
 import { type Column, Listed, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
-import { useKeyNames } from './key-names.ts';
+import { useKeyNames } from './keys-view.tsx';
 import { type Dimension, daysBetween, groupOf, type Measure, measures, type Series, seriesOf } from './usage-series.ts';
 
 const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} days` }));
