@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Random } from '../random.ts';
 import type { WorkerAddress } from '../workers/workers.ts';
+import { type ClientDeps, startClient } from './client.ts';
 import { type Account, maxTokens } from './options.ts';
 import { type Answer, callOverSocket } from './socket-call.ts';
 
@@ -28,10 +27,8 @@ const gaps: Readonly<Record<Account, number>> = { rich: 300, poor: 400, limited:
 /** A client gives up then. Milliseconds. */
 const maxWait = 70_000;
 
-export interface CallsDeps {
-  readonly addresses: () => readonly WorkerAddress[];
+export interface CallsDeps extends ClientDeps {
   readonly keys: Readonly<Record<Account, string>>;
-  readonly random: Random;
 }
 
 async function readAnswer(response: Response, isStream: boolean): Promise<Answer> {
@@ -49,9 +46,6 @@ async function readAnswer(response: Response, isStream: boolean): Promise<Answer
 /** Clients that make model calls whatever breaks, each call once, and write down what came of it. */
 export function startCalls({ addresses, keys, random }: CallsDeps) {
   const seen: SeenCall[] = [];
-  const underWay = new Set<Promise<void>>();
-  let isOpen = true;
-  let isPaused = false;
   let serial = 0;
 
   async function call(account: Account, { pid, url }: WorkerAddress): Promise<void> {
@@ -82,35 +76,14 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
     );
   }
 
-  async function run(account: Account): Promise<void> {
-    while (isOpen) {
-      const ready = addresses();
-      if (ready.length > 0 && !isPaused) {
-        const calling = call(account, random.pick(ready)).finally(() => underWay.delete(calling));
-        underWay.add(calling);
-      }
-      await sleep(gaps[account]);
-    }
-  }
-
-  /** Resolves when every call has ended. */
-  async function pause(): Promise<void> {
-    isPaused = true;
-    await Promise.all(underWay);
-  }
-
-  const running = (['rich', 'poor', 'limited'] as const).map(run);
   return {
     seen,
-    pause,
-    resume() {
-      isPaused = false;
-    },
-    /** Resolves as `pause` does. */
-    async stop() {
-      isOpen = false;
-      await Promise.all(running);
-      await pause();
-    },
+    ...startClient(
+      (['rich', 'poor', 'limited'] as const).map((account) => ({
+        gap: gaps[account],
+        send: (to) => call(account, to),
+      })),
+      { addresses, random },
+    ),
   };
 }

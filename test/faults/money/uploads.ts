@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import type { Random } from '../random.ts';
 import type { WorkerAddress } from '../workers/workers.ts';
 import type { SeenCall } from './calls.ts';
+import { type ClientDeps, startClient } from './client.ts';
 import type { Answer } from './socket-call.ts';
 
 /** A file that a client has sent up; once, whatever came of it. */
@@ -18,11 +17,9 @@ const maxWait = 70_000;
 /** The largest file. Bytes. */
 const largest = 300_000;
 
-export interface UploadsDeps {
-  readonly addresses: () => readonly WorkerAddress[];
+export interface UploadsDeps extends ClientDeps {
   /** Of the account `rich`. */
   readonly key: string;
-  readonly random: Random;
 }
 
 async function readAnswer(response: Response): Promise<Answer & { readonly fileId?: string }> {
@@ -38,9 +35,6 @@ async function readAnswer(response: Response): Promise<Answer & { readonly fileI
 /** A client that uploads files whatever breaks, each once, and writes down what came of it. */
 export function startUploads({ addresses, key, random }: UploadsDeps) {
   const seen: SeenUpload[] = [];
-  const underWay = new Set<Promise<void>>();
-  let isOpen = true;
-  let isPaused = false;
   let serial = 0;
 
   async function upload({ pid, url }: WorkerAddress): Promise<void> {
@@ -56,37 +50,7 @@ export function startUploads({ addresses, key, random }: UploadsDeps) {
     seen.push({ id, account: 'rich', pid, sentAt, endedAt: Date.now(), ...answer });
   }
 
-  async function run(): Promise<void> {
-    while (isOpen) {
-      const ready = addresses();
-      if (ready.length > 0 && !isPaused) {
-        const uploading = upload(random.pick(ready)).finally(() => underWay.delete(uploading));
-        underWay.add(uploading);
-      }
-      await sleep(gap);
-    }
-  }
-
-  /** Resolves when every upload has ended. */
-  async function pause(): Promise<void> {
-    isPaused = true;
-    await Promise.all(underWay);
-  }
-
-  const running = run();
-  return {
-    seen,
-    pause,
-    resume() {
-      isPaused = false;
-    },
-    /** Resolves as `pause` does. */
-    async stop() {
-      isOpen = false;
-      await running;
-      await pause();
-    },
-  };
+  return { seen, ...startClient([{ gap, send: upload }], { addresses, random }) };
 }
 
 /** Files that were acknowledged and do not belong to the account, and those that were acknowledged twice. */
