@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect } from 'chai';
 import express from 'express';
 import type { Connection } from 'mongoose';
@@ -38,6 +39,8 @@ describe('A list', function () {
   let connection: Connection;
   let gateway: ModelGateway;
   let server: Awaited<ReturnType<typeof listen>>;
+  /** Commands of a request, by the request: the gateway sends others of its own at any time. */
+  const commandsOf = new AsyncLocalStorage<string[]>();
   let started: string[] = [];
   let webhook: string;
   let event: string;
@@ -169,12 +172,13 @@ describe('A list', function () {
   before(async () => {
     database = await watchedDatabase();
     connection = database.connection;
-    connection.getClient().on('commandStarted', ({ commandName }) => started.push(commandName));
+    connection.getClient().on('commandStarted', ({ commandName }) => commandsOf.getStore()?.push(commandName));
     gateway = await createGateway({
       mongo: connection,
       authenticate: () => ({ userId, scopes }),
     });
-    server = await listen(express().use(gateway.router));
+    const counted: express.RequestHandler = (_req, _res, next) => commandsOf.run(started, next);
+    server = await listen(express().use(counted, gateway.router));
     await store();
   });
   after(async () => {
