@@ -10,7 +10,7 @@ import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
 import { RealtimeSecrets } from '../sockets/secrets.ts';
 import { createSessionOperations } from '../sockets/session-calls.ts';
 import { createBackgroundService } from '../stored/background.ts';
-import { createListKept } from '../stored/overview.ts';
+import { createListStored } from '../stored/overview.ts';
 import { createStoredSecrets } from '../stored/secrets.ts';
 import { createStoredObjects } from '../stored/service.ts';
 import type { Sealer } from '../webhooks/secrets.ts';
@@ -39,7 +39,7 @@ export function createModelCalls(deps: ModelCallsOptions) {
     background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
     logger,
   });
-  const listKept = createListKept({ objects: models.stored, database: access });
+  const listStored = createListStored({ objects: models.stored, database: access });
   const onUsage = usageHook(options, logger);
   const backgroundResponses = createBackgroundService({
     objects: models.stored,
@@ -78,5 +78,5 @@ export function createModelCalls(deps: ModelCallsOptions) {
     principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
   });
   const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec });
-  return { secrets, sessionOperations, storedObjects, listKept, backgroundResponses, proxy, upstreamWindow };
+  return { secrets, sessionOperations, storedObjects, listStored, backgroundResponses, proxy, upstreamWindow };
 }

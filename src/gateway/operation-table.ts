@@ -10,7 +10,7 @@ import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
 import type { SessionOperations } from '../sockets/session-calls.ts';
-import type { ListKept } from '../stored/overview.ts';
+import type { ListStored } from '../stored/overview.ts';
 import { storageOperations } from '../stored/routes.ts';
 import {
   type HealthRoutesDeps,
@@ -29,7 +29,7 @@ export interface RouterParts {
   readonly health: HealthRoutesDeps;
   readonly keys: KeyService;
   readonly accounting: Accounting;
-  readonly listKept: ListKept;
+  readonly listStored: ListStored;
   readonly events: EventRoutesDeps;
   readonly admin: AdminRoutesDeps;
   readonly processes: ProcessService;
@@ -44,7 +44,7 @@ export function operationTable({
   health,
   keys,
   accounting,
-  listKept,
+  listStored,
   events,
   admin,
   processes,
@@ -57,7 +57,7 @@ export function operationTable({
     ...healthOperations(health),
     ...keyOperations(keys),
     ...accountingOperations(accounting),
-    ...storageOperations(listKept),
+    ...storageOperations(listStored),
     ...eventOperations(events),
     ...adminOperations(admin),
     ...processOperations(processes),

@@ -45,7 +45,7 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
 }
 
 function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, events, recoveries, keys, accounting, listKept, proxy, catalogue, sessionOperations } =
+  const { webhooks, health, events, recoveries, keys, accounting, listStored, proxy, catalogue, sessionOperations } =
     deps.services;
   return operationTable({
     models: { ...proxy.operations, ...sessionOperations },
@@ -55,7 +55,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     health: { health, requireWebhook: webhooks.get, explain },
     keys,
     accounting,
-    listKept,
+    listStored,
     events: {
       publish: events.publish,
       history: deps.services.eventHistory,

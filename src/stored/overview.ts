@@ -9,7 +9,7 @@ import { beyond } from './service.ts';
 import type { Origin } from './stored-object.ts';
 
 /** Something that an upstream keeps for an account, as far as the gateway knows it. */
-export interface KeptObject {
+export interface ListedObject {
   /** As the upstream has named it. */
   readonly id: string;
   readonly kind: StoredKind;
@@ -29,7 +29,7 @@ export interface KeptObject {
 }
 
 /** How much of one kind an account has. */
-export interface KeptTotal {
+export interface ListedTotal {
   readonly kind: StoredKind;
   /** At most {@link mostCounted}. */
   readonly count: number;
@@ -40,7 +40,7 @@ export interface KeptTotal {
 }
 
 /** Which objects of an account, and which page of them. */
-interface KeptObjectsPage {
+interface ListedQuery {
   /** @default all that are listed */
   readonly kind?: string;
   /** Only those that were made at this moment or later. */
@@ -54,11 +54,11 @@ interface KeptObjectsPage {
 }
 
 /** A page of what upstreams keep for an account, newest first. */
-export interface KeptObjects {
-  readonly objects: readonly KeptObject[];
+export interface ListedPage {
+  readonly objects: readonly ListedObject[];
   readonly hasMore: boolean;
   /** How much of each kind that the account has, whatever the page is narrowed to; `undefined` where the page follows another. */
-  readonly totals: readonly KeptTotal[] | undefined;
+  readonly totals: readonly ListedTotal[] | undefined;
 }
 
 /** Whose objects are listed: of a key that is limited to some models, those that these have made, and those that no model has. */
@@ -68,7 +68,7 @@ interface Owner {
   readonly models?: readonly string[] | undefined;
 }
 
-export type ListKept = (owner: Owner, page?: KeptObjectsPage) => Promise<KeptObjects>;
+export type ListStored = (owner: Owner, page?: ListedQuery) => Promise<ListedPage>;
 
 /** Of each kind, so many are counted at most: an account may have millions of responses. */
 const mostCounted = 10_000;
@@ -79,7 +79,7 @@ interface OverviewDeps {
 }
 
 /** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
-export function createListKept({ objects, database }: OverviewDeps): ListKept {
+export function createListStored({ objects, database }: OverviewDeps): ListStored {
   const collection = durableCollection(objects);
 
   /** What an account has of a kind. Its upstream may not know some any more. */
@@ -90,7 +90,7 @@ export function createListKept({ objects, database }: OverviewDeps): ListKept {
     ...(models && { model: { $in: [null, ...models] } }),
   });
 
-  async function page(owner: Owner, query: KeptObjectsPage): Promise<StoredObjectDocument[]> {
+  async function page(owner: Owner, query: ListedQuery): Promise<StoredObjectDocument[]> {
     const { since, until, after, limit = pageLimit } = query;
     const { userId } = owner;
     const last =
@@ -112,7 +112,7 @@ export function createListKept({ objects, database }: OverviewDeps): ListKept {
     return found.flat().sort(newestFirst);
   }
 
-  async function total(kind: StoredKind, hint: string, owner: Owner): Promise<KeptTotal> {
+  async function total(kind: StoredKind, hint: string, owner: Owner): Promise<ListedTotal> {
     const filter = ownFilter(kind, owner);
     const isSized = kinds[kind].describedBy?.bytes !== undefined;
     const stages = [
@@ -125,24 +125,24 @@ export function createListKept({ objects, database }: OverviewDeps): ListKept {
     return { kind, count: Math.min(count, mostCounted), bytes, hasMore: count > mostCounted };
   }
 
-  async function totals(owner: Owner): Promise<KeptTotal[]> {
+  async function totals(owner: Owner): Promise<ListedTotal[]> {
     const all = await Promise.all([...listedKinds].map(([kind, hint]) => total(kind, hint, owner)));
     return all.filter(({ count }) => count > 0);
   }
 
-  return async function listKept(owner, query = {}) {
+  return async function listStored(owner, query = {}) {
     checkUserId(owner.userId);
     checkQuery(query);
     const { limit = pageLimit, after } = query;
     const [documents, sums] = await database.run(() =>
       Promise.all([page(owner, query), after === undefined ? totals(owner) : undefined]),
     );
-    return { objects: documents.slice(0, limit).map(toKept), hasMore: documents.length > limit, totals: sums };
+    return { objects: documents.slice(0, limit).map(toListed), hasMore: documents.length > limit, totals: sums };
   };
 }
 
 /** @throws GatewayError `invalid_value` */
-function checkQuery({ kind, since, until, limit = pageLimit, after }: KeptObjectsPage): void {
+function checkQuery({ kind, since, until, limit = pageLimit, after }: ListedQuery): void {
   checkLimit(limit);
   checkTimes({ since, until });
   if (kind !== undefined && !listedKinds.has(kind as StoredKind)) {
@@ -156,7 +156,7 @@ function newestFirst(a: StoredObjectDocument, b: StoredObjectDocument): number {
   return later || Buffer.compare(Buffer.from(b._id), Buffer.from(a._id));
 }
 
-function toKept(document: StoredObjectDocument): KeptObject {
+function toListed(document: StoredObjectDocument): ListedObject {
   const {
     _id: id,
     kind,

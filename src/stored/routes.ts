@@ -1,16 +1,16 @@
 import type { components } from '../api.d.ts';
 import { withTimeRange } from '../http/incoming-time.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { KeptObject, KeptObjects, KeptTotal, ListKept } from './overview.ts';
+import type { ListedObject, ListedPage, ListedTotal, ListStored } from './overview.ts';
 
 type Schemas = components['schemas'];
 
 /** As its account sees it: that need not know which upstreams there are. */
-function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: KeptObject): Schemas['KeptObject'] {
+function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: ListedObject): Schemas['StoredObject'] {
   const { keyId = null, endpoint = null, parent = null } = origin;
   return {
     id,
-    kind: kind as Schemas['KeptKind'],
+    kind: kind as Schemas['StoredObjectKind'],
     name,
     bytes,
     model,
@@ -20,16 +20,16 @@ function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: 
   };
 }
 
-function toTotalBody({ kind, count, bytes, hasMore }: KeptTotal): Schemas['KeptTotal'] {
-  return { kind: kind as Schemas['KeptKind'], count, bytes, has_more: hasMore };
+function toTotalBody({ kind, count, bytes, hasMore }: ListedTotal): Schemas['StoredObjectTotal'] {
+  return { kind: kind as Schemas['StoredObjectKind'], count, bytes, has_more: hasMore };
 }
 
-function toListBody<Body>({ objects, hasMore, totals }: KeptObjects, body: (object: KeptObject) => Body) {
+function toListBody<Body>({ objects, hasMore, totals }: ListedPage, body: (object: ListedObject) => Body) {
   return { data: objects.map(body), has_more: hasMore, ...(totals && { totals: totals.map(toTotalBody) }) };
 }
 
 /** The operations on what upstreams keep, of the caller's account, or with the scope `admin` of any account. */
-export function storageOperations(list: ListKept) {
+export function storageOperations(list: ListStored) {
   return {
     listStoredObjects: {
       async handle({ principal: { userId, models }, query }) {

@@ -7,7 +7,7 @@ import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { FileProvider } from './file-provider.ts';
 
-type List = components['schemas']['KeptObjectList'];
+type List = components['schemas']['StoredObjectList'];
 
 describe('What an account keeps', () => {
   let provider: FileProvider;
@@ -225,7 +225,7 @@ describe('What an account keeps', () => {
   });
 
   it('is of the kinds that openapi.yaml names', async () => {
-    const { enum: named } = sharedSpec().components.schemas.KeptKind as { enum: string[] };
+    const { enum: named } = sharedSpec().components.schemas.StoredObjectKind as { enum: string[] };
     expect([...listedKinds.keys()]).to.have.members(named);
   });
 });

@@ -8,8 +8,8 @@ import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure, relative } from '../terminal/text.ts';
 
-type Kept = Schemas['KeptObject'];
-type Total = Schemas['KeptTotal'];
+type StoredObject = Schemas['StoredObject'];
+type Total = Schemas['StoredObjectTotal'];
 type Query = NonNullable<operations['listStoredObjects']['parameters']['query']>;
 
 /** `storage`: everything that upstreams keep for an account. */
@@ -23,7 +23,7 @@ export function storageCommand(terminal: Terminal): Command {
 const ofUser = ['--user <account>', 'of this account, with a key that has the scope admin'] as const;
 
 /** A page of what your account keeps, or another one's. */
-async function keptPage(api: Api, query: Query, user: string | undefined): Promise<Schemas['KeptObjectList']> {
+async function keptPage(api: Api, query: Query, user: string | undefined): Promise<Schemas['StoredObjectList']> {
   const call =
     user === undefined
       ? api.GET('/v1/stored_objects', { params: { query } })
@@ -34,9 +34,9 @@ async function keptPage(api: Api, query: Query, user: string | undefined): Promi
 const known = (bytes: number | null): string => (bytes === null ? '' : figure(bytes));
 
 /** What made it: another object, or an endpoint. */
-const makerOf = ({ made_by: { object_id: object, endpoint } }: Kept): string => object ?? endpoint ?? '';
+const makerOf = ({ made_by: { object_id: object, endpoint } }: StoredObject): string => object ?? endpoint ?? '';
 
-const columns: readonly Column<Kept>[] = [
+const columns: readonly Column<StoredObject>[] = [
   { header: 'ID', cell: ({ id }) => id },
   { header: 'KIND', cell: ({ kind }) => kind },
   { header: 'BYTES', cell: ({ bytes }) => known(bytes), align: 'right' },

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { refreshEvery, useQuery } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
-import type { KeptKind, KeptObject, KeptTotal } from '../data/types.ts';
+import type { StoredObject, StoredObjectKind, StoredObjectTotal } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
 import { Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
@@ -16,7 +16,7 @@ import { Card, Facts, Heading } from '../elements/view.tsx';
 import { useKeyNames } from './keys-view.tsx';
 
 /** What one of each kind is called, and several. */
-const names: Readonly<Record<KeptKind, readonly [one: string, several: string]>> = {
+const names: Readonly<Record<StoredObjectKind, readonly [one: string, several: string]>> = {
   file: ['file', 'Files'],
   upload: ['upload', 'Uploads'],
   vector_store: ['vector store', 'Vector stores'],
@@ -42,7 +42,7 @@ export function StorageView({ route }: { route: Route }) {
     key: JSON.stringify(filter),
     every: refreshEvery,
   });
-  const [deleting, setDeleting] = useState<KeptObject>();
+  const [deleting, setDeleting] = useState<StoredObject>();
   const keyName = useKeyNames();
   const narrowed = isNarrowed(route, narrowing);
   return (
@@ -54,7 +54,7 @@ export function StorageView({ route }: { route: Route }) {
         <TimeRange route={route} />
         <ClearFilters route={route} names={narrowing} />
       </Filters>
-      <Card label="Kept" title={names[kind as KeptKind]?.[1] ?? 'All, newest first'}>
+      <Card label="Kept" title={names[kind as StoredObjectKind]?.[1] ?? 'All, newest first'}>
         <Listed query={query} empty={<Nothing narrowed={narrowed} />}>
           {({ data, has_more }) => (
             <>
@@ -71,8 +71,8 @@ export function StorageView({ route }: { route: Route }) {
         </Listed>
       </Card>
       {deleting && (
-        <DeleteKept
-          kept={deleting}
+        <DeleteStored
+          object={deleting}
           onClose={() => {
             setDeleting(undefined);
             query.reload();
@@ -99,7 +99,7 @@ function Nothing({ narrowed }: { narrowed: boolean }) {
 }
 
 /** How much of each kind there is. */
-export function StorageTotals({ totals }: { totals: readonly KeptTotal[] }) {
+export function StorageTotals({ totals }: { totals: readonly StoredObjectTotal[] }) {
   return (
     <Facts
       facts={totals.map(({ kind, count: counted, bytes: size, has_more }) => [
@@ -113,7 +113,7 @@ export function StorageTotals({ totals }: { totals: readonly KeptTotal[] }) {
   );
 }
 
-const columnsOf = (keyName: (id: string) => string): readonly Column<KeptObject>[] => [
+const columnsOf = (keyName: (id: string) => string): readonly Column<StoredObject>[] => [
   {
     head: 'Name',
     scopes: true,
@@ -139,11 +139,11 @@ const columnsOf = (keyName: (id: string) => string): readonly Column<KeptObject>
 ];
 
 /** Nothing is shown of an unknown size at the width of a phone. */
-function sizeClass({ bytes: size }: KeptObject): string {
+function sizeClass({ bytes: size }: StoredObject): string {
   return size === null ? 'numbers cell-end cell-none' : 'numbers cell-end';
 }
 
-function Size({ bytes: size }: KeptObject) {
+function Size({ bytes: size }: StoredObject) {
   return size === null ? <None /> : <span title={`${count(size)} bytes`}>{bytes(size)}</span>;
 }
 
@@ -162,7 +162,7 @@ function Maker({
   endpoint,
   object_id,
   keyName,
-}: KeptObject['made_by'] & { keyName: (id: string) => string }) {
+}: StoredObject['made_by'] & { keyName: (id: string) => string }) {
   const call = object_id ?? endpoint;
   if (!api_key_id && !call) return <None />;
   return (
@@ -173,16 +173,16 @@ function Maker({
   );
 }
 
-const nameOf = ({ id, name }: KeptObject) => name || id;
+const nameOf = ({ id, name }: StoredObject) => name || id;
 
 /** A button for each that the API can delete. */
-function actions(onDelete: (kept: KeptObject) => void): Column<KeptObject> {
+function actions(onDelete: (object: StoredObject) => void): Column<StoredObject> {
   return {
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
-    cell: (kept) =>
-      deletable.has(kept.kind) && (
-        <Button kind="danger" label={`Delete ${nameOf(kept)}`} onClick={() => onDelete(kept)}>
+    cell: (object) =>
+      deletable.has(object.kind) && (
+        <Button kind="danger" label={`Delete ${nameOf(object)}`} onClick={() => onDelete(object)}>
           Delete
         </Button>
       ),
@@ -190,7 +190,7 @@ function actions(onDelete: (kept: KeptObject) => void): Column<KeptObject> {
 }
 
 /** Batches, fine-tuning jobs and uploads go by themselves. */
-const deletable: ReadonlySet<KeptKind> = new Set<KeptKind>([
+const deletable: ReadonlySet<StoredObjectKind> = new Set<StoredObjectKind>([
   'file',
   'vector_store',
   'container',
@@ -200,23 +200,23 @@ const deletable: ReadonlySet<KeptKind> = new Set<KeptKind>([
   'chat_completion',
 ]);
 
-function DeleteKept({ kept, onClose }: { kept: KeptObject; onClose: () => void }) {
+function DeleteStored({ object, onClose }: { object: StoredObject; onClose: () => void }) {
   const api = useApi();
   const announce = useAnnounce();
-  const name = names[kept.kind][0];
+  const name = names[object.kind][0];
   return (
     <ConfirmDialog
       title={`Delete the ${name}?`}
       confirm="Delete"
       onConfirm={async () => {
-        await api.deleteStoredObject(kept.kind, kept.id);
+        await api.deleteStoredObject(object.kind, object.id);
         announce(`The ${name} has been deleted`);
         onClose();
       }}
       onClose={onClose}
     >
       <p>
-        The provider deletes <b>{nameOf(kept)}</b>. Whatever names it from now on is answered with 404. This cannot be
+        The provider deletes <b>{nameOf(object)}</b>. Whatever names it from now on is answered with 404. This cannot be
         undone.
       </p>
     </ConfirmDialog>

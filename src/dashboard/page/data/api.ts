@@ -6,11 +6,11 @@ import type {
   Budget,
   DeliveryFilter,
   EventFilter,
-  KeptFilter,
-  KeptKind,
   RecoverBody,
   SecretRotate,
   Session,
+  StoredFilter,
+  StoredObjectKind,
   TestRequest,
   WebhookCreate,
   WebhookUpdate,
@@ -79,9 +79,9 @@ export function createApiClient(key: string | null) {
     retrieveUsage: (query: { from: string; to: string; group_by: string }, signal: AbortSignal) =>
       answerOf(client.GET('/v1/usage', { signal, params: { query: query as object } })),
 
-    listStoredObjects: (query: KeptFilter, signal: AbortSignal) =>
+    listStoredObjects: (query: StoredFilter, signal: AbortSignal) =>
       answerOf(client.GET('/v1/stored_objects', { signal, params: { query: omitUndefined(query) as object } })),
-    deleteStoredObject: (kind: KeptKind, id: string) => deleteStored(client, kind, id),
+    deleteStoredObject: (kind: StoredObjectKind, id: string) => deleteStored(client, kind, id),
 
     ...adminOperations(client),
   };
@@ -90,7 +90,7 @@ export function createApiClient(key: string | null) {
 export type Api = ReturnType<typeof createApiClient>;
 
 /** Asks the provider to delete something. @throws TypeError for a kind that has no such operation */
-function deleteStored(client: Client<paths>, kind: KeptKind, id: string): Promise<unknown> {
+function deleteStored(client: Client<paths>, kind: StoredObjectKind, id: string): Promise<unknown> {
   switch (kind) {
     case 'file':
       return answerOf(client.DELETE('/v1/files/{file_id}', { params: { path: { file_id: id } } }));
@@ -126,7 +126,7 @@ function adminOperations(client: Client<paths>) {
       answerOf(client.GET('/v1/admin/accounts', { signal, params: { query: omitUndefined(query) } })),
     retrieveAccount: (user_id: string, signal: AbortSignal) =>
       answerOf(client.GET('/v1/admin/accounts/{user_id}', { signal, params: of(user_id) })),
-    listUserStoredObjects: (user_id: string, query: KeptFilter, signal: AbortSignal) =>
+    listUserStoredObjects: (user_id: string, query: StoredFilter, signal: AbortSignal) =>
       answerOf(
         client.GET('/v1/users/{user_id}/stored_objects', {
           signal,

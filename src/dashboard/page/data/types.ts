@@ -48,9 +48,9 @@ export type SearchResult = Schemas['SearchResult'];
 
 export type UsageLine = Schemas['UsageLine'];
 
-export type KeptKind = Schemas['KeptKind'];
-export type KeptObject = Schemas['KeptObject'];
-export type KeptTotal = Schemas['KeptTotal'];
+export type StoredObjectKind = Schemas['StoredObjectKind'];
+export type StoredObject = Schemas['StoredObject'];
+export type StoredObjectTotal = Schemas['StoredObjectTotal'];
 
 export type Budget = Schemas['Budget'];
 export type BudgetUsage = Schemas['BudgetUsage'];
@@ -69,4 +69,4 @@ type FromAddress<T> = {
 
 export type DeliveryFilter = FromAddress<Query<'listDeliveries'>>;
 export type EventFilter = FromAddress<Query<'listEvents'>>;
-export type KeptFilter = FromAddress<Query<'listStoredObjects'>>;
+export type StoredFilter = FromAddress<Query<'listStoredObjects'>>;
