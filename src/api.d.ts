@@ -445,6 +445,8 @@ export interface paths {
         /**
          * Download a file
          * @description Gives the bytes of a file, as they come from the provider.
+         *     `Range`, `If-Range` and the conditional headers (RFC 9110, sections 13 and 14) go up to the provider, whose 412
+         *     and 416 come back as other errors of providers do.
          */
         get: operations["downloadFile"];
         put?: never;
@@ -949,6 +951,8 @@ export interface paths {
         /**
          * Download a file of a container
          * @description Gives the bytes of a file in a container, as they come from the provider.
+         *     `Range`, `If-Range` and the conditional headers (RFC 9110, sections 13 and 14) go up to the provider, whose 412
+         *     and 416 come back as other errors of providers do.
          */
         get: operations["downloadContainerFile"];
         put?: never;
@@ -1033,6 +1037,8 @@ export interface paths {
         /**
          * Download a skill
          * @description Gives the files of the default version of a skill as a zip file, as it comes from the provider.
+         *     `Range`, `If-Range` and the conditional headers (RFC 9110, sections 13 and 14) go up to the provider, whose 412
+         *     and 416 come back as other errors of providers do.
          */
         get: operations["downloadSkill"];
         put?: never;
@@ -1129,6 +1135,8 @@ export interface paths {
         /**
          * Download a version of a skill
          * @description Gives the files of a version of a skill as a zip file, as it comes from the provider.
+         *     `Range`, `If-Range` and the conditional headers (RFC 9110, sections 13 and 14) go up to the provider, whose 412
+         *     and 416 come back as other errors of providers do.
          */
         get: operations["downloadSkillVersion"];
         put?: never;
@@ -2931,7 +2939,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "realtime_call_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "websocket_required" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "realtime_call_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -4010,7 +4018,7 @@ export interface components {
             [key: string]: unknown;
         };
         /** @description One page of a list. */
-        StoredObjectList: {
+        StoredItemList: {
             /** @constant */
             object: "list";
             data: components["schemas"]["StoredItem"][];
@@ -4419,9 +4427,9 @@ export interface components {
          * @description What kind of object a provider keeps.
          * @enum {string}
          */
-        KeptKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "fine_tuning_job" | "container" | "skill" | "vector_store";
+        StoredObjectKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "fine_tuning_job" | "container" | "skill" | "vector_store";
         /** @description What made an object, as far as the gateway knows. All is null for what was made before it noted this. */
-        KeptOrigin: {
+        StoredObjectOrigin: {
             /** @description The API key of the call that made it; null where the caller had none. */
             api_key_id: string | null;
             /** @description The path of that call below `/v1`; null for what was made for another object. */
@@ -4433,10 +4441,10 @@ export interface components {
             object_id: string | null;
         };
         /** @description Something that a provider keeps for an account. */
-        KeptObject: {
+        StoredObject: {
             /** @description Its id, as the provider has named it. */
             id: string;
-            kind: components["schemas"]["KeptKind"];
+            kind: components["schemas"]["StoredObjectKind"];
             /**
              * @description The `filename` of a file or an upload, the `name` of a container, a skill or a vector store, as it was when it was
              *     made; its first 256 characters. Null where it has none or the gateway does not know.
@@ -4446,7 +4454,7 @@ export interface components {
             bytes: number | null;
             /** @description The model that made it; null where none did. */
             model: string | null;
-            made_by: components["schemas"]["KeptOrigin"];
+            made_by: components["schemas"]["StoredObjectOrigin"];
             /** @description When the gateway noted it. */
             created_at: components["schemas"]["Timestamp"];
             /** @description When the gateway forgets it, so that it is found no more; null for what is kept until it is deleted. */
@@ -4455,8 +4463,8 @@ export interface components {
             upstream?: string;
         };
         /** @description How much of one kind an account keeps. */
-        KeptTotal: {
-            kind: components["schemas"]["KeptKind"];
+        StoredObjectTotal: {
+            kind: components["schemas"]["StoredObjectKind"];
             /** @description How many there are; 10,000 at most are counted. */
             count: number;
             /** @description The sizes of those that are counted, in bytes, as far as they are known. */
@@ -4464,15 +4472,15 @@ export interface components {
             /** @description Whether there are more than were counted. */
             has_more: boolean;
         };
-        KeptObjectList: {
-            data: components["schemas"]["KeptObject"][];
+        StoredObjectList: {
+            data: components["schemas"]["StoredObject"][];
             /** @description Whether there are more objects after this page. */
             has_more: boolean;
             /**
              * @description How much of each kind the account keeps, whatever the page is narrowed to. Only on the first page, which has no
              *     `after`.
              */
-            totals?: components["schemas"]["KeptTotal"][];
+            totals?: components["schemas"]["StoredObjectTotal"][];
         };
         ApiKeyDeleted: {
             /** @description The id of the key. */
@@ -5428,6 +5436,25 @@ export interface components {
         };
     };
     responses: {
+        /** @description The bytes that `Range` asked for, where the provider gives parts. */
+        PartialContent: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "content-range": components["headers"]["ContentRange"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        /** @description The file is the one that `If-None-Match` or `If-Modified-Since` names. There is no body. */
+        NotModified: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description No API key, or one that is wrong or revoked. */
         Unauthorized: {
             headers: {
@@ -6280,7 +6307,7 @@ export interface components {
          * @description Only objects of this kind.
          * @example file
          */
-        StoredKind: components["schemas"]["KeptKind"];
+        StoredKind: components["schemas"]["StoredObjectKind"];
         /**
          * @description Only what was made at this time or later.
          * @example 2026-01-01T00:00:00Z
@@ -6334,6 +6361,11 @@ export interface components {
          * @example req_01kaj3m5x2f7q9w4n8r1t6b0ze
          */
         RequestId: string;
+        /**
+         * @description Which bytes these are, and of how many (RFC 9110, section 14.4).
+         * @example bytes 0-8/120000
+         */
+        ContentRange: string;
         /**
          * @description The requests that may be made in a minute; absent where they are not limited.
          * @example 60
@@ -6633,7 +6665,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoredObjectList"];
+                    "application/json": components["schemas"]["StoredItemList"];
                 };
             };
             400: components["responses"]["InvalidStoredRequest"];
@@ -7018,7 +7050,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoredObjectList"];
+                    "application/json": components["schemas"]["StoredItemList"];
                 };
             };
             400: components["responses"]["InvalidStoredRequest"];
@@ -7234,7 +7266,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoredObjectList"];
+                    "application/json": components["schemas"]["StoredItemList"];
                 };
             };
             400: components["responses"]["InvalidStoredRequest"];
@@ -7283,7 +7315,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoredObjectList"];
+                    "application/json": components["schemas"]["StoredItemList"];
                 };
             };
             400: components["responses"]["InvalidModelRequest"];
@@ -7583,6 +7615,8 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            206: components["responses"]["PartialContent"];
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidStoredRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
@@ -8613,6 +8647,8 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            206: components["responses"]["PartialContent"];
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidStoredRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
@@ -8854,6 +8890,8 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            206: components["responses"]["PartialContent"];
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidStoredRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
@@ -9062,6 +9100,8 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            206: components["responses"]["PartialContent"];
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidStoredRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
@@ -11347,7 +11387,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeptObjectList"];
+                    "application/json": components["schemas"]["StoredObjectList"];
                 };
             };
             400: components["responses"]["InvalidQuery"];
@@ -11406,7 +11446,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeptObjectList"];
+                    "application/json": components["schemas"]["StoredObjectList"];
                 };
             };
             400: components["responses"]["InvalidQuery"];

@@ -33,6 +33,7 @@ export const errorStatus = {
   unsupported_media_type: 415,
   expectation_failed: 417,
   websocket_not_served: 426,
+  websocket_required: 426,
   headers_too_large: 431,
   // what it names
   webhook_not_found: 404,

@@ -12,7 +12,7 @@ import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, Request
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, sendReply } from './reply.ts';
-import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost } from './request.ts';
+import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost, shareHiddenClass } from './request.ts';
 import {
   addRoutes,
   isModelRoute,
@@ -22,6 +22,7 @@ import {
   type Operations,
   pathParams,
   type Route,
+  socketPaths,
 } from './router.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
@@ -176,6 +177,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   }
 
   return function answer(req, res, match) {
+    shareHiddenClass(req);
+    shareHiddenClass(res);
     if (isAnswered(res, logger)) return;
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
     void inSpan(span, () => respond(req, res, match, span));
@@ -202,13 +205,17 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
   });
   const answer = createAnswer(deps, openRequests, readRequest);
   return (router, authenticate) =>
-    addRoutes(router, routes, {
-      answer: (route) => {
-        const how = authenticationOf(route, authenticate);
-        return (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate: how });
+    addRoutes(
+      router,
+      { routes, sockets: socketPaths(spec) },
+      {
+        answer: (route) => {
+          const how = authenticationOf(route, authenticate);
+          return (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate: how });
+        },
+        refuse: (req, res, refusal) => answer(req, res, { refusal }),
       },
-      refuse: (req, res, refusal) => answer(req, res, { refusal }),
-    });
+    );
 }
 
 /**

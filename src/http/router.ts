@@ -116,7 +116,7 @@ function malformedParameter(templates: Iterable<string>, path: string): string |
   return undefined;
 }
 
-function methodNotAllowed(routes: readonly Route[]): GatewayError {
+function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
   const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
 }
@@ -145,10 +145,34 @@ function asksForWebSocket({ method, httpVersionMajor, headers }: IncomingMessage
  * OpenAI's clients that try a WebSocket first fall back to HTTP at once on 426 alone. `Upgrade` names what this path does take (RFC 9110,
  * section 15.5.22), and needs `Connection` beside it (section 7.8).
  */
+function upgradeError(code: 'websocket_not_served' | 'websocket_required', message: string): GatewayError {
+  const upgrade = code === 'websocket_required' ? 'websocket' : 'HTTP/1.1';
+  return new GatewayError(code, message, { headers: { upgrade, connection: 'Upgrade' } });
+}
+
 function webSocketNotServed(): GatewayError {
   const message =
     'This path takes no WebSocket: send the request over HTTP. Streams are server-sent events ("stream": true)';
-  return new GatewayError('websocket_not_served', message, { headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade' } });
+  return upgradeError('websocket_not_served', message);
+}
+
+/** What is wrong with a request over HTTP to a path that takes WebSockets alone. */
+function notOverHttp(req: IncomingMessage): GatewayError {
+  if (req.method !== 'GET' && req.method !== 'HEAD') return methodNotAllowed([{ method: 'GET' }]);
+  if (!asksForWebSocket(req))
+    return upgradeError('websocket_required', 'This path takes WebSockets alone: open one here');
+  // a handshake comes to the router only where nobody has given it to the gateway
+  const message =
+    'This server does not pass WebSockets on to the gateway; its operator turns this on: gateway.attach(server)';
+  return upgradeError('websocket_not_served', message);
+}
+
+/** The paths of openapi.yaml that take WebSockets, and no request over HTTP. */
+export function socketPaths({ paths }: Spec): string[] {
+  return Object.keys(paths).filter((path) => {
+    const item = paths[path];
+    return item?.['x-websocket'] !== undefined && specMethods.every((method) => item[method] === undefined);
+  });
 }
 
 /** Paths without parameters first: they are the frequent ones, and Express compares a request with each path until one matches. */
@@ -165,7 +189,11 @@ function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
  * Adds routes to an Express router. It leaves unknown paths to the host, and OPTIONS, which the host's CORS answers. As in Express by
  * default, HEAD is GET and one trailing slash is ignored. Of unknown paths it answers only its own with `/v1` twice.
  */
-export function addRoutes(router: express.Router, routes: readonly Route[], { answer, refuse }: RouteHandlers): void {
+export function addRoutes(
+  router: express.Router,
+  { routes, sockets }: { readonly routes: readonly Route[]; readonly sockets: readonly string[] },
+  { answer, refuse }: RouteHandlers,
+): void {
   const paths = groupByPath(routes);
   for (const [template, methods] of paths) {
     const path = router.route(expressPath(template));
@@ -181,7 +209,13 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
       else refuse(req, res, asksForWebSocket(req) ? webSocketNotServed() : methodNotAllowed(methods));
     });
   }
-  router.all(doubledPaths(paths.keys()), (req, res, next) => {
+  for (const path of sockets) {
+    router.all(path, (req, res, next) => {
+      if (req.method === 'OPTIONS') next();
+      else refuse(req, res, notOverHttp(req));
+    });
+  }
+  router.all(doubledPaths([...paths.keys(), ...sockets]), (req, res, next) => {
     if (req.method === 'OPTIONS') next();
     else refuse(req, res, baseUrlHasVersion(req));
   });

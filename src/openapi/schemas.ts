@@ -87,6 +87,8 @@ const nouns: Readonly<Record<string, (schema: SpecSchema) => string>> = {
 /** Describes what a schema accepts, as the end of a sentence "must be …": `a string of 8 to 256 characters`. Empty when it accepts anything. */
 export function describeSchema(spec: Spec, given: SpecSchema): string {
   const schema = resolveSchema(spec, given);
+  // what a pattern asks for, in words
+  if (schema['x-expected'] !== undefined) return String(schema['x-expected']);
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(', ')}`;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   const branches = (schema.anyOf ?? schema.oneOf) as SpecSchema[] | undefined;

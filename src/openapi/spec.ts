@@ -40,6 +40,8 @@ export interface SpecOperation {
 /** The operations of one path or webhook, by method. */
 export type SpecPathItem = Readonly<Partial<Record<SpecMethod, SpecOperation>>> & {
   readonly parameters?: readonly Readonly<Record<string, unknown>>[];
+  /** What passes if a client opens a WebSocket there. */
+  readonly 'x-websocket'?: object;
 };
 
 /** openapi.yaml, parsed; `$ref`s are left as they stand. */

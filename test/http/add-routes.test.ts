@@ -31,15 +31,19 @@ describe('the router', () => {
 
   before(async () => {
     const router = createRouter(recordingLogger());
-    addRoutes(router, routes as Route[], {
-      answer: (route) => (req, res) =>
-        res.end(JSON.stringify({ route: `${route.method} ${route.path}`, params: pathParams(route, req) })),
-      refuse(req, res, { code, param, headers }) {
-        const { allow } = headers;
-        res.writeHead(400, { 'x-refusal': JSON.stringify({ code, param, allow }) }).end();
-        req.resume();
+    addRoutes(
+      router,
+      { routes: routes as Route[], sockets: [] },
+      {
+        answer: (route) => (req, res) =>
+          res.end(JSON.stringify({ route: `${route.method} ${route.path}`, params: pathParams(route, req) })),
+        refuse(req, res, { code, param, headers }) {
+          const { allow } = headers;
+          res.writeHead(400, { 'x-refusal': JSON.stringify({ code, param, allow }) }).end();
+          req.resume();
+        },
       },
-    });
+    );
     server = await listen((req, res) => router(req, res, () => res.writeHead(foreign).end()));
     client = new WireClient(server.port);
   });

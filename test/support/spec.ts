@@ -49,7 +49,7 @@ export function resolved<T>(node: T): T {
 
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true });
 addFormats.default(ajv);
-ajv.addVocabulary(['components', 'example', 'x-extension', 'x-enumDescriptions', 'x-go-type']);
+ajv.addVocabulary(['components', 'example', 'x-extension', 'x-enumDescriptions', 'x-expected', 'x-go-type']);
 
 /** The schemas of openapi.yaml, which those that are checked refer to. */
 const document = 'openapi.yaml';

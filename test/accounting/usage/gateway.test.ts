@@ -91,5 +91,7 @@ describe('an OpenAI client that uses up its quota', () => {
       expect(status, query).to.equal(400);
       expect(body.error, query).to.include({ param, code });
     }
+    const { body } = await live.call('GET', '/v1/usage?group_by=user');
+    expect(body.error.message).to.equal('group_by: must be one to three of day, model and key, separated by commas');
   });
 });

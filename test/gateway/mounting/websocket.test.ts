@@ -88,6 +88,25 @@ describe('a WebSocket handshake', () => {
     await server.close();
   });
 
+  it('is asked for at a path that takes WebSockets alone, and refused where the server does not attach the gateway', async () => {
+    const server = await listen(gateway.router);
+    for (const [method, status, code, upgrade] of [
+      ['GET', 426, 'websocket_required', 'websocket'],
+      ['POST', 405, 'method_not_allowed', undefined],
+    ] as const) {
+      const answer = await exchange(server.port, [`${method} /v1/realtime?model=gpt-realtime HTTP/1.1`]);
+      expect([answer.status, JSON.parse(answer.body).error.code]).to.deep.equal([status, code]);
+      expect(answer.headers.upgrade).to.equal(upgrade);
+    }
+    const refused = await exchange(server.port, ['GET /v1/realtime?model=gpt-realtime HTTP/1.1', ...handshake]);
+    expect(refused).to.include({ status: 426 });
+    expect(refused.headers.upgrade).to.equal('http/1.1');
+    expect(JSON.parse(refused.body).error.message).to.include('gateway.attach(server)');
+    const twice = await exchange(server.port, ['GET /v1/v1/realtime HTTP/1.1']);
+    expect(JSON.parse(twice.body).error.code).to.equal('endpoint_not_served');
+    await server.close();
+  });
+
   it('ends a client at once, and the next request is served', async () => {
     const server = await listen(express5().use(gateway.router));
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/responses`);
