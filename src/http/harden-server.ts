@@ -18,7 +18,7 @@ export interface HardenOptions {
   readonly connectionsCheckingInterval?: number;
   /** How long a connection is kept for another request. @default 5_000 (Node: the same) */
   readonly keepAliveTimeout?: number;
-  /** How many headers one request may have; the rest are dropped. @default 100 (Node: 2_000) */
+  /** How many headers one request may have; Node 20 and 22 drop the rest, Node 24 refuses the request with 431. @default 100 (Node: 2_000) */
   readonly maxHeadersCount?: number;
   /** How many connections may be open at once; further ones are closed at once. @default 10_000 (Node: no limit) */
   readonly maxConnections?: number;

@@ -92,14 +92,16 @@ describe('a hardened server', () => {
     client.socket.destroy();
   });
 
-  it('ignores headers above maxHeadersCount', async () => {
+  it('ignores headers above maxHeadersCount, or refuses the request, as newer versions of Node do', async () => {
     await start({ maxHeadersCount: 5 });
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`x-${i}`, '1']));
     const client = connectRaw(port);
     client.write(head('GET', '/', many));
-    const [, names = ''] = /\r\n(host[^\r]*)\r\n/.exec(await client.received(/host,x-[^\r]*\r\n/)) ?? [];
+    const text = await client.received(/host,x-[^\r]*\r\n|headers_too_large/);
+    const [, names = ''] = /\r\n(host[^\r]*)\r\n/.exec(text) ?? [];
     client.socket.destroy();
-    expect(names.split(',')).to.have.length(5);
+    if (text.startsWith('HTTP/1.1 431 ')) expect(names).to.equal('');
+    else expect(names.split(',')).to.have.length(5);
   });
 
   it('closes connections above maxConnections', async () => {
