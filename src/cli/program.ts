@@ -78,7 +78,7 @@ export function createProgram(terminal: Terminal): Command {
       listenCommand(terminal),
       migrateCommand(terminal),
       doctorCommand(terminal),
-      resealCommand(),
+      resealCommand(terminal),
     ),
     ...inGroup(
       overTheApi,

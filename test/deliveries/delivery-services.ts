@@ -4,7 +4,7 @@ import { firstDelivery } from '../../src/deliveries/fan-out.ts';
 import { jobIndexes } from '../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
-import { createCatalogue } from '../../src/events/catalogue.ts';
+import { catalogueOf } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createOutbox, createSettleSubscribers } from '../../src/events/outbox.ts';
 import { createEventService, type EventInput } from '../../src/events/service.ts';
@@ -12,7 +12,7 @@ import { createSendRateModel } from '../../src/fairness/model.ts';
 import type { SendRates } from '../../src/fairness/send-rates.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
-import { loadSpec } from '../../src/openapi/spec.ts';
+import { sharedSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 import type { DeliveryTarget } from '../../src/webhooks/webhook.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
@@ -124,7 +124,7 @@ export async function startDeliveryServices(
     connection,
     outbox,
     owners,
-    catalogue: createCatalogue(loadSpec()),
+    catalogue: catalogueOf(sharedSpec()),
     webhooks,
     settleSubscribers,
     fanOut: deliveryService.fanOut,

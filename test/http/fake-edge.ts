@@ -4,7 +4,7 @@ import { type Authenticate, bearerToken, createAuthenticator } from '../../src/h
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/router.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
-import { loadSpec } from '../../src/openapi/spec.ts';
+import { sharedSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 
@@ -42,7 +42,7 @@ const echoRelay: RelayOperation = {
 
 /** An operation for everything in openapi.yaml, each answering what it was called with. */
 export function fakeOperations(own: Operations = {}): Operations {
-  const ids = Object.values(loadSpec().paths).flatMap((item) =>
+  const ids = Object.values(sharedSpec().paths).flatMap((item) =>
     Object.values(item).flatMap((operation) => ('operationId' in operation ? [operation.operationId] : [])),
   );
   const echoes = ids.map((id) => [id, relayed.has(id) ? echoRelay : echoData] as const);
@@ -60,7 +60,7 @@ export async function createFakeEdge({
   ...own
 }: Partial<FakeEdgeDependencies> = {}): Promise<GatewayRouter> {
   const addApi = await createApi({
-    spec: addCustomEventTypes(loadSpec(), {}),
+    spec: addCustomEventTypes(sharedSpec(), {}),
     operations: fakeOperations(),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,

@@ -1,8 +1,14 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { loadSpec, type SpecMethod, type SpecOperation, type SpecSchema, specMethods } from '../../src/openapi/spec.ts';
+import {
+  type SpecMethod,
+  type SpecOperation,
+  type SpecSchema,
+  sharedSpec,
+  specMethods,
+} from '../../src/openapi/spec.ts';
 
-export const spec = loadSpec();
+export const spec = sharedSpec();
 
 /** One operation of openapi.yaml and where it stands. */
 export interface Documented {

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { GatewayError } from '../../errors.ts';
 import { readDatabaseSettings } from '../config/config.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 
 const help = `
 Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while
@@ -16,15 +17,15 @@ Example:
   $ SECRET_KEYS=<new>,<old> MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway reseal
 `;
 
-async function reseal(): Promise<void> {
-  const settings = readDatabaseSettings(process.env);
+async function reseal({ env, print }: Terminal): Promise<void> {
+  const settings = readDatabaseSettings(env);
   if (settings.mongodbUri && !settings.secretKeys) {
     const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
     throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
   }
   const { besideGateway } = await import('../database/database.ts');
   const { resealed, unreadable } = await besideGateway(settings, ({ webhooks }) => webhooks.reseal());
-  console.log(`Resealed: ${resealed}`);
+  print(`Resealed: ${resealed}`);
   if (unreadable.length === 0) return;
   throw new GatewayError(
     'secret_unreadable',
@@ -33,9 +34,9 @@ async function reseal(): Promise<void> {
 }
 
 /** `reseal`: seals every webhook secret anew with the newest key. */
-export function resealCommand(): Command {
+export function resealCommand(terminal: Terminal): Command {
   return new Command('reseal')
     .description('seal every webhook secret anew with the first of SECRET_KEYS')
     .addHelpText('after', help)
-    .action(reseal);
+    .action(() => reseal(terminal));
 }

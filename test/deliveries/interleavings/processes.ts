@@ -10,7 +10,7 @@ import {
   type DeliveryDocument,
 } from '../../../src/deliveries/model.ts';
 import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
-import { createCatalogue } from '../../../src/events/catalogue.ts';
+import { catalogueOf } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createClaimEvents, createOutbox, createRenewEvents, type StoredEvent } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
@@ -18,7 +18,7 @@ import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { type Held, Leases, type Renewal } from '../../../src/mongo/lease.ts';
 import { createPendingWork, withTimeout } from '../../../src/mongo/periodic.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
+import { sharedSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { eventually } from '../../support/until.ts';
@@ -55,7 +55,7 @@ const retryDelays = [long, long, long, long, long];
 const renewInterval = 10;
 /** How long a test waits for a renewal. Milliseconds. */
 const longestRenewal = 10_000;
-const catalogue = createCatalogue(loadSpec());
+const catalogue = catalogueOf(sharedSpec());
 
 /** How writes fail: they are done, but not confirmed, or not done. */
 const faults = {

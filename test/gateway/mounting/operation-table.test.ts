@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { operationTable, type RouterParts } from '../../../src/gateway/operation-table.ts';
 import type { OperationTable } from '../../../src/http/operation.ts';
-import { loadSpec, specMethods } from '../../../src/openapi/spec.ts';
+import { sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { createProxy } from '../../../src/proxy/proxy.ts';
 import { RealtimeSecrets } from '../../../src/sockets/secrets.ts';
 import { createSessionOperations } from '../../../src/sockets/session-calls.ts';
@@ -18,7 +18,7 @@ describe('the table of operations', () => {
       backgroundResponses: noBackgroundResponses,
     });
     const secrets = new RealtimeSecrets({ stored: noStoredSecrets, principalOfKey: async () => null });
-    const spec = loadSpec();
+    const spec = sharedSpec();
     const table = operationTable({
       models: { ...operations, ...createSessionOperations({ relaying, secrets, spec }) },
       webhooks: {},

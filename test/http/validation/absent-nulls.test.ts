@@ -3,11 +3,11 @@ import { scopes } from '../../../src/http/principal.ts';
 import type { Route } from '../../../src/http/router.ts';
 import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
 import { alternativesOf } from '../../../src/openapi/schemas.ts';
-import { loadSpec, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../../../src/openapi/spec.ts';
+import { type Spec, type SpecOperation, type SpecSchema, sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge } from '../fake-edge.ts';
 
-const spec = loadSpec();
+const spec = sharedSpec();
 
 /** An operation that takes JSON, with a good body and the fields that it may have. */
 interface Taking {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import request from 'supertest';
 import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
 import { describeSchema } from '../../../src/openapi/schemas.ts';
-import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../../src/openapi/spec.ts';
+import { type Spec, type SpecOperation, type SpecSchema, sharedSpec } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge, echo, fakeOperations, goodKey } from '../fake-edge.ts';
 
@@ -34,7 +34,7 @@ describe('what a schema asks for, in words', () => {
 
 /** openapi.yaml with some operations described in another way. */
 function specWith(changes: Record<string, Partial<SpecOperation>>): Spec {
-  const spec = structuredClone(loadSpec());
+  const spec = structuredClone(sharedSpec());
   for (const item of Object.values(spec.paths)) {
     for (const operation of Object.values(item)) {
       if ('operationId' in operation) Object.assign(operation, changes[operation.operationId]);
