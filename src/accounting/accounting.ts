@@ -2,6 +2,7 @@ import type { EventService } from '../events/service.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
@@ -54,6 +55,8 @@ export interface AccountingDeps {
   readonly clock: DatabaseClock;
   /** @default none */
   readonly creditObserver?: CreditObserver;
+  /** Reads that what is looked for again and again goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
   readonly options: ResolvedOptions;
 }
 
@@ -109,7 +112,7 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
 
 /** Joins the records of calls and their counting, which also charges for them. */
 function createUsageAccounting(
-  { models, publish, transaction, options }: AccountingDeps,
+  { models, publish, transaction, shared, options }: AccountingDeps,
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
 ) {
@@ -140,6 +143,7 @@ function createUsageAccounting(
     ...(prices && { cost: (record) => costOf(prices, record) }),
     recentUsage,
     maxWait: 1_000,
+    shared,
     logger,
     batchSize,
   });
@@ -173,7 +177,7 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
 
 /** Joins usage, budgets, credits, payments and limits. */
 export function createAccounting(deps: AccountingDeps): Accounting {
-  const { models, publish, options } = deps;
+  const { models, publish, shared, options } = deps;
   const { credits, payments } = createCreditsAndPayments(deps);
   const quotas = options.quotas && {
     quotaOf: createQuotaOf(options.quotas, options.logger),
@@ -182,7 +186,8 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   const metering = createUsageAccounting(deps, quotas, credits);
   const budgets = createBudgets(deps, quotas);
   const { rates, exceeded } = models;
-  const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });
+  const { limits: limitOptions, logger } = options;
+  const limits = createLimitService({ rates, exceeded, publish, options: limitOptions, shared, logger });
   const { admit } = limits;
 
   return {

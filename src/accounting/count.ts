@@ -3,6 +3,7 @@ import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '.
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
+import { SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageDocument, UsageModel, UsageSums } from './model.ts';
@@ -71,6 +72,8 @@ export interface CountDeps extends CountBatchDeps {
   readonly recentUsage?: Pick<RecentUsage, 'take'>;
   /** How long the process that wrote a record may take to count it, before this one does. Milliseconds. @default 0 */
   readonly maxWait?: number;
+  /** Reads that the look for such records goes with. @default it goes alone */
+  readonly shared?: Pick<SharedReads, 'join'>;
 }
 
 /** Counts records of ended calls; resolves to how many. If it is `batchSize` or more, there may be more to count. */
@@ -81,12 +84,12 @@ const longestCount = 150_000;
 
 /** Counts records batch by batch. Sets aside records that cannot be counted, so that it can count the others. */
 export function createCount(deps: CountDeps): Count {
-  const { transaction, recentUsage, maxWait = 0, batchSize } = deps;
+  const { transaction, recentUsage, maxWait = 0, shared = new SharedReads(deps.usage.db, 0), batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const batch = createCountBatch(deps);
   const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
-  /** The newest uncounted record at the last look: this process may count the records up to it. */
-  let newest: string | undefined;
+  /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
+  let newest: Promise<string | undefined> | undefined;
   let lookedAt = Number.NEGATIVE_INFINITY;
 
   function reportCharged(records: readonly CountedRecord[]): number {
@@ -143,18 +146,32 @@ export function createCount(deps: CountDeps): Count {
     }
   }
 
+  async function countAny(filter: UsageFilter): Promise<number> {
+    // usually there is nothing to count: that needs no transaction
+    return (await usage.findOne(filter, { projection: { _id: 1 } })) ? countOrSetAside(filter) : 0;
+  }
+
+  async function findNewest(): Promise<string | undefined> {
+    const pipeline = [{ $match: { counted: false } }, { $sort: { _id: -1 } }, { $limit: 1 }, { $project: { _id: 1 } }];
+    const [found] = await shared.join({ coll: usage.collectionName, pipeline });
+    return (found as Pick<UsageDocument, '_id'> | undefined)?._id;
+  }
+
   /** Counts records whose process does not count, or has died. */
   async function countAbandoned(): Promise<number> {
-    const now = performance.now();
-    if (now - lookedAt < maxWait) return 0;
-    const filter = { counted: false, ...(maxWait > 0 && { _id: { $lte: newest ?? '' } }) };
-    // usually there is nothing to count: that needs no transaction, and no query if nothing waited before
-    const isNone = maxWait > 0 && newest === undefined;
-    const isAny = !isNone && (await usage.findOne(filter, { projection: { _id: 1 } })) !== null;
-    const counted = isAny ? await countOrSetAside(filter) : 0;
-    if (counted === batchSize || maxWait === 0) return counted;
-    lookedAt = now;
-    newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;
+    if (maxWait === 0) return countAny({ counted: false });
+    if (performance.now() - lookedAt < maxWait) return 0;
+    const last = newest;
+    newest = undefined;
+    const upTo = await last;
+    const counted = upTo === undefined ? 0 : await countAny({ counted: false, _id: { $lte: upTo } });
+    if (counted === batchSize) newest = last;
+    else {
+      lookedAt = performance.now();
+      // it may wait for another read, and what this process has written need not: the next run takes its result, or its failure
+      newest = findNewest();
+      newest.catch(() => {});
+    }
     return counted;
   }
 

@@ -2,6 +2,7 @@ import { refuse } from '../errors.ts';
 import type { EventInput } from '../events/service.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { LimitOptions, Logger } from '../options/options.ts';
 import { type Admit, createLimiter } from './limiter.ts';
@@ -36,6 +37,8 @@ export interface LimitServiceDeps {
   /** `undefined` for no limits: then only reported calls are published. */
   readonly options: LimitOptions | undefined;
   readonly logger: Logger;
+  /** Reads that the look for finished windows goes with. @default it goes alone */
+  readonly shared?: Pick<SharedReads, 'join'>;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
 }
@@ -76,7 +79,7 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
 
 /** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps): LimitService {
-  const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
+  const { rates, exceeded, options = {}, logger, flushInterval = 200 } = deps;
   const {
     eventWindow = accountRows['limits.eventWindow'].default,
     syncInterval = accountRows['limits.syncInterval'].default,
@@ -87,7 +90,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     ? createSharing({ rates, counters, owner, interval: syncInterval, logger })
     : undefined;
   const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
-  const closeWindows = createClosing({ exceeded, publish, grace: Math.min(2_000, eventWindow), logger });
+  const closeWindows = createClosing({ ...deps, grace: Math.min(2_000, eventWindow) });
   const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
   let isClosed = false;
 

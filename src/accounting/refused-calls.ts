@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EventInput } from '../events/service.ts';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
+import { SharedReads } from '../mongo/shared-reads.ts';
 import { duplicatesIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
@@ -183,6 +184,8 @@ export interface ClosingDeps {
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
   /** How long a window stays open after its end, for counts that arrive late. Milliseconds. */
   readonly grace: number;
+  /** Reads that the look for finished windows goes with. @default it goes alone */
+  readonly shared?: Pick<SharedReads, 'join'>;
   readonly logger: Logger;
 }
 
@@ -212,7 +215,8 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
  * Closes the windows that are over by the database's clock, and publishes each. May run in any number of processes at
  * once and may stop at any step: a closed window no longer changes, and its idempotency key is derived from it.
  */
-export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps): () => Promise<void> {
+export function createClosing(deps: ClosingDeps): () => Promise<void> {
+  const { exceeded, publish, grace, shared = new SharedReads(exceeded.db, 0), logger } = deps;
   const publishOrLog = createPublishOrLog(publish, logger);
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
 
@@ -231,8 +235,13 @@ export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps)
 
   return async function closeWindows() {
     const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
+    const pipeline = [
+      { $match: { state: { $in: ['open', 'closed'] }, ...isOver } },
+      { $limit: 1 },
+      { $project: { _id: 1 } },
+    ];
     // usually there is none
-    if (!(await exceeded.exists({ state: { $in: ['open', 'closed'] }, ...isOver }))) return;
+    if ((await shared.join({ coll: exceeded.collection.collectionName, pipeline })).length === 0) return;
     await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
     for (const window of closed) await publishWindow(window);

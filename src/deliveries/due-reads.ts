@@ -1,6 +1,7 @@
-import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
+import type { UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { type PartOfQuery, SharedReads } from '../mongo/shared-reads.ts';
 import { type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
@@ -74,8 +75,12 @@ export type DueAttempts = ReturnType<typeof createDueAttempts>;
  * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
  * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
  * much is due for one webhook, the attempts of another are found just as easily.
+ * @param shared reads in whose round trip others may go. @default none do
  */
-export function createDueAttempts(deliveries: DeliveryModel) {
+export function createDueAttempts(
+  deliveries: DeliveryModel,
+  shared: Pick<SharedReads, 'read'> = new SharedReads(deliveries.db, 0),
+) {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
 
@@ -87,18 +92,16 @@ export function createDueAttempts(deliveries: DeliveryModel) {
      * @param events the query for events; `null` for none
      */
     async look(after: DuePosition | null, limit: number, events: PartOfQuery | null) {
-      const beside = events ? [{ $unionWith: events }] : [];
-      const entries = await collection
-        .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
-        .toArray();
-      const groups = entries.filter((entry) => 'count' in entry);
+      const ofDeliveries = { coll, pipeline: dueWebhooksPipeline(after ?? beginning, limit) };
+      const found = await shared.read([ofDeliveries, ...(events ? [events] : [])]);
+      const [groups = [], unfinished = []] = found as [Group[], UnfinishedEvent[]?];
       const deliveryCount = groups.reduce((sum, { count }) => sum + count, 0);
       const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));
       const last = places.reduce((a, b) => (isLater(b, a) ? b : a), beginning);
       return {
         webhookIds: groups.map(({ _id }) => _id),
         next: deliveryCount === limit ? last : null,
-        events: entries.filter((entry) => 'targetCount' in entry),
+        events: unfinished,
       };
     },
     /**

@@ -1,14 +1,8 @@
 import type { EventDocument, EventModel } from '../events/model.ts';
-import type {
-  ClaimEvents,
-  EventKey,
-  Outbox,
-  PartOfQuery,
-  SettleSubscribers,
-  UnfinishedEvent,
-} from '../events/outbox.ts';
+import type { ClaimEvents, EventKey, Outbox, SettleSubscribers, UnfinishedEvent } from '../events/outbox.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
+import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { createWatch } from '../mongo/watch.ts';
 import type { Logger } from '../options/options.ts';
 import type { DueAttempts, DuePosition } from './due-reads.ts';

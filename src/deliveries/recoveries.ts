@@ -9,6 +9,7 @@ import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-rea
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { webhookInactive } from './manual-attempt.ts';
@@ -20,6 +21,8 @@ export interface RecoveryServiceDeps {
   readonly find: FindRecoverable;
   readonly redeliver: Redeliver;
   readonly webhook: GetWebhook;
+  /** Reads that the look for recoveries goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
   readonly options: Pick<ResolvedOptions, 'recoverRate' | 'retentionDays' | 'logger'>;
 }
 
@@ -56,6 +59,8 @@ export class RecoveryService {
   readonly #running = new Set<RecoveryRun>();
   readonly #look: Periodic;
   readonly #closing = new AbortController();
+  /** Whether one probably waits: then it is taken without asking first. */
+  #isExpected = false;
 
   constructor(deps: RecoveryServiceDeps) {
     this.#deps = deps;
@@ -63,7 +68,7 @@ export class RecoveryService {
     this.#leases = new Leases(this.#collection, { fence: 'lease.token', until: 'lease.until', duration: lease });
     this.#look = createPeriodic({
       name: 'looking for recoveries',
-      task: () => this.#takeOver(),
+      task: () => this.#lookForWaiting(),
       interval: lookInterval,
       logger: deps.options.logger,
     });
@@ -109,7 +114,7 @@ export class RecoveryService {
       const message = `The recovery ${running?._id ?? ''} of this webhook is running; wait until it has ended`;
       throw new GatewayError('recovery_running', message);
     }
-    this.#look.runNow();
+    this.#lookNow();
     return recovery;
   }
 
@@ -153,6 +158,20 @@ export class RecoveryService {
     await Promise.all([...this.#running].map(({ ended }) => ended));
   }
 
+  #lookNow(): void {
+    this.#isExpected = true;
+    this.#look.runNow();
+  }
+
+  /** Usually none waits, which a read that goes with others tells. */
+  async #lookForWaiting(): Promise<void> {
+    const isExpected = this.#isExpected;
+    this.#isExpected = false;
+    const pipeline = [{ $match: this.#waiting([]) }, { $limit: 1 }, { $project: { _id: 1 } }];
+    const { collectionName: coll } = this.#collection;
+    if (isExpected || (await this.#deps.shared.join({ coll, pipeline })).length > 0) await this.#takeOver();
+  }
+
   async #takeOver(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const recovery = await this.#next();
@@ -161,7 +180,7 @@ export class RecoveryService {
       this.#running.add(run);
       void run.ended.then(() => {
         this.#running.delete(run);
-        if (!this.#closing.signal.aborted) this.#look.runNow();
+        if (!this.#closing.signal.aborted) this.#lookNow();
       });
     }
   }

@@ -10,6 +10,7 @@ import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, createAttemptWait } from './attempt.ts';
@@ -72,6 +73,8 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
   readonly fanOutObserver?: FanOutObserver;
   /** Called after each sweep. @default nobody is */
   readonly onSwept?: OnRun;
+  /** Others' reads go with the sweep's. @default none do */
+  readonly shared?: Pick<SharedReads, 'read'>;
 }
 
 export type DeliveryService = ReturnType<typeof createDeliveryService>;
@@ -119,7 +122,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
 
   const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
   const attempts = new Attempts({ ...shared, claims });
-  const reads = createDueAttempts(deliveries);
+  const reads = createDueAttempts(deliveries, deps.shared);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });

@@ -6,15 +6,10 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
+import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
 import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
 import type { EventDocument, EventModel } from './model.ts';
-
-/** The argument of `$unionWith`. */
-export interface PartOfQuery {
-  readonly coll: string;
-  readonly pipeline: readonly object[];
-}
 
 /** Stores events durably, and knows whose fan-out is still to be done. */
 export interface Outbox {

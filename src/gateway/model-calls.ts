@@ -1,6 +1,7 @@
 import type { Accounting } from '../accounting/accounting.ts';
 import type { KeyService } from '../keys/service.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Metrics } from '../operator/metrics.ts';
 import { UpstreamWindow } from '../operator/upstream-window.ts';
@@ -25,11 +26,12 @@ interface ModelCallsOptions {
   readonly metrics: Metrics;
   readonly accounting: Accounting;
   readonly sealer: Sealer;
+  readonly shared: SharedReads;
 }
 
 /** The model endpoints, and what upstreams keep for an account. */
 export function createModelCalls(deps: ModelCallsOptions) {
-  const { options, access, models, metrics, accounting, sealer, spec, keys } = deps;
+  const { options, access, models, metrics, accounting, sealer, shared, spec, keys } = deps;
   const { logger } = options;
   const { usage, admissionChecks } = accounting;
   const storedObjects = createStoredObjects({
@@ -37,6 +39,7 @@ export function createModelCalls(deps: ModelCallsOptions) {
     database: access,
     retentionDays: options.storedRetentionDays,
     background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
+    shared,
     logger,
   });
   const listStored = createListStored({ objects: models.stored, database: access });

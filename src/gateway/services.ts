@@ -9,6 +9,7 @@ import { createKeyService } from '../keys/service.ts';
 import { createDatabaseClock, type DatabaseClock } from '../mongo/clock.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
 import type { Database } from '../mongo/connection/connection.ts';
+import { SharedReads } from '../mongo/shared-reads.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import { BacklogReads } from '../operator/backlog.ts';
 import { createMetrics, type Metrics } from '../operator/metrics.ts';
@@ -44,6 +45,7 @@ interface Base {
   readonly notifications: Notifications;
   readonly metrics: Metrics;
   readonly requestLog: RequestLog | undefined;
+  readonly shared: SharedReads;
 }
 
 type Networks = ReturnType<typeof parseNetworks>;
@@ -93,7 +95,7 @@ type Webhooks = ReturnType<typeof createWebhooks>;
 
 /** Events, and their deliveries to webhooks. */
 function createEvents(
-  { options, database, models, catalogue, notifications, metrics, requestLog }: Base,
+  { options, database, models, catalogue, notifications, metrics, requestLog, shared }: Base,
   networks: Networks,
   { webhooks, health }: Pick<Webhooks, 'webhooks' | 'health'>,
   clock: DatabaseClock,
@@ -110,6 +112,7 @@ function createEvents(
     outbox,
     clock,
     settleSubscribers,
+    shared,
     forDelivery: webhooks.forDelivery,
     urlOf: webhooks.urlOf,
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
@@ -141,6 +144,7 @@ function createEvents(
     find: deliveries.recoverable,
     redeliver: deliveries.redeliver,
     webhook: webhooks.getConfirmed,
+    shared,
     options,
   });
   return { deliveries, events, recoveries };
@@ -176,7 +180,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const notifications = new Notifications(options.logger);
   const metrics = createMetrics();
   const requestLog = options.logRequests ? createRequestLog(options.logger) : undefined;
-  const base = { options, database, models, catalogue, notifications, metrics, requestLog };
+  const shared = new SharedReads(database.connection);
+  const base = { options, database, models, catalogue, notifications, metrics, requestLog, shared };
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
   const clock = createDatabaseClock(database.connection);
@@ -190,11 +195,12 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     database: database.access,
     clock,
     creditObserver: metrics.credits,
+    shared,
     options,
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
   const { access } = database;
-  const modelCalls = createModelCalls({ options, access, models, metrics, accounting, sealer, spec, keys });
+  const modelCalls = createModelCalls({ options, access, models, metrics, accounting, sealer, shared, spec, keys });
   const processRecord = createProcessRecord({
     processes: models.processes,
     connection: database.connection,
@@ -227,6 +233,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     refusals,
     processRecord,
     processes,
+    shared,
     ...modelCalls,
     notifications,
   };

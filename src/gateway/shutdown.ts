@@ -22,6 +22,7 @@ export interface ShutdownDeps {
     readonly storedObjects: { readonly models: Closable };
     readonly deliveries: Closable & { stop(): Promise<unknown> };
     readonly proxy: Closable & { drain(maxWait: number): Promise<void> };
+    readonly shared: { close(): void };
     readonly access: { close(): void; readonly isUnavailable: boolean };
   };
   readonly openRequests: OpenRequests;
@@ -52,7 +53,7 @@ export function createShutdown({
   logger,
 }: ShutdownDeps): () => Promise<void> {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
-  const { processRecord, storedObjects, access, database } = parts;
+  const { processRecord, storedObjects, shared, access, database } = parts;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {
@@ -83,6 +84,7 @@ export function createShutdown({
   }
 
   async function close(): Promise<void> {
+    shared.close();
     const longest = Math.max(attemptTimeout, drainTimeout);
     const endsAt = performance.now() + longest + writeTimeout;
     /** @param others what the steps after it may still take */

@@ -3,6 +3,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import {
   isTunedName,
@@ -25,8 +26,8 @@ export interface FineTunedModel {
 /** Which models belong to accounts. */
 export type FineTunedModels = ReturnType<typeof createFineTunedModels>;
 
-/** How often a process reads what others have recorded since. Milliseconds. */
-const defaultInterval = 2_000;
+/** How often a process reads what others have recorded since; a read may wait for half a second more. Milliseconds. */
+const defaultInterval = 1_500;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;
 /** What is inserted may be seen by so much later than its time says. Milliseconds. */
@@ -36,6 +37,8 @@ interface FineTunedModelsDeps {
   readonly collection: ReturnType<typeof durableCollection<StoredObjectDocument>>;
   readonly database: Pick<DatabaseAccess, 'run' | 'isUnavailable'>;
   readonly interval?: number;
+  /** Of what others have recorded. */
+  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -57,6 +60,7 @@ function toModel({ item = '', userId, upstream, createdAt }: StoredObjectDocumen
 export function createFineTunedModels({
   collection,
   database,
+  shared,
   interval = defaultInterval,
   logger,
 }: FineTunedModelsDeps) {
@@ -74,7 +78,10 @@ export function createFineTunedModels({
       if (reads % readsOfAll === 0) return readAll();
       const startedAt = performance.now();
       const since = fromNow(-overlap - Math.round(startedAt - readAt));
-      for (const model of await read({ $expr: { $gte: ['$createdAt', since] } })) add(model);
+      const isNew = { kind: 'model', $expr: { $gte: ['$createdAt', since] } };
+      const pipeline = [{ $match: isNew }, { $project: projection }];
+      const found = await shared.join({ coll: collection.collectionName, pipeline });
+      for (const document of found as readonly StoredObjectDocument[]) add(toModel(document));
       readAt = startedAt;
     },
     interval,

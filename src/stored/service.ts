@@ -2,6 +2,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
@@ -71,15 +72,18 @@ interface StoredObjectsDeps {
   readonly retentionDays: number;
   /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
   readonly background: { readonly interval: number; readonly timeout: number };
+  /** Reads that what is read again and again goes with. @default it goes alone */
+  readonly shared?: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
 /** Remembers whose the things are that upstreams keep, in the database. */
-export function createStoredObjects({ objects, database, retentionDays, background, logger }: StoredObjectsDeps) {
+export function createStoredObjects(deps: StoredObjectsDeps) {
+  const { objects, database, retentionDays, background, shared = new SharedReads(objects.db, 0), logger } = deps;
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);
   const retention = retentionDays * millisecondsPerDay;
-  const models = createFineTunedModels({ collection, database, logger });
+  const models = createFineTunedModels({ collection, database, shared, logger });
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
   async function insert(given: StoredObject) {

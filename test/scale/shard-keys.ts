@@ -54,7 +54,7 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: $expr, $or, claimableAt': 'a sweep: every `sweepInterval` (425 ms) of each worker',
   'aggregate events: $expr, fanOut': 'a part of the same command',
   'aggregate deliveries: $expr, state, webhookId': 'a worker takes up to 1,000 due deliveries of many webhooks at once',
-  'find usage: counted': 'counting: twice a second in each process, and only after it has written none itself',
+  'aggregate usage: counted': 'a part of the same command, once a second: calls that their process has not counted',
   'find deliveries: _id, eventId, state, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId, webhookId': 'a list of deliveries, on request',

@@ -134,6 +134,10 @@ interface Pool {
   readonly availableConnectionCount?: number;
   readonly pendingConnectionCount?: number;
   readonly waitQueueSize?: number;
+  /** When the pool next looks for connections that were idle for too long, and for too few of them. */
+  readonly minPoolSizeTimer?: NodeJS.Timeout;
+  /** Looks for them now, and again 100 ms later. */
+  ensureMinPoolSize?(): void;
 }
 
 /** The driver's internals that lead to the pools. No public API does. */
