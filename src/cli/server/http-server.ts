@@ -68,6 +68,7 @@ const exposedHeaders = [
   ...['limit', 'remaining', 'reset'].flatMap((what) => [`x-ratelimit-${what}-requests`, `x-ratelimit-${what}-tokens`]),
   'openai-processing-ms',
   'openai-version',
+  'content-range',
 ];
 
 /** How long browsers keep the answer to a preflight; Chromium takes no more. Seconds. */
