@@ -12,7 +12,7 @@ import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, Request
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, sendReply } from './reply.ts';
-import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost, shareHiddenClass } from './request.ts';
+import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost } from './request.ts';
 import {
   addRoutes,
   isModelRoute,
@@ -177,8 +177,6 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   }
 
   return function answer(req, res, match) {
-    shareHiddenClass(req);
-    shareHiddenClass(res);
     if (isAnswered(res, logger)) return;
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
     void inSpan(span, () => respond(req, res, match, span));
