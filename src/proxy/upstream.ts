@@ -311,6 +311,8 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly onSend?: () => void;
 }
 
+const none: readonly string[] = [];
+
 /** The requests of one call to upstreams, one after the other, each in a span of its own. */
 export class UpstreamRequests {
   readonly #apiRequest: ApiRequest;
@@ -334,7 +336,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, search, passed = none, data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -352,12 +354,14 @@ export class UpstreamRequests {
       method,
       url: upstreamUrl(upstream, path, search ?? apiRequest.search),
       headers: this.#propagateTrace && span ? span.addTo(headers) : headers,
-      ...(data && { data }),
+      data: data ?? null,
       signal: deadline,
       onSend: whenConnected(deadline, upstream, onSend),
     };
     try {
-      const response = await inSpan(span?.span, () => upstream.http.relay(request));
+      const response = await (span
+        ? inSpan(span.span, () => upstream.http.relay(request))
+        : upstream.http.relay(request));
       span?.answered(response.status);
       return decoded(response);
     } catch (error) {
