@@ -12,7 +12,7 @@ import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, Request
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, sendReply } from './reply.ts';
-import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost, shareHiddenClass } from './request.ts';
+import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost } from './request.ts';
 import {
   addRoutes,
   isModelRoute,
@@ -66,13 +66,18 @@ type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<
 /** Adds every path of the API to a router whose paths are case-sensitive. */
 export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;
 
+/** A route, and what is the same for all requests to it. */
+interface ServedRoute {
+  readonly route: Route;
+  readonly authenticate: RequirePrincipal;
+  readonly isModelRoute: boolean;
+  /** What each request of an account counts in. */
+  readonly limit: LimitAccount | undefined;
+}
+
 /** A request for one of our paths: for a route of it, or one that the path refuses. */
 type RouteMatch =
-  | {
-      readonly route: Route;
-      readonly params: Readonly<Record<string, string>>;
-      readonly authenticate: RequirePrincipal;
-    }
+  | { readonly served: ServedRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly refusal: GatewayError };
 
 /** How the requests of a route are authenticated. */
@@ -139,13 +144,13 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       if (!client.disconnected) openRequests.add(res);
       requireOneHost(headers, req.rawHeaders);
       if ('refusal' in match) throw match.refusal;
-      const { route, params, authenticate } = match;
+      const { served, params } = match;
+      const { route, limit } = served;
       const authenticatingSince = performance.now();
-      principal = await authenticate(req, isModelRoute(route));
+      principal = await served.authenticate(req, served.isModelRoute);
       const waited = Math.min(performance.now() - authenticatingSince, maxAuthenticationWait);
       requireScope(principal, route.scope);
-      if (isWrite(route)) await deps.limitWrites?.(principal.userId);
-      if (isRead(route)) await deps.limitReads?.(principal.userId);
+      if (limit) await limit(principal.userId);
       if (client.disconnected) return;
       reservation = memory.open(principal.userId);
       const head = { requestId: id, principal, params, client, relayed, headers };
@@ -163,7 +168,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       const ended: EndedRequest = {
         requestId: id,
         method,
-        operation: 'refusal' in match ? 'none' : match.route.description.operationId,
+        operation: 'refusal' in match ? 'none' : match.served.route.description.operationId,
         principal,
         status: res.headersSent ? res.statusCode : undefined,
         code,
@@ -177,10 +182,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   }
 
   return function answer(req, res, match) {
-    shareHiddenClass(req);
-    shareHiddenClass(res);
     if (isAnswered(res, logger)) return;
-    const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
+    const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.served.route.path);
     void inSpan(span, () => respond(req, res, match, span));
   };
 }
@@ -210,8 +213,13 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
       { routes, sockets: socketPaths(spec) },
       {
         answer: (route) => {
-          const how = authenticationOf(route, authenticate);
-          return (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate: how });
+          const served = {
+            route,
+            authenticate: authenticationOf(route, authenticate),
+            isModelRoute: isModelRoute(route),
+            limit: isWrite(route) ? deps.limitWrites : isRead(route) ? deps.limitReads : undefined,
+          };
+          return (req, res) => answer(req, res, { served, params: pathParams(route, req) });
         },
         refuse: (req, res, refusal) => answer(req, res, { refusal }),
       },

@@ -62,9 +62,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const upload = openUpload(req, headers, plan, deps.uploadLimits);
     const { raw, value, fields = noFields } = upload ? noBody : await takeBody(req, headers, plan);
     const search = searchOf(url);
-    const parameters = queryParameters(url);
-    // what is relayed goes up as it came: a provider may know parameters that appear twice
-    const query = relayed ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
+    const query = relayed && search === '' ? noParameters : queryOf(url, relayed);
     const isJson = value !== undefined || raw.length === 0;
     const form = relayed && !isJson && isForm(headers) ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
@@ -73,7 +71,10 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       checkKnown(query, route.query);
     }
     if (form) checkForm(route, form);
-    else if (!upload && isJson) await check(req, route, { params, query, body: value });
+    else if (!upload && isJson) {
+      const checking = check(req, route, { params, query, body: value });
+      if (checking) await checking;
+    }
     const request = {
       requestId,
       principal,
@@ -105,13 +106,15 @@ const isForm = (headers: IncomingHttpHeaders): boolean => /^multipart\//i.test(h
 const noBytes = Buffer.alloc(0);
 const noFields: ApiRequest['fields'] = new Map();
 
-/** The parameters in the query. The host's own `query parser` setting does not matter. */
-function queryParameters(url: string): URLSearchParams {
-  const start = url.indexOf('?');
-  return start === -1 ? noParameters : new URLSearchParams(url.slice(start));
-}
+const noParameters: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
 
-const noParameters = new URLSearchParams();
+/** The parameters in the query. The host's own `query parser` setting does not matter. @throws GatewayError `duplicate_parameter` */
+function queryOf(url: string, isRelayed: boolean): Record<string, unknown> {
+  const start = url.indexOf('?');
+  const parameters = new URLSearchParams(start === -1 ? '' : url.slice(start));
+  // what is relayed goes up as it came: a provider may know parameters that appear twice
+  return isRelayed ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
+}
 
 /** @throws GatewayError `duplicate_parameter` for a parameter that appears twice */
 function withoutDuplicates(parameters: URLSearchParams): Record<string, unknown> {
@@ -173,14 +176,16 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
   const rawBody = keptBody(req);
-  const bytes = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : await readBody(req, headers, plan);
+  const reading = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, headers, plan);
+  const bytes = reading instanceof Promise ? await reading : reading;
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
   const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
   if (raw.length === 0) return missing();
   if (mediaType !== 'application/json') return { raw };
   if (shape) {
-    const { value, fields } = await outline(raw, shape);
+    const outlined = outline(raw, shape);
+    const { value, fields } = outlined instanceof Promise ? await outlined : outlined;
     return { raw, value, fields };
   }
   return { raw, value: parseJson(raw) };

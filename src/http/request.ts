@@ -1,4 +1,4 @@
-import { type IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingHttpHeaders, IncomingMessage, type ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
@@ -249,20 +249,21 @@ export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: 
 
 /** V8 keeps them since Node 24. */
 const dropsHiddenClasses = Number.parseInt(process.versions.v8, 10) < 13;
-const first = Symbol('first');
-const second = Symbol('second');
 
 /**
  * Express gives each request and response another prototype. From then on V8 makes a new hidden class for each property that is added to any of them: no two are alike,
  * and its inline caches never hold. An object that loses a property, but its latest, gets a table of its properties, and one hidden class with all such
  * objects. A mounted call costs 8 % less CPU with this (4 to 14).
  */
-export function shareHiddenClass(object: IncomingMessage | ServerResponse): void {
-  const prototype: unknown = Object.getPrototypeOf(object);
-  if (!dropsHiddenClasses || prototype === IncomingMessage.prototype || prototype === ServerResponse.prototype) return;
-  const properties = object as unknown as Record<symbol, unknown>;
-  properties[first] = undefined;
-  properties[second] = undefined;
-  delete properties[first];
-  delete properties[second];
+export function shareHiddenClasses(req: IncomingMessage, res: ServerResponse): void {
+  if (!dropsHiddenClasses || Object.getPrototypeOf(req) === IncomingMessage.prototype) return;
+  loseAndRegain(req, 'complete');
+  loseAndRegain(res, 'sendDate');
+}
+
+/** Takes a property away for a moment. */
+function loseAndRegain<T extends object>(object: T, name: keyof T): void {
+  const value = object[name];
+  delete object[name];
+  object[name] = value;
 }

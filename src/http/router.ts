@@ -7,7 +7,7 @@ import type { Logger } from '../options/options.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
 import { sendReply } from './reply.ts';
-import { isAnswered, pathOf, requestId } from './request.ts';
+import { isAnswered, pathOf, requestId, shareHiddenClasses } from './request.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
@@ -61,8 +61,11 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: r
 export function createRouter(logger: Logger, modelPaths: readonly string[] = []): express.Router & GatewayRouter {
   const router = express.Router({ caseSensitive: true }) as express.Router & GatewayRouter & { handle: GatewayRouter };
   const handle = router.handle.bind(router);
-  router.handle = (req, res, next) =>
+  router.handle = (req, res, next) => {
+    // before Express' router adds properties of its own
+    shareHiddenClasses(req, res);
     handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res, modelPaths)));
+  };
   return router;
 }
 

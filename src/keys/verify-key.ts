@@ -144,8 +144,9 @@ export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): 
 }
 
 /** `emg_`, the 26 characters of the key's id, `_`, and 256 random bits in base64url. */
-const form = /^emg_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/;
-const length = 'emg_'.length + 26 + '_'.length + 43;
+const form = /^emg_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$/;
+const secretLength = '_'.length + 43;
+const length = 'emg_'.length + 26 + secretLength;
 
 /** The text of a new key with this id. Only its owner has it: it is not stored. */
 export function newKeyText(id: string): string {
@@ -155,8 +156,7 @@ export function newKeyText(id: string): string {
 /** The id in a key text; `null` if it is no key text. */
 export function keyIdIn(token: string): string | null {
   if (typeof token !== 'string' || token.length !== length) return null;
-  const id = form.exec(token)?.[1];
-  return id === undefined ? null : `key_${id}`;
+  return form.test(token) ? `key_${token.slice('emg_'.length, -secretLength)}` : null;
 }
 
 /** SHA-256 of the whole text. */

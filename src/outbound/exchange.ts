@@ -221,7 +221,8 @@ export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Prom
   for (const name in request.headers) {
     const value = request.headers[name];
     if (value === null || value === undefined || value === false) continue;
-    for (const line of Array.isArray(value) ? value : [value]) headers.push(name, String(line));
+    if (!Array.isArray(value)) headers.push(name, String(value));
+    else for (const line of value) headers.push(name, String(line));
   }
   if (Array.isArray(body)) {
     headers.push('content-length', String(body.reduce((sum: number, { length }: Buffer) => sum + length, 0)));

@@ -43,7 +43,8 @@ export async function requestAdmission(
   const admissions: Admission[] = [];
   try {
     for (const check of checks) {
-      const admission = await check(info, estimatedTokens, output);
+      const answer = check(info, estimatedTokens, output);
+      const admission = answer instanceof Promise ? await answer : answer;
       if (!admission) continue;
       admissions.push(admission);
       for (const name in admission.headers) res.setHeader(name, admission.headers[name] as string);

@@ -2,10 +2,14 @@ import type { Transform } from 'node:stream';
 import { createDecoder } from '../outbound/content-decoder.ts';
 import type { BodySink, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
+import type { CallDeadline } from './call-deadline.ts';
 import { isEncoded } from './headers.ts';
 
 /** The part of a body that the relay uses. */
-export type RelayedBody = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
+export interface RelayedBody extends Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'> {
+  /** The whole body, where it is held and no longer than the limit (bytes); then there is nothing else to read. */
+  takeHeld?(limit: number): Buffer | undefined;
+}
 
 /** A response whose body may have been decompressed. */
 export interface DecodedResponse extends Omit<OutboundResponse, 'data'> {
@@ -120,8 +124,10 @@ class DecodedBody implements RelayedBody {
 
 /** How long a body is peeked at. */
 export interface PeekLimits {
-  /** Called for every chunk. */
-  readonly onProgress: () => void;
+  /** Of the call: armed while the body is peeked at. */
+  readonly deadline: Pick<CallDeadline, 'arm' | 'reset' | 'disarm'>;
+  /** Milliseconds. */
+  readonly betweenChunks: number;
   /** Milliseconds. @default no limit but that of the call */
   readonly maxWait?: number;
 }
@@ -148,21 +154,26 @@ export class PeekedBody implements RelayedBody {
    * Reads until `decide` returns something else than `undefined`, and resolves to that. Resolves to `undefined` when the body ends or breaks
    * off before, or takes too long.
    */
-  peek<T>(decide: (start: BodyStart) => T | undefined, { onProgress, maxWait }: PeekLimits): Promise<T | undefined> {
+  peek<T>(
+    decide: (start: BodyStart) => T | undefined,
+    { deadline, betweenChunks, maxWait }: PeekLimits,
+  ): Promise<T | undefined> {
     return new Promise((resolve) => {
       let isDecided = false;
+      let timer: NodeJS.Timeout | undefined;
       const settle = (value: T | undefined): void => {
         isDecided = true;
         clearTimeout(timer);
+        deadline.disarm();
         resolve(value);
       };
-      const timer = maxWait === undefined ? undefined : setTimeout(() => settle(undefined), maxWait);
+      deadline.arm(betweenChunks);
       this.#source.flowTo({
         onChunk: (chunk) => {
           this.#held.push(chunk);
           this.length += chunk.length;
           if (isDecided) return false;
-          onProgress();
+          deadline.reset();
           const decided = decide(this);
           if (decided !== undefined) settle(decided);
           return decided === undefined;
@@ -173,9 +184,11 @@ export class PeekedBody implements RelayedBody {
         },
         onError: (error) => {
           this.#outcome = error;
-          settle(undefined);
+          if (!isDecided) settle(undefined);
         },
       });
+      // a short answer has come whole with its head
+      if (!isDecided && maxWait !== undefined) timer = setTimeout(() => settle(undefined), maxWait);
     });
   }
 
@@ -187,6 +200,10 @@ export class PeekedBody implements RelayedBody {
   bytes(): Buffer {
     if (this.#held.length !== 1) this.#held = [Buffer.concat(this.#held)];
     return this.#held[0] as Buffer;
+  }
+
+  takeHeld(limit: number): Buffer | undefined {
+    return this.isWhole && this.length <= limit ? this.bytes() : undefined;
   }
 
   flowTo(sink: BodySink): void {

@@ -1,5 +1,4 @@
-import { type BodyStart, beginsAsEvents, type DecodedResponse, PeekedBody } from './answer-body.ts';
-import type { CallDeadline } from './call-deadline.ts';
+import { type BodyStart, beginsAsEvents, type DecodedResponse, PeekedBody, type PeekLimits } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf } from './event-framer.ts';
 import { isEncoded, isEventStream } from './headers.ts';
@@ -27,18 +26,11 @@ export function isSuccess({ status, errorInside }: ResponseStatus): boolean {
 /** A response with what its beginning says. */
 export interface InspectedResponse extends DecodedResponse, ResponseStatus {
   /** Whether its beginning has not said in time whether it is an error. */
-  readonly isUndecided?: boolean;
-}
-
-/** What limits the time of an inspection. */
-interface InspectionLimits {
-  readonly deadline: CallDeadline;
-  /** Milliseconds. */
-  readonly betweenChunks: number;
+  readonly isUndecided?: boolean | undefined;
 }
 
 /** What an answer may be. */
-interface Expected extends InspectionLimits {
+interface Expected extends Omit<PeekLimits, 'maxWait'> {
   readonly answers: Endpoint['answers'];
   readonly stream: boolean;
 }
@@ -59,17 +51,6 @@ export function holdsJson(
  * for as long. Milliseconds.
  */
 const inspectionTimeout = 5_000;
-
-async function peekAt<T>(
-  data: PeekedBody,
-  decide: (start: BodyStart) => T | undefined,
-  { deadline, betweenChunks }: InspectionLimits,
-): Promise<T | undefined> {
-  deadline.arm(betweenChunks);
-  const decided = await data.peek(decide, { onProgress: () => deadline.reset(), maxWait: inspectionTimeout });
-  deadline.disarm();
-  return decided;
-}
 
 /**
  * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first event, or the whole of a body that
@@ -93,8 +74,12 @@ export async function inspectResponse(response: DecodedResponse, expected: Expec
     return isEvents === false && (!mayBeJson || start.length > holdLimit) ? null : undefined;
   }
 
-  const errorInside = await peekAt(data, decide, expected);
-  return { isUndecided: errorInside === undefined, ...response, data, ...(errorInside && { errorInside }) };
+  const { deadline, betweenChunks } = expected;
+  const errorInside = await data.peek(decide, { deadline, betweenChunks, maxWait: inspectionTimeout });
+  const { statusText } = response;
+  const isUndecided = errorInside === undefined;
+  const inspected = { status, statusText, headers, data, isUndecided };
+  return errorInside ? { ...inspected, errorInside } : inspected;
 }
 
 /** The largest refusal that is looked at. Bytes. */
@@ -118,7 +103,7 @@ interface UsageRefusal<Answer> {
 /** Whether an answer may refuse `stream_options`; `undefined` where it does not. */
 export async function usageRefusal<Answer extends InspectedResponse>(
   answer: Answer,
-  limits: InspectionLimits,
+  limits: Omit<PeekLimits, 'maxWait'>,
 ): Promise<UsageRefusal<Answer> | undefined> {
   if (!refusesRequest(answer)) return undefined;
   if (isEncoded(answer.headers)) return { response: answer, isNamed: false };
@@ -127,7 +112,7 @@ export async function usageRefusal<Answer extends InspectedResponse>(
     start.isWhole || start.length > refusalLimit
       ? usageField.test(start.bytes().toString('latin1', 0, refusalLimit))
       : undefined;
-  const isNamed = (await peekAt(data, decide, limits)) === true;
+  const isNamed = (await data.peek(decide, { ...limits, maxWait: inspectionTimeout })) === true;
   return { response: { ...answer, data }, isNamed };
 }
 

@@ -8,11 +8,11 @@ import { createPollResponse, type PollResponse } from '../stored/ended-response.
 import { createStoredList } from '../stored/list.ts';
 import type { StoredObjects } from '../stored/service.ts';
 import { type AdmissionCheck, mayCall } from './admission.ts';
-import { endpoints } from './endpoint.ts';
+import { type Endpoint, endpoints } from './endpoint.ts';
 import { createFailureLog } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
-import { createRelay, type Relay, type RelayDependencies } from './relay.ts';
+import { createRelay, type RelayDependencies } from './relay.ts';
 import { RetryBudget, type RetryOptions } from './retry.ts';
 import { createUpstream } from './upstream.ts';
 import type { BreakerState } from './upstream-state.ts';
@@ -127,17 +127,14 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   };
   // the observers measure calls of models
   const storing = { ...common, usageRecorder: withListeners(usageRecorder, [], onUsage) };
-  const relay = createRelay(relaying);
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
-    return async (...call: Call): Promise<void> => {
+    return (...call: Call): Promise<void> => {
       const relayed = relayCall(...call);
+      const ended = () => void calls.delete(relayed);
       calls.add(relayed);
-      try {
-        await relayed;
-      } finally {
-        calls.delete(relayed);
-      }
+      relayed.then(ended, ended);
+      return relayed;
     };
   }
   async function settled(): Promise<void> {
@@ -147,7 +144,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   return {
     operations: {
       ...modelOperations(
-        tracked(relay),
+        (endpoint) => tracked(createRelay(relaying, endpoint)),
         createModelList(upstreams, storedObjects.models, logger, deps.modelListLifetime),
       ),
       ...storedOperations({ relay: tracked(createStoredRelay(storing)), list: tracked(createStoredList(common)) }),
@@ -172,12 +169,9 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
 }
 
 /** The model endpoints: relays, and the list of models. */
-function modelOperations(relay: Relay, models: ModelList) {
+function modelOperations(relayOf: (endpoint: Endpoint) => RelayOperation['relay'], models: ModelList) {
   const relayed = Object.fromEntries(
-    Object.entries(endpoints).map(([operationId, endpoint]) => {
-      const operation: RelayOperation = { relay: (request, res) => relay(endpoint, request, res) };
-      return [operationId, operation];
-    }),
+    Object.entries(endpoints).map(([operationId, endpoint]) => [operationId, { relay: relayOf(endpoint) }]),
   ) as Record<keyof typeof endpoints, RelayOperation>;
 
   return {

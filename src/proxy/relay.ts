@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
-import { mayName } from '../http/json/search.ts';
-import type { ApiRequest } from '../http/operation.ts';
+import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
@@ -56,12 +55,9 @@ export interface RelayDependencies extends RequestOptions {
   readonly logger: Logger;
 }
 
-/** Relays one call of an endpoint. */
-export type Relay = (endpoint: Endpoint, apiRequest: ApiRequest, res: ServerResponse) => Promise<void>;
-
-/** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
-export function createRelay(deps: RelayDependencies): Relay {
-  return async function relay(endpoint, apiRequest, res) {
+/** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
+export function createRelay(deps: RelayDependencies, endpoint: Endpoint): RelayOperation['relay'] {
+  return async function relay(apiRequest, res) {
     const request = readRequest(endpoint, apiRequest);
     // no account would own what the upstream keeps
     if (request.storing) deps.storedObjects.require();
@@ -138,18 +134,17 @@ interface CallRoute {
 /** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
-  // most calls name nothing
-  const names = apiRequest.form !== undefined || (await mayName(apiRequest.rawBody));
-  const references = names ? await namedObjects(apiRequest) : [];
+  const named = namedObjects(apiRequest);
+  const references = named instanceof Promise ? await named : named;
   if (endpoint.continues) references.push(...storedReferences(apiRequest));
   if (endpoint.continues || references.length > 0) {
     const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };
     upstreams = (await requireOwned(deps.storedObjects, apiRequest, referred, upstreams)).keepers;
   }
-  const change = await deps.hooks?.onRequest(info);
+  const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
-  const { userId } = apiRequest.principal;
-  return { model, order: await routeModel(upstreams, model, userId, deps.storedObjects.models) };
+  const order = routeModel(upstreams, model, apiRequest.principal.userId, deps.storedObjects.models);
+  return { model, order: order instanceof Promise ? await order : order };
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -213,7 +208,11 @@ class RelayedCall implements OpenedCall {
     let answer: Answer | undefined;
     usageRecorder.opened(this.usage);
     try {
-      const { upstream, response } = await tryUpstreams(call, (...next) => this.#send(...next), retry);
+      const { upstream, response } = await tryUpstreams(
+        call,
+        (next, onConnected) => this.#send(next, onConnected),
+        retry,
+      );
       answer = response;
       this.#firstByteMs = response.headAt - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
@@ -221,7 +220,8 @@ class RelayedCall implements OpenedCall {
       hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, apiRequest);
       this.meter.failure = response.errorInside;
-      const ending = await this.#sendDown(upstream, response, res);
+      const sent = this.#sendDown(upstream, response, res);
+      const ending = sent instanceof Promise ? await sent : sent;
       if (response.status < 300) record = this.#record(upstream, ending);
       if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {
@@ -241,17 +241,20 @@ class RelayedCall implements OpenedCall {
     }
   }
 
-  /**
-   * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses
-   * what the gateway added.
-   */
-  async #send(upstream: Upstream, onConnected: () => void): Promise<Answer> {
+  /** Sends the request to one upstream; resolves when the answer has begun. */
+  #send(upstream: Upstream, onConnected: () => void): Promise<Answer> {
     const { body, endpoint } = this.#request;
-    const { streamUsage } = upstream;
     const model = this.#route.model === undefined ? undefined : upstreamModelName(upstream, this.#route.model);
-    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && streamUsage.isAskedFor(model);
-    const answer = await this.#sendOnce(upstream, onConnected, model, asksForUsage);
-    if (!asksForUsage) return answer;
+    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor(model);
+    return asksForUsage
+      ? this.#sendAskingForUsage(upstream, onConnected, model)
+      : this.#sendOnce(upstream, onConnected, model, false);
+  }
+
+  /** Sends the request again as the client wrote it where the upstream refuses what the gateway added. */
+  async #sendAskingForUsage(upstream: Upstream, onConnected: () => void, model: string | undefined): Promise<Answer> {
+    const { streamUsage } = upstream;
+    const answer = await this.#sendOnce(upstream, onConnected, model, true);
     const { betweenChunks } = upstream.timeouts;
     const refusal = await usageRefusal(answer, { deadline: this.#deadline, betweenChunks });
     if (refusal === undefined) {
@@ -298,7 +301,8 @@ class RelayedCall implements OpenedCall {
       const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
       const answer = await inspectResponse(response, expected);
       this.#reportBeginning(upstream, answer);
-      return { headAt, asksForUsage, ...answer };
+      const { status, statusText, headers, data, errorInside, isUndecided } = answer;
+      return { headAt, asksForUsage, status, statusText, headers, data, errorInside, isUndecided };
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
@@ -309,7 +313,7 @@ class RelayedCall implements OpenedCall {
     }
   }
 
-  #sendDown(upstream: Upstream, answer: Answer, res: ServerResponse): Promise<CallEnding> {
+  #sendDown(upstream: Upstream, answer: Answer, res: ServerResponse): CallEnding | Promise<CallEnding> {
     const { apiRequest, endpoint, body, inBackground } = this.#request;
     const { exposeUpstream, logger } = this.#deps;
     const deadline = this.#deadline;

@@ -40,10 +40,10 @@ export interface ResponsePlan {
 }
 
 /**
- * Sends a response to the client; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing
- * has been sent.
+ * Sends a response to the client; gives how that ended, at once where the whole of it is held. Throws a GatewayError or OutboundError,
+ * or rejects with one, as long as nothing has been sent.
  */
-export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
+export function sendResponse(plan: ResponsePlan): CallEnding | Promise<CallEnding> {
   const { response, asksForStream } = plan;
   if (isEncoded(response.headers)) return sendLarge({ ...plan, repairsVectors: false }, Buffer.alloc(0));
   if (response.status >= 300) return sendBody(plan);
@@ -56,8 +56,7 @@ export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
 async function sendUnlabelled(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
   const data = new PeekedBody(response.data);
-  deadline.arm(betweenChunks);
-  const isEvents = await data.peek((start) => beginsAsEvents(start.bytes()), { onProgress: () => deadline.reset() });
+  const isEvents = await data.peek((start) => beginsAsEvents(start.bytes()), { deadline, betweenChunks });
   if (!isEvents) return sendBody({ ...plan, response: { ...response, data } });
   const headers = { ...response.headers, 'content-type': 'text/event-stream; charset=utf-8' };
   return sendEvents({ ...plan, response: { ...response, headers, data } });
@@ -103,7 +102,7 @@ function sendWhole(plan: ResponsePlan, bytes: Buffer): CallEnding {
 }
 
 /** Sends a body that is held, or starts to send one that is too large to be held. */
-async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Promise<CallEnding> {
+function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): CallEnding | Promise<CallEnding> {
   const { response } = plan;
   if (response.status === 204) {
     writeHead(plan);
@@ -123,13 +122,15 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
 }
 
 /** Sends a body that is no stream of events. */
-async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
+function sendBody(plan: ResponsePlan): CallEnding | Promise<CallEnding> {
   const { response, deadline, betweenChunks, answers } = plan;
   if (answers === 'bytes' && response.status < 300 && !holdsJson(answers, response))
     return sendLarge(plan, Buffer.alloc(0));
+  const held = response.data.takeHeld?.(holdLimit);
+  if (held) return sendHeld(plan, held, true);
   deadline.arm(betweenChunks);
-  const held = await collect(response.data, holdLimit, () => deadline.reset());
-  return sendHeld(plan, held.bytes, held.whole);
+  const collecting = collect(response.data, holdLimit, () => deadline.reset());
+  return collecting.then(({ bytes, whole }) => sendHeld(plan, bytes, whole));
 }
 
 /**

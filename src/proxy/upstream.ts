@@ -311,13 +311,16 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly onSend?: () => void;
 }
 
+const none: readonly string[] = [];
+
 /** The requests of one call to upstreams, one after the other, each in a span of its own. */
 export class UpstreamRequests {
   readonly #apiRequest: ApiRequest;
   readonly #deadline: CallDeadline;
   readonly #headers: IncomingHttpHeaders;
   readonly #propagateTrace: boolean;
-  #span: UpstreamSpan | undefined;
+  /** The span of the last request; `undefined` where there is no SDK. It ends with the next request, or with the call. */
+  span: UpstreamSpan | undefined;
 
   constructor(apiRequest: ApiRequest, deadline: CallDeadline, { idempotencySecret, propagateTrace }: RequestOptions) {
     this.#apiRequest = apiRequest;
@@ -326,22 +329,17 @@ export class UpstreamRequests {
     this.#propagateTrace = propagateTrace;
   }
 
-  /** The span of the last request; `undefined` where there is no SDK. It ends with the next request, or with the call. */
-  get span(): UpstreamSpan | undefined {
-    return this.#span;
-  }
-
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, search, passed = none, data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
     apiRequest.relayed.upstream = upstream.name;
-    this.#span?.end();
+    this.span?.end();
     const span = UpstreamSpan.start({ upstream, method, path: template, model, apiRequest });
-    this.#span = span;
+    this.span = span;
     const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
     if (length !== undefined) headers['content-length'] = String(length);
     for (const name of passed) {
@@ -352,12 +350,14 @@ export class UpstreamRequests {
       method,
       url: upstreamUrl(upstream, path, search ?? apiRequest.search),
       headers: this.#propagateTrace && span ? span.addTo(headers) : headers,
-      ...(data && { data }),
+      data: data ?? null,
       signal: deadline,
       onSend: whenConnected(deadline, upstream, onSend),
     };
     try {
-      const response = await inSpan(span?.span, () => upstream.http.relay(request));
+      const response = await (span
+        ? inSpan(span.span, () => upstream.http.relay(request))
+        : upstream.http.relay(request));
       span?.answered(response.status);
       return decoded(response);
     } catch (error) {
@@ -370,7 +370,7 @@ export class UpstreamRequests {
 
   /** The call has ended. */
   end(): void {
-    this.#span?.end();
+    this.span?.end();
   }
 }
 

@@ -441,7 +441,11 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   // exact, whatever came of the answer: the whole text was sent up
   const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
-  if (reported) return { ...noUsage, ...reported, images, characters };
+  if (reported) {
+    const { inputTokens, cachedInputTokens, outputTokens, reasoningTokens = 0, seconds = 0 } = reported;
+    const tokens = { inputTokens, cachedInputTokens, outputTokens, reasoningTokens };
+    return { images, seconds, characters, estimated: false, ...tokens };
+  }
   if (unit === 'characters') return { ...noUsage, characters };
   if (unit === 'seconds' && duration !== undefined) return { ...noUsage, seconds: duration };
   // images are counted by number; many providers report no tokens for them

@@ -431,13 +431,8 @@ export function checkTree(value: unknown): void {
 /** Bytes that are scanned in one turn of the event loop, which takes some milliseconds. */
 const sliceLength = 256 * 1024;
 
-/** The parts of a JSON body that a relay reads. */
-interface Outline {
-  /** The parsed values that the shape describes; strings of more than 64 bytes are `…`. */
-  readonly value: unknown;
-  /** The positions of described values, by path, such as `stream_options.include_usage`. */
-  readonly fields: ReadonlyMap<string, FieldRange>;
-}
+/** The parts of a JSON body that a relay reads; of values only what the shape describes, and strings of more than 64 bytes as `…`. */
+type Outline = Pick<JsonScan, 'value' | 'fields'>;
 
 function checkUtf8(bytes: Buffer): void {
   if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
@@ -485,16 +480,19 @@ export function parseJson(bytes: Buffer): unknown {
  * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
-export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
-  const isLong = bytes.length > sliceLength;
-  // joining its chunks has taken a turn already
-  if (isLong) await nextTurn();
-  checkUtf8(bytes);
+export function outline(bytes: Buffer, shape: BodyShape): Outline | Promise<Outline> {
   const scan = new JsonScan(bytes, shape);
-  let until = 0;
-  do {
-    if (until > 0) await nextTurn();
-    until = Math.min(bytes.length, until + sliceLength);
-  } while (!scanOn(scan, bytes, until));
+  if (bytes.length > sliceLength) return scanInTurns(scan, bytes);
+  checkUtf8(bytes);
+  scanOn(scan, bytes, bytes.length);
+  return scan;
+}
+
+async function scanInTurns(scan: JsonScan, bytes: Buffer): Promise<Outline> {
+  // joining its chunks has taken a turn already
+  await nextTurn();
+  checkUtf8(bytes);
+  let until = sliceLength;
+  for (; !scanOn(scan, bytes, Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
   return scan;
 }
