@@ -82,6 +82,9 @@ export type Count = () => Promise<number>;
 /** Longer than a transaction is retried. Milliseconds. */
 const longestCount = 150_000;
 
+/** If it takes longer to look for such records, they are looked for again. Milliseconds. */
+const longestLook = 10_000;
+
 /** Counts records batch by batch. Sets aside records that cannot be counted, so that it can count the others. */
 export function createCount(deps: CountDeps): Count {
   const { transaction, recentUsage, maxWait = 0, shared = new SharedReads(deps.usage.db, 0), batchSize } = deps;
@@ -153,8 +156,14 @@ export function createCount(deps: CountDeps): Count {
 
   async function findNewest(): Promise<string | undefined> {
     const pipeline = [{ $match: { counted: false } }, { $sort: { _id: -1 } }, { $limit: 1 }, { $project: { _id: 1 } }];
-    const [found] = await shared.join({ coll: usage.collectionName, pipeline });
-    return (found as Pick<UsageDocument, '_id'> | undefined)?._id;
+    // not again before it has looked
+    lookedAt = performance.now() + longestLook;
+    try {
+      const [found] = await shared.join({ coll: usage.collectionName, pipeline });
+      return (found as Pick<UsageDocument, '_id'> | undefined)?._id;
+    } finally {
+      lookedAt = performance.now();
+    }
   }
 
   /** Counts records whose process does not count, or has died. */
@@ -167,8 +176,7 @@ export function createCount(deps: CountDeps): Count {
     const counted = upTo === undefined ? 0 : await countAny({ counted: false, _id: { $lte: upTo } });
     if (counted === batchSize) newest = last;
     else {
-      lookedAt = performance.now();
-      // it may wait for another read, and what this process has written need not: the next run takes its result, or its failure
+      // it may wait for another read, and what this process has written need not: a later run takes its result, or its failure
       newest = findNewest();
       newest.catch(() => {});
     }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { RecentUsage } from '../../../src/accounting/count.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';
@@ -165,14 +166,23 @@ describe('usage counters', function () {
   });
 
   it('wait for a while before they count the records of other processes', async () => {
+    const reads = new SharedReads(database.connection, 20);
+    let look: Promise<unknown> = Promise.resolve();
+    const join: SharedReads['join'] = (part) => {
+      const found = reads.join(part);
+      look = found;
+      return found;
+    };
+    const count = ledger.counter(undefined, 500, { maxWait: 30, shared: { join } });
     await ledger.add([{ id: 'use_1' }]);
-    const count = ledger.counter(undefined, 500, { maxWait: 30 });
+    expect(await count()).to.equal(0);
+    // longer than maxWait, but it begins when the process has looked
+    await Promise.all([look, sleep(35)]);
     expect(await count()).to.equal(0);
     await ledger.add([{ id: 'use_2' }]);
-    // longer than maxWait
     await sleep(35);
     expect(await count()).to.equal(1);
-    // longer than maxWait
+    await look;
     await sleep(35);
     expect(await count()).to.equal(1);
     await expectEven();

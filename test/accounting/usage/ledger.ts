@@ -110,7 +110,11 @@ export async function openLedger(connection: Connection) {
     periods,
     keyTotals,
     /** One process that counts. */
-    counter: (quotas?: QuotaOptions, batchSize = 500, recent: Pick<CountDeps, 'recentUsage' | 'maxWait'> = {}) =>
+    counter: (
+      quotas?: QuotaOptions,
+      batchSize = 500,
+      others: Pick<CountDeps, 'recentUsage' | 'maxWait' | 'shared'> = {},
+    ) =>
       createCount({
         usage,
         counters,
@@ -124,7 +128,7 @@ export async function openLedger(connection: Connection) {
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
         logger,
         batchSize,
-        ...recent,
+        ...others,
       }),
     /** Writes records that have ended. */
     async add(records: readonly Partial<UsageRecord>[]): Promise<void> {
