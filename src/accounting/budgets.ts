@@ -14,6 +14,7 @@ import {
   toBudgets,
 } from '../options/budgets.ts';
 import type { Logger, Quota } from '../options/options.ts';
+import { isPending } from '../pending.ts';
 import type { AccountBudgetsModel, CounterModel, KeyTotalModel, PeriodDocument, PeriodModel } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { dayOf, keyTotalId, periodsOf, summed } from './sums.ts';
@@ -362,7 +363,7 @@ export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
 
   return (caller) => {
     const accountBudgets = caller.accountBudgets ?? readAccountBudgets?.(caller) ?? none;
-    if (accountBudgets instanceof Promise) return accountBudgets.then((budgets) => enforce(caller, budgets));
+    if (isPending(accountBudgets)) return accountBudgets.then((budgets) => enforce(caller, budgets));
     return enforce(caller, accountBudgets);
   };
 }

@@ -92,7 +92,10 @@ export function createCount(deps: CountDeps): Count {
   const batch = createCountBatch(deps);
   const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
   /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
-  let newest: Promise<string | undefined> | undefined;
+  let newest: string | undefined;
+  /** Why the last look has found nothing out. */
+  let failure: unknown;
+  /** When the last look ended; while it looks, when the next may begin at the latest. */
   let lookedAt = Number.NEGATIVE_INFINITY;
 
   function reportCharged(records: readonly CountedRecord[]): number {
@@ -154,32 +157,37 @@ export function createCount(deps: CountDeps): Count {
     return (await usage.findOne(filter, { projection: { _id: 1 } })) ? countOrSetAside(filter) : 0;
   }
 
-  async function findNewest(): Promise<string | undefined> {
+  /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
+  function look(): void {
     const pipeline = [{ $match: { counted: false } }, { $sort: { _id: -1 } }, { $limit: 1 }, { $project: { _id: 1 } }];
-    // not again before it has looked
     lookedAt = performance.now() + longestLook;
-    try {
-      const [found] = await shared.join({ coll: usage.collectionName, pipeline });
-      return (found as Pick<UsageDocument, '_id'> | undefined)?._id;
-    } finally {
-      lookedAt = performance.now();
-    }
+    void shared
+      .join({ coll: usage.collectionName, pipeline })
+      .then(
+        ([found]) => {
+          newest = (found as Pick<UsageDocument, '_id'> | undefined)?._id;
+        },
+        (error) => {
+          failure = error;
+        },
+      )
+      .then(() => {
+        lookedAt = performance.now();
+      });
   }
 
   /** Counts records whose process does not count, or has died. */
   async function countAbandoned(): Promise<number> {
     if (maxWait === 0) return countAny({ counted: false });
     if (performance.now() - lookedAt < maxWait) return 0;
-    const last = newest;
-    newest = undefined;
-    const upTo = await last;
-    const counted = upTo === undefined ? 0 : await countAny({ counted: false, _id: { $lte: upTo } });
-    if (counted === batchSize) newest = last;
-    else {
-      // it may wait for another read, and what this process has written need not: a later run takes its result, or its failure
-      newest = findNewest();
-      newest.catch(() => {});
+    const error = failure;
+    failure = undefined;
+    const counted = newest === undefined ? 0 : await countAny({ counted: false, _id: { $lte: newest } });
+    if (counted < batchSize) {
+      newest = undefined;
+      look();
     }
+    if (error !== undefined) throw error;
     return counted;
   }
 

@@ -71,7 +71,7 @@ interface ServedRoute {
   readonly route: Route;
   readonly authenticate: RequirePrincipal;
   readonly isModelRoute: boolean;
-  /** What each request of an account counts in. */
+  /** Counts a request of an account; `undefined` where none is counted. */
   readonly limit: LimitAccount | undefined;
 }
 

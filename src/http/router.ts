@@ -164,9 +164,9 @@ function notOverHttp(req: IncomingMessage): GatewayError {
   if (req.method !== 'GET' && req.method !== 'HEAD') return methodNotAllowed([{ method: 'GET' }]);
   if (!asksForWebSocket(req))
     return upgradeError('websocket_required', 'This path takes WebSockets alone: open one here');
-  // a handshake comes to the router only where nobody has given it to the gateway
+  // it comes to the router where nobody has given it to the gateway, or without its `Upgrade`
   const message =
-    'This server does not pass WebSockets on to the gateway; its operator turns this on: gateway.attach(server)';
+    'No WebSocket came to the gateway: its operator calls gateway.attach(server), and a proxy in front passes Upgrade on';
   return upgradeError('websocket_not_served', message);
 }
 
@@ -213,7 +213,7 @@ export function addRoutes(
     });
   }
   for (const path of sockets) {
-    router.all(path, (req, res, next) => {
+    router.all(expressPath(path), (req, res, next) => {
       if (req.method === 'OPTIONS') next();
       else refuse(req, res, notOverHttp(req));
     });

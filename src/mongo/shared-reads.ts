@@ -1,5 +1,6 @@
 import type { Connection } from 'mongoose';
 import { inOneBatch } from './collection.ts';
+import { isUnavailable } from './unavailable.ts';
 
 /** A read of one collection: the argument of `$unionWith`. */
 export interface PartOfQuery {
@@ -7,8 +8,8 @@ export interface PartOfQuery {
   readonly pipeline: readonly object[];
 }
 
-/** Longer than from one sweep to the next, by the default of `sweepInterval`. Milliseconds. */
-const defaultWait = 500;
+/** How long a read waits at most: longer than from one sweep to the next, by the default of `sweepInterval`. Milliseconds. */
+export const longestJoin = 500;
 
 interface Row {
   /** Which part has found it. */
@@ -33,7 +34,7 @@ export class SharedReads {
   #timer: NodeJS.Timeout | undefined;
 
   /** @param longestWait how long a read waits for one to go with; 0 for those that go alone. Milliseconds. */
-  constructor(connection: Connection, longestWait = defaultWait) {
+  constructor(connection: Connection, longestWait = longestJoin) {
     this.#connection = connection;
     this.#longestWait = longestWait;
   }
@@ -50,6 +51,10 @@ export class SharedReads {
       return found.slice(0, parts.length);
     } catch (error) {
       if (joined.length === 0) throw error;
+      if (isUnavailable(error)) {
+        for (const { reject } of joined) reject(error);
+        throw error;
+      }
       // one that cannot be read holds up no other
       for (const { part, resolve, reject } of joined) {
         this.#query([part]).then(([documents = []]) => resolve(documents), reject);

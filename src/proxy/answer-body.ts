@@ -8,7 +8,7 @@ import { isEncoded } from './headers.ts';
 /** The part of a body that the relay uses. */
 export interface RelayedBody extends Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'> {
   /** The whole body, where it is held and no longer than the limit (bytes); then there is nothing else to read. */
-  takeHeld?(limit: number): Buffer | undefined;
+  heldWhole?(limit: number): Buffer | undefined;
 }
 
 /** A response whose body may have been decompressed. */
@@ -202,7 +202,7 @@ export class PeekedBody implements RelayedBody {
     return this.#held[0] as Buffer;
   }
 
-  takeHeld(limit: number): Buffer | undefined {
+  heldWhole(limit: number): Buffer | undefined {
     return this.isWhole && this.length <= limit ? this.bytes() : undefined;
   }
 

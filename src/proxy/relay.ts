@@ -3,6 +3,7 @@ import { refuse } from '../errors.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { isPending } from '../pending.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { kinds } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
@@ -135,7 +136,7 @@ interface CallRoute {
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
   const named = namedObjects(apiRequest);
-  const references = named instanceof Promise ? await named : named;
+  const references = isPending(named) ? await named : named;
   if (endpoint.continues) references.push(...storedReferences(apiRequest));
   if (endpoint.continues || references.length > 0) {
     const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };
@@ -144,7 +145,7 @@ async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info
   const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
   const order = routeModel(upstreams, model, apiRequest.principal.userId, deps.storedObjects.models);
-  return { model, order: order instanceof Promise ? await order : order };
+  return { model, order: isPending(order) ? await order : order };
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -221,7 +222,7 @@ class RelayedCall implements OpenedCall {
       requireRelayable(response, apiRequest);
       this.meter.failure = response.errorInside;
       const sent = this.#sendDown(upstream, response, res);
-      const ending = sent instanceof Promise ? await sent : sent;
+      const ending = isPending(sent) ? await sent : sent;
       if (response.status < 300) record = this.#record(upstream, ending);
       if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {

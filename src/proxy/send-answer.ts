@@ -126,7 +126,7 @@ function sendBody(plan: ResponsePlan): CallEnding | Promise<CallEnding> {
   const { response, deadline, betweenChunks, answers } = plan;
   if (answers === 'bytes' && response.status < 300 && !holdsJson(answers, response))
     return sendLarge(plan, Buffer.alloc(0));
-  const held = response.data.takeHeld?.(holdLimit);
+  const held = response.data.heldWhole?.(holdLimit);
   if (held) return sendHeld(plan, held, true);
   deadline.arm(betweenChunks);
   const collecting = collect(response.data, holdLimit, () => deadline.reset());

@@ -3,7 +3,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
+import { longestJoin, type SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import {
   isTunedName,
@@ -26,8 +26,8 @@ export interface FineTunedModel {
 /** Which models belong to accounts. */
 export type FineTunedModels = ReturnType<typeof createFineTunedModels>;
 
-/** How often a process reads what others have recorded since; a read may wait for half a second more. Milliseconds. */
-const defaultInterval = 1_500;
+/** How often a process reads what others have recorded since. Milliseconds. */
+const defaultInterval = 2_000 - longestJoin;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;
 /** What is inserted may be seen by so much later than its time says. Milliseconds. */
@@ -82,7 +82,8 @@ export function createFineTunedModels({
       const pipeline = [{ $match: isNew }, { $project: projection }];
       const found = await shared.join({ coll: collection.collectionName, pipeline });
       for (const document of found as readonly StoredObjectDocument[]) add(toModel(document));
-      readAt = startedAt;
+      // one that came late may have left out what was recorded meanwhile: the next goes back as far
+      if (performance.now() - startedAt < overlap / 2) readAt = startedAt;
     },
     interval,
     initialDelay: interval,

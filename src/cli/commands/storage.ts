@@ -23,7 +23,7 @@ export function storageCommand(terminal: Terminal): Command {
 const ofUser = ['--user <account>', 'of this account, with a key that has the scope admin'] as const;
 
 /** A page of what your account keeps, or another one's. */
-async function keptPage(api: Api, query: Query, user: string | undefined): Promise<Schemas['StoredObjectList']> {
+async function storedPage(api: Api, query: Query, user: string | undefined): Promise<Schemas['StoredObjectList']> {
   const call =
     user === undefined
       ? api.GET('/v1/stored_objects', { params: { query } })
@@ -61,7 +61,7 @@ function listCommand(terminal: Terminal): Command {
     .examples('storage list', 'storage list --kind file', "storage list --json | jq -r '.data[].id'")
     .runs(async ({ api, show }, { kind, user, limit, after }: ListOptions) => {
       const filter = kind === undefined ? {} : { kind: kind as NonNullable<Query['kind']> };
-      const page = await gather(limit, (query) => keptPage(api, { ...filter, ...query }, user), after);
+      const page = await gather(limit, (query) => storedPage(api, { ...filter, ...query }, user), after);
       show(page, listLines(columns, 'Nothing.'));
       printMore(terminal, page);
     });
@@ -82,7 +82,7 @@ function totalsCommand(terminal: Terminal): Command {
     .option(...ofUser)
     .examples('storage totals', 'storage totals --user usr_2')
     .runs(async ({ api, show }, { user }: { user?: string }) => {
-      const { totals = [] } = await keptPage(api, { limit: 1 }, user);
+      const { totals = [] } = await storedPage(api, { limit: 1 }, user);
       show({ data: totals }, listLines(totalColumns, 'Nothing.'));
     });
 }

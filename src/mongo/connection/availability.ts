@@ -257,7 +257,7 @@ function settleForgottenCommands(client: Client): void {
  * of what an idle client takes, 4.7 to 5.4 ms of CPU a second in place of 0.8 to 0.9. Here they are looked for every 2 s; a connection that
  * a command is to use is looked at then in any case.
  */
-function tidyPools(client: Client): void {
+function checkPools(client: Client): void {
   for (const pool of poolsOf(client)) {
     if (pool.minPoolSizeTimer === undefined) continue;
     pool.ensureMinPoolSize?.();
@@ -271,7 +271,7 @@ type PoolUpkeep = Pick<Periodic, 'start'> & { stop(): void };
 function createPoolUpkeep(client: Client, logger: Pick<Logger, 'warn'>): PoolUpkeep {
   function task(): void {
     settleForgottenCommands(client);
-    tidyPools(client);
+    checkPools(client);
   }
   const upkeep = createPeriodic({ name: 'the upkeep of connections', task, interval, logger });
 
