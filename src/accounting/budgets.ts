@@ -14,7 +14,6 @@ import {
   toBudgets,
 } from '../options/budgets.ts';
 import type { Logger, Quota } from '../options/options.ts';
-import { isPending } from '../pending.ts';
 import type { AccountBudgetsModel, CounterModel, KeyTotalModel, PeriodDocument, PeriodModel } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { dayOf, keyTotalId, periodsOf, summed } from './sums.ts';
@@ -363,7 +362,7 @@ export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
 
   return (caller) => {
     const accountBudgets = caller.accountBudgets ?? readAccountBudgets?.(caller) ?? none;
-    if (isPending(accountBudgets)) return accountBudgets.then((budgets) => enforce(caller, budgets));
+    if ('then' in accountBudgets) return accountBudgets.then((budgets) => enforce(caller, budgets));
     return enforce(caller, accountBudgets);
   };
 }

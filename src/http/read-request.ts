@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { GatewayError, refuse } from '../errors.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { isPending } from '../pending.ts';
 import { readForm } from './body/form.ts';
 import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
 import { Upload } from './body/upload.ts';
@@ -177,8 +176,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
   const rawBody = keptBody(req);
-  const reading = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : readBody(req, headers, plan);
-  const bytes = isPending(reading) ? await reading : reading;
+  const bytes = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : await readBody(req, headers, plan);
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
   const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
@@ -186,7 +184,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (mediaType !== 'application/json') return { raw };
   if (shape) {
     const outlined = outline(raw, shape);
-    const { value, fields } = isPending(outlined) ? await outlined : outlined;
+    const { value, fields } = 'then' in outlined ? await outlined : outlined;
     return { raw, value, fields };
   }
   return { raw, value: parseJson(raw) };

@@ -1,7 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
 import type { ModelCall, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
-import { isPending } from '../pending.ts';
 
 /** What a call asks for that does not say it. */
 export const oneAnswer: RequestedOutput = Object.freeze({ choices: 1, maxTokens: undefined });
@@ -45,7 +44,7 @@ export async function requestAdmission(
   try {
     for (const check of checks) {
       const answer = check(info, estimatedTokens, output);
-      const admission = isPending(answer) ? await answer : answer;
+      const admission = answer && (await answer);
       if (!admission) continue;
       admissions.push(admission);
       for (const name in admission.headers) res.setHeader(name, admission.headers[name] as string);

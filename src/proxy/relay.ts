@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
+import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { isPending } from '../pending.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { kinds } from '../stored/kinds.ts';
 import { ownedResponse } from '../stored/recorded-answer.ts';
@@ -135,8 +135,9 @@ interface CallRoute {
 /** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
 async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
   let { upstreams } = deps;
-  const named = namedObjects(apiRequest);
-  const references = isPending(named) ? await named : named;
+  // most calls name nothing
+  const names = apiRequest.form !== undefined || mayName(apiRequest.rawBody);
+  const references = (typeof names === 'boolean' ? names : await names) ? await namedObjects(apiRequest) : [];
   if (endpoint.continues) references.push(...storedReferences(apiRequest));
   if (endpoint.continues || references.length > 0) {
     const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };
@@ -145,7 +146,7 @@ async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info
   const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
   const order = routeModel(upstreams, model, apiRequest.principal.userId, deps.storedObjects.models);
-  return { model, order: isPending(order) ? await order : order };
+  return { model, order: 'then' in order ? await order : order };
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -222,7 +223,7 @@ class RelayedCall implements OpenedCall {
       requireRelayable(response, apiRequest);
       this.meter.failure = response.errorInside;
       const sent = this.#sendDown(upstream, response, res);
-      const ending = isPending(sent) ? await sent : sent;
+      const ending = typeof sent === 'string' ? sent : await sent;
       if (response.status < 300) record = this.#record(upstream, ending);
       if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {

@@ -154,24 +154,9 @@ const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
  * The stored objects that a body names, wherever in it, each once.
  * @throws GatewayError `request_too_large` for too many
  */
-export function namedObjects({
-  rawBody,
-  form,
-  upload,
-}: Body & Pick<ApiRequest, 'form' | 'upload'>): StoredReference[] | Promise<StoredReference[]> {
-  if (upload) return [];
-  if (form) return toReferences(namedInForm(form));
-  // at once for most bodies, which name nothing
-  const names = mayName(rawBody);
-  return names === false ? [] : namedInJson(rawBody, names);
-}
-
-async function namedInJson(rawBody: Buffer, names: boolean | Promise<boolean>): Promise<StoredReference[]> {
-  return (await names) ? toReferences(await namedTexts(rawBody, searched)) : [];
-}
-
-/** @throws GatewayError `request_too_large` for too many */
-function toReferences(named: readonly NamedText[]): StoredReference[] {
+export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
+  if (upload || !(form || (await mayName(rawBody)))) return [];
+  const named = form ? namedInForm(form) : await namedTexts(rawBody, searched);
   if (named.length > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);
   }
