@@ -66,14 +66,19 @@ export class SharedReads {
   /** Reads with the next that reads, or with others that wait, or alone. */
   join(part: PartOfQuery): Promise<readonly object[]> {
     const found = new Promise<readonly object[]>((resolve, reject) => this.#waiting.push({ part, resolve, reject }));
-    this.#timer ??= setTimeout(() => void this.read([]), this.#longestWait).unref();
+    this.#timer ??= setTimeout(() => this.#readWaiting(), this.#longestWait).unref();
     return found;
   }
 
   /** From now on no read waits, so that nothing that closes waits for one. */
   close(): void {
     this.#longestWait = 0;
-    if (this.#waiting.length > 0) void this.read([]);
+    if (this.#waiting.length > 0) this.#readWaiting();
+  }
+
+  /** Whoever waits is told of a failure. */
+  #readWaiting(): void {
+    this.read([]).catch(() => {});
   }
 
   async #query(parts: readonly PartOfQuery[]): Promise<readonly (readonly object[])[]> {

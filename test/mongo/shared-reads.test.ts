@@ -51,6 +51,26 @@ describe('Reads that share a round trip', () => {
     expect(await failed).to.be.an('error');
   });
 
+  for (const [when, wait] of [
+    ['when they go together', 20],
+    ['when that is closed', 60_000],
+  ] as const) {
+    it(`fail alone where the client is closed, ${when}`, async () => {
+      const client = await mongoose.createConnection(freshUri()).asPromise();
+      await client.close();
+      const shared = new SharedReads(client, wait);
+      const unhandled: unknown[] = [];
+      const note = (reason: unknown) => unhandled.push(reason);
+      process.on('unhandledRejection', note);
+      const joined = [shared.join(all('trees')), shared.join(all('fruit'))];
+      if (wait > 1_000) shared.close();
+      for (const { status } of await Promise.allSettled(joined)) expect(status).to.equal('rejected');
+      await new Promise((resolve) => setImmediate(resolve));
+      process.off('unhandledRejection', note);
+      expect(unhandled).to.deep.equal([]);
+    });
+  }
+
   it('do not wait once that is closed', async () => {
     const shared = new SharedReads(connection, 60_000);
     const joined = shared.join(all('trees'));
