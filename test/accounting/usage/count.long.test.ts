@@ -180,9 +180,11 @@ describe('usage counters', function () {
     await Promise.all([look, sleep(35)]);
     expect(await count()).to.equal(0);
     await ledger.add([{ id: 'use_2' }]);
+    // longer than maxWait
     await sleep(35);
     expect(await count()).to.equal(1);
     await look;
+    // longer than maxWait
     await sleep(35);
     expect(await count()).to.equal(1);
     await expectEven();
