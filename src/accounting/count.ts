@@ -3,7 +3,7 @@ import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '.
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import { SharedReads } from '../mongo/shared-reads.ts';
+import { firstMatch, SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageDocument, UsageModel, UsageSums } from './model.ts';
@@ -95,7 +95,7 @@ export function createCount(deps: CountDeps): Count {
   let newest: string | undefined;
   /** Why the last look has found nothing out. */
   let failure: unknown;
-  /** When the last look ended; while it looks, when the next may begin at the latest. */
+  /** When the last look ended; while it looks, when it must have, for another begins {@link CountDeps.maxWait} later. */
   let lookedAt = Number.NEGATIVE_INFINITY;
 
   function reportCharged(records: readonly CountedRecord[]): number {
@@ -159,10 +159,9 @@ export function createCount(deps: CountDeps): Count {
 
   /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
   function look(): void {
-    const pipeline = [{ $match: { counted: false } }, { $sort: { _id: -1 } }, { $limit: 1 }, { $project: { _id: 1 } }];
     lookedAt = performance.now() + longestLook;
     void shared
-      .join({ coll: usage.collectionName, pipeline })
+      .join(firstMatch(usage.collectionName, { counted: false }, { _id: -1 }))
       .then(
         ([found]) => {
           newest = (found as Pick<UsageDocument, '_id'> | undefined)?._id;
@@ -171,7 +170,7 @@ export function createCount(deps: CountDeps): Count {
           failure = error;
         },
       )
-      .then(() => {
+      .finally(() => {
         lookedAt = performance.now();
       });
   }

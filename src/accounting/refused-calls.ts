@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EventInput } from '../events/service.ts';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
-import { SharedReads } from '../mongo/shared-reads.ts';
+import { firstMatch, SharedReads } from '../mongo/shared-reads.ts';
 import { duplicatesIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
@@ -235,13 +235,10 @@ export function createClosing(deps: ClosingDeps): () => Promise<void> {
 
   return async function closeWindows() {
     const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
-    const pipeline = [
-      { $match: { state: { $in: ['open', 'closed'] }, ...isOver } },
-      { $limit: 1 },
-      { $project: { _id: 1 } },
-    ];
+    const { collectionName } = exceeded.collection;
     // usually there is none
-    if ((await shared.join({ coll: exceeded.collection.collectionName, pipeline })).length === 0) return;
+    const [any] = await shared.join(firstMatch(collectionName, { state: { $in: ['open', 'closed'] }, ...isOver }));
+    if (!any) return;
     await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
     for (const window of closed) await publishWindow(window);

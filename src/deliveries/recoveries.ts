@@ -9,7 +9,7 @@ import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-rea
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
+import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { webhookInactive } from './manual-attempt.ts';
@@ -167,9 +167,8 @@ export class RecoveryService {
   async #lookForWaiting(): Promise<void> {
     const isExpected = this.#isExpected;
     this.#isExpected = false;
-    const pipeline = [{ $match: this.#waiting([]) }, { $limit: 1 }, { $project: { _id: 1 } }];
-    const { collectionName: coll } = this.#collection;
-    if (isExpected || (await this.#deps.shared.join({ coll, pipeline })).length > 0) await this.#takeOver();
+    const anyWaiting = firstMatch(this.#collection.collectionName, this.#waiting([]));
+    if (isExpected || (await this.#deps.shared.join(anyWaiting)).length > 0) await this.#takeOver();
   }
 
   async #takeOver(): Promise<void> {

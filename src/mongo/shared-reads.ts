@@ -8,6 +8,14 @@ export interface PartOfQuery {
   readonly pipeline: readonly object[];
 }
 
+/** Finds the id of one document that matches: of the first in an order, where one is given. */
+export function firstMatch(coll: string, filter: object, sort?: object): PartOfQuery {
+  return {
+    coll,
+    pipeline: [{ $match: filter }, ...(sort ? [{ $sort: sort }] : []), { $limit: 1 }, { $project: { _id: 1 } }],
+  };
+}
+
 /** How long a read waits at most: longer than from one sweep to the next, by the default of `sweepInterval`. Milliseconds. */
 export const longestJoin = 500;
 

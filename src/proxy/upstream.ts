@@ -311,8 +311,6 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly onSend?: () => void;
 }
 
-const none: readonly string[] = [];
-
 /** The requests of one call to upstreams, one after the other, each in a span of its own. */
 export class UpstreamRequests {
   readonly #apiRequest: ApiRequest;
@@ -336,7 +334,7 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, search, passed = none, data, length, onSend }: UpstreamRequest,
+    { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
   ): Promise<DecodedResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -359,9 +357,7 @@ export class UpstreamRequests {
       onSend: whenConnected(deadline, upstream, onSend),
     };
     try {
-      const response = await (span
-        ? inSpan(span.span, () => upstream.http.relay(request))
-        : upstream.http.relay(request));
+      const response = await inSpan(span?.span, () => upstream.http.relay(request));
       span?.answered(response.status);
       return decoded(response);
     } catch (error) {
