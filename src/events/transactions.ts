@@ -128,6 +128,8 @@ export class OpenTransactions {
   #nextWrite: Promise<void> | undefined;
   /** The sessions of dead processes are being ended. */
   #ending: Promise<void> | undefined;
+  /** The dead processes at the last look. */
+  #dead = new Set<string>();
   #endedAt = Number.NEGATIVE_INFINITY;
 
   constructor({ owners, logger, lease = 5_000 }: OpenTransactionsDeps) {
@@ -183,16 +185,23 @@ export class OpenTransactions {
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#sessions.clear();
+    // a transaction that begins meanwhile records its session anew
+    this.#written.clear();
     await this.#renew();
   }
 
+  /**
+   * A record stays until its index removes it: a process that lives after all, and was only late, may begin a transaction under a session of
+   * that record, and be killed before it renews it.
+   */
   async #endDead(): Promise<void> {
     const dead = await this.#owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
-    for (const { _id, sessions, until } of dead) {
-      await this.#admin.command({ killSessions: sessions.map((id) => ({ id })) });
-      await this.#owners.deleteOne({ _id, until });
-      this.#logger.warn('the transactions of a dead process were ended', { process: _id });
+    const sessions = dead.flatMap((owner) => owner.sessions.map((id) => ({ id })));
+    if (sessions.length > 0) await this.#admin.command({ killSessions: sessions });
+    for (const { _id } of dead) {
+      if (!this.#dead.has(_id)) this.#logger.warn('the transactions of a dead process were ended', { process: _id });
     }
+    this.#dead = new Set(dead.map(({ _id }) => _id));
   }
 
   /** One write at a time; a write that waits for its turn serves all callers. */

@@ -54,7 +54,23 @@ describe('a transaction whose process is killed', () => {
     const took = performance.now() - killed;
     expect(took).to.be.below(20_000);
     expect(await balance()).to.equal(99);
-    expect(await owners.countDocuments({ _id: { $ne: null } })).to.equal(1);
+    expect(await owners.countDocuments({ $expr: { $gt: ['$until', '$$NOW'] } })).to.equal(1);
+  });
+
+  it('is rolled back even if its process was late, and was killed before it renewed its record', async () => {
+    // it renews its record too late: for this test, not at all
+    const late = await startOther(120_000);
+    await owners.updateMany({}, [{ $set: { until: { $subtract: ['$$NOW', 1] } } }], { updatePipeline: true });
+    await spend();
+    expect(await balance()).to.equal(99);
+    // its transaction has been ended, and runs again
+    late.send('go on');
+    await once(late, 'message');
+    late.kill('SIGKILL');
+    const killed = performance.now();
+    await spend();
+    expect(performance.now() - killed).to.be.below(20_000);
+    expect(await balance()).to.equal(98);
   });
 
   it('soon stops blocking writes outside of transactions too', async () => {
