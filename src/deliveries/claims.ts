@@ -137,6 +137,11 @@ export class Claims {
     });
   }
 
+  /** From now on no outcome waits for others. */
+  close(): void {
+    this.#writes.close();
+  }
+
   /** Claims the attempt if it is due and free, and keeps its lease alive; otherwise `null`. */
   async claim(attempt: AttemptKey): Promise<Claim | null> {
     const claim = await this.#writes.claim(attempt);

@@ -21,8 +21,11 @@ const changesMaxSize = 200;
 const concurrency = 2;
 /** How long the outcome of an attempt waits for others; if the process dies meanwhile, the attempt is made again. Milliseconds. */
 const maxDelay = 5;
-/** The same for one that ended its delivery before that was stored, until `enough` wait: nothing else waits for it. Milliseconds. */
-const gather = { minDelay: 100, enough: 8 } as const;
+/**
+ * How far apart outcomes are written that ended their deliveries before these were stored, unless `enough` wait: nothing else waits for
+ * them. Milliseconds.
+ */
+const gather = { interval: 500, enough: 8 } as const;
 
 /** A delivery whose first attempt has failed. */
 interface Retry {
@@ -184,6 +187,8 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
     insertRetry: retries.add,
     /** Changes a claimed delivery. Resolves to `false` if the claim was lost. */
     change: changes.add,
+    /** From now on no outcome waits for others. */
+    close: gatheredInserts.close,
   };
 }
 

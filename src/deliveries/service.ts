@@ -136,6 +136,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
   const resend = createResend({ ...shared, manual, history, derivedDeliveries, fanOut, hasEnded, limit });
 
   const stop = once(async () => {
+    claims.close();
+    outbox.close();
     const drained = scheduler.close();
     await Promise.all([due.stop(), expiry.stop()]);
     await drained;

@@ -27,6 +27,8 @@ export interface Outbox {
   markFannedOut(event: FannedOut): Promise<void>;
   /** A part of a query that finds events which any process may fan out, longest waiting first. */
   unfinished(limit: number): PartOfQuery;
+  /** From now on no mark waits for others. */
+  close(): void;
 }
 
 /** Matches events that any process may take: not every target has its delivery, and no lease is left. */
@@ -35,10 +37,8 @@ const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
 const maxSize = 500;
-/**
- * How long marks wait for others: sweeps ignore the events until their leases have ended, and a lease is renewed only later. Milliseconds.
- */
-const markDelay = 250;
+/** How far apart marks are written: sweeps ignore the events until their leases have ended, and at least 2 s are left of one. Milliseconds. */
+const markInterval = 1_000;
 /** The fields of an event that no process holds, by the server's clock. */
 const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
 
@@ -65,7 +65,7 @@ function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
 function createMarks(collection: Events): Batcher<FannedOut, void> {
   return createBatcher({
     maxSize,
-    minDelay: markDelay,
+    interval: markInterval,
     enough: maxSize,
     async write(fannedOut) {
       const byTargets = new Map<number, EventKey[]>();
@@ -145,6 +145,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
     body: bodies.add,
     markFannedOut: marks.add,
     unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
+    close: marks.close,
   };
 }
 

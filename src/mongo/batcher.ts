@@ -5,13 +5,15 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 /**
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
- * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is delayed with `minDelay` alone. An
- * item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of
- * concurrent batches.
+ * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is delayed with `interval` alone, and not
+ * after a pause. An item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until`
+ * nor a limit of concurrent batches.
  */
 export interface Batcher<Item, Result> {
   /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
+  /** From now on nothing waits for `interval`, so that nothing that closes waits for it. */
+  close(): void;
 }
 
 export interface BatcherOptions<Item, Result> {
@@ -26,9 +28,12 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
   readonly maxDelay?: number;
-  /** The same, whatever the batch before had, until `enough` items wait: for what no caller waits for. Milliseconds. @default 0 */
-  readonly minDelay?: number;
-  /** As soon as so many items wait, `minDelay` is over and `maxDelay` begins. @default never */
+  /**
+   * How long after the start of one batch the next starts, unless `enough` items wait before: for what no caller waits for. Milliseconds.
+   * @default 0
+   */
+  readonly interval?: number;
+  /** As soon as so many items wait, `interval` is over and `maxDelay` begins. @default never */
   readonly enough?: number;
   /**
    * Until when an item is of use: if its batch has not started by then, it is not written and rejects with a TimeoutError. Otherwise a
@@ -46,10 +51,13 @@ interface Waiting<Item, Result> {
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { write, maxSize, concurrency = 1, maxDelay = 0, minDelay = 0, enough = Infinity, until, timeout } = options;
+  const { write, maxSize, concurrency = 1, maxDelay = 0, enough = Infinity, until, timeout } = options;
+  let { interval = 0 } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let isScheduled = false;
+  /** When the last batch started. */
+  let startedAt = Number.NEGATIVE_INFINITY;
   /** Set while the next batch waits for `enough` items. */
   let gathering: NodeJS.Timeout | undefined;
   /** How long the next batch waits once there are `enough`. */
@@ -57,6 +65,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
 
   async function writeBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
+    startedAt = performance.now();
     delay = batch.length > 1 ? maxDelay : 0;
     const items = batch.map(({ item }) => item);
     const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
@@ -66,7 +75,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       else reject(outcome.error);
     });
     writing -= 1;
-    if (delay > 0 || minDelay > 0) schedule();
+    if (delay > 0 || interval > 0) schedule();
     else writeNext();
   }
 
@@ -95,7 +104,8 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     if (isScheduled && !(gathering && hasEnough)) return;
     isScheduled = true;
     clearTimeout(gathering);
-    gathering = hasEnough || minDelay === 0 ? undefined : setTimeout(writeNext, Math.max(minDelay, delay));
+    const rest = hasEnough ? 0 : startedAt + interval - performance.now();
+    gathering = rest > delay ? setTimeout(writeNext, rest) : undefined;
     if (gathering) return;
     if (delay > 0) setTimeout(writeNext, delay);
     else setImmediate(writeNext);
@@ -107,6 +117,12 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
         waiting.push({ item, resolve, reject });
         schedule();
       }),
+    close() {
+      interval = 0;
+      if (!gathering) return;
+      clearTimeout(gathering);
+      writeNext();
+    },
   };
 }
 

@@ -68,30 +68,51 @@ describe('A batcher', () => {
     expect(batches()).to.deep.equal([[1], [2, 3], [4, 5]]);
   });
 
-  it('waits minDelay for more items, though the batch before had one, until enough items wait', async () => {
-    const { batcher, writes, batches } = start({ minDelay: 500, enough: 3 });
+  it('writes at once after a pause, and then waits until `interval` is over or enough items wait', async () => {
+    const { batcher, writes, batches } = start({ interval: 500, enough: 3 });
     const startedAt = performance.now();
-    const few = [batcher.add(1)];
+    const first = batcher.add(1);
     await turn();
-    few.push(batcher.add(2));
-    await turn();
-    expect(batches()).to.deep.equal([]);
-    await until(() => writes.length >= 1);
-    expect(performance.now() - startedAt).to.be.at.least(499);
+    expect(batches()).to.deep.equal([[1]]);
+    const few = [batcher.add(2)];
     writes[0]?.end();
+    await first;
+    few.push(batcher.add(3));
+    await turn();
+    expect(batches()).to.deep.equal([[1]]);
+    await until(() => writes.length >= 2);
+    expect(performance.now() - startedAt).to.be.at.least(499);
+    writes[1]?.end();
     await Promise.all(few);
 
-    const some = [batcher.add(3), batcher.add(4)];
+    const some = [batcher.add(4), batcher.add(5)];
     await turn();
-    expect(batches()).to.deep.equal([[1, 2]]);
-    some.push(batcher.add(5));
+    expect(batches()).to.deep.equal([[1], [2, 3]]);
+    some.push(batcher.add(6));
     await turn();
-    expect(batches()).to.deep.equal([
-      [1, 2],
-      [3, 4, 5],
-    ]);
-    writes[1]?.end();
+    expect(batches()).to.deep.equal([[1], [2, 3], [4, 5, 6]]);
+    writes[2]?.end();
     await Promise.all(some);
+  });
+
+  it('writes at once what waits when it closes, and waits no more', async () => {
+    const { batcher, writes, batches } = start({ interval: 60_000 });
+    const first = batcher.add(1);
+    await turn();
+    writes[0]?.end();
+    await first;
+    const waiting = batcher.add(2);
+    await turn();
+    expect(batches()).to.deep.equal([[1]]);
+    batcher.close();
+    expect(batches()).to.deep.equal([[1], [2]]);
+    writes[1]?.end();
+    await waiting;
+    const last = batcher.add(3);
+    await turn();
+    expect(batches()).to.deep.equal([[1], [2], [3]]);
+    writes[2]?.end();
+    await last;
   });
 
   it('writes batches of at most maxSize items, and no more of them at once than concurrency allows', async () => {
