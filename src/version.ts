@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs';
 
-/** The package's version, from the package.json that lies beside the sources and the build alike. */
+let version: string | undefined;
+
+/** The package's version, from the package.json that lies beside the sources and the build alike, read once in a process. */
 export function readVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
+  version ??= (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
+    .version;
+  return version;
 }

@@ -84,11 +84,19 @@ function asYaml(text: string, url: string): string {
   return text.replace(/^servers:\n(?: .*\n)+/m, () => servers);
 }
 
+let text: string | undefined;
+
+/** The text of openapi.yaml, read once in a process. */
+function sharedText(): string {
+  text ??= readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  return text;
+}
+
 /** Makes the function that gives openapi.yaml as a client at `mountPath` needs it: `/` or `/api/llm`. */
 function createServedDocuments(): (format: DocumentFormat, mountPath: string) => ServedDocument {
   const documents = new Map<DocumentFormat, { readonly mountPath: string; readonly document: ServedDocument }>();
   let json: string | undefined;
-  const yaml = readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  const yaml = sharedText();
 
   function make(format: DocumentFormat, url: string): ServedDocument {
     if (format === 'yaml') return toDocument('application/yaml', asYaml(yaml, url));

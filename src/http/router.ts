@@ -284,10 +284,12 @@ function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
   return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
 }
 
-/** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
-export function joinRoutes(spec: Spec, operations: Operations): Route[] {
+/** A route without its handler. */
+type DescribedRoute = Omit<Route, 'operation'>;
+
+function describeRoutes(spec: Spec): DescribedRoute[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
-    specMethods.flatMap((method): Route[] => {
+    specMethods.flatMap((method): DescribedRoute[] => {
       const description = item[method];
       if (!description) return [];
       const declared = [...(item.parameters ?? []), ...(description.parameters ?? [])];
@@ -296,7 +298,6 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
         {
           method: method.toUpperCase(),
           path,
-          operation: operationFor(operations, description.operationId),
           description,
           scope: scopeOf(description),
           mediaTypes: new Set(Object.keys(bodiesOf(description))),
@@ -308,6 +309,19 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
       ];
     }),
   );
+}
+
+const describedRoutes = new WeakMap<Spec, readonly DescribedRoute[]>();
+
+/** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
+export function joinRoutes(spec: Spec, operations: Operations): Route[] {
+  // twice for each gateway, and the same for all gateways of a process that have the same document
+  const described = describedRoutes.get(spec) ?? describeRoutes(spec);
+  describedRoutes.set(spec, described);
+  return described.map((route) => ({
+    ...route,
+    operation: operationFor(operations, route.description.operationId),
+  }));
 }
 
 /** The paths of the model endpoints, each once, without those below another. */

@@ -269,11 +269,9 @@ export class UpstreamSpan {
 
 // The API package alone, which does nothing until a host registers an SDK. It has no dependencies, and prom-client brings it anyway.
 
-let version: string | undefined;
-
 /** The gateway's tracer of the SDK that is registered now; `undefined` where there is none, so that nothing is made for it. */
 function activeTracer(): Tracer | undefined {
-  version ??= readVersion();
+  const version = readVersion();
   const provider = trace.getTracerProvider();
   const name = 'express-model-gateway';
   // a provider without an SDK would give spans that do nothing, but cost more than the question
