@@ -11,12 +11,9 @@ describe('the credit allowance of an account in one process', () => {
   let silence: Promise<{ amount: number; balance: number }> | undefined;
   let allowances: Allowances;
 
-  beforeEach(() => {
-    wanted = [];
-    asked = [];
-    free = Number.POSITIVE_INFINITY;
-    silence = undefined;
-    allowances = new Allowances({
+  /** @param times milliseconds */
+  function start(times: { readonly interval: number; readonly leaseDuration: number }): Allowances {
+    return new Allowances({
       ledger: {
         async booked(ids) {
           asked.push(ids);
@@ -29,10 +26,17 @@ describe('the credit allowance of an account in one process', () => {
         return { amount: Math.min(amount, free), balance: 1_000 };
       },
       leaseAmount: 10,
-      interval: 5_000,
-      leaseDuration: 25_000,
+      ...times,
       logger: silentLogger,
     });
+  }
+
+  beforeEach(() => {
+    wanted = [];
+    asked = [];
+    free = Number.POSITIVE_INFINITY;
+    silence = undefined;
+    allowances = start({ interval: 5_000, leaseDuration: 25_000 });
   });
   afterEach(() => allowances.close());
 
@@ -131,5 +135,47 @@ describe('the credit allowance of an account in one process', () => {
     allowance.spend(4, 'use_1', 3);
     await allowances.close();
     expect(wanted).to.deep.equal([10, 3]);
+  });
+
+  describe('while calls are under way', () => {
+    const leaseDuration = 1_000;
+    let brief: Allowances;
+    let startedAt: number;
+
+    beforeEach(async () => {
+      brief = start({ interval: 10, leaseDuration });
+      startedAt = performance.now();
+      await brief.ensureCurrent('usr_1');
+      brief.of('usr_1').reserve(1);
+    });
+    afterEach(() => brief.close());
+
+    it('is renewed only when half of its time is over, if enough is left', async () => {
+      await until(() => wanted.length === 2);
+      expect(performance.now() - startedAt).to.be.at.least(leaseDuration / 2);
+      expect(wanted).to.deep.equal([10, 11]);
+    });
+
+    it('is renewed again and again while it is smaller than wanted', async () => {
+      free = 5;
+      await brief.refresh('usr_1');
+      await until(() => wanted.length >= 5);
+      expect(performance.now() - startedAt).to.be.below(leaseDuration / 2);
+    });
+
+    it('is renewed again and again while its renewals fail', async () => {
+      silence = Promise.reject(new Error('the connection is gone'));
+      await brief.refresh('usr_1');
+      await until(() => wanted.length >= 5);
+      expect(performance.now() - startedAt).to.be.below(leaseDuration / 2);
+    });
+
+    it('is renewed once more when the last call has been charged', async () => {
+      const allowance = brief.of('usr_1');
+      allowance.spend(1, 'use_1', 1);
+      brief.settle([{ _id: 'use_1', userId: 'usr_1' }]);
+      await until(() => allowance.reserved === 0);
+      expect(performance.now() - startedAt).to.be.below(leaseDuration / 2);
+    });
   });
 });
