@@ -27,7 +27,7 @@ export interface Deadline extends Abortable {
 export class CallDeadline implements Deadline {
   aborted = false;
   reason: unknown;
-  readonly #client: Client;
+  readonly client: Client;
   readonly #graceOnDisconnect: () => number;
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
@@ -44,21 +44,16 @@ export class CallDeadline implements Deadline {
    * @param graceOnDisconnect how long the call may continue after the client has left; called at that moment. Milliseconds. @default 0
    */
   constructor(client: Client, total: number, graceOnDisconnect = () => 0) {
-    this.#client = client;
+    this.client = client;
     this.#graceOnDisconnect = graceOnDisconnect;
     this.#totalDueAt = performance.now() + total;
     this.#schedule();
     client.onDisconnect(this.#onDisconnect);
   }
 
-  /** Whether it was the client who ended the call. */
-  get clientDisconnected(): boolean {
-    return this.#client.disconnected;
-  }
-
   /** Whether the call must start nothing more. */
   get isOver(): boolean {
-    return this.aborted || this.clientDisconnected;
+    return this.aborted || this.client.disconnected;
   }
 
   #abort(reason: unknown): void {
@@ -97,7 +92,7 @@ export class CallDeadline implements Deadline {
   release(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#lastLook);
-    this.#client.onDisconnect(undefined);
+    this.client.onDisconnect(undefined);
   }
 
   #onDisconnect = (): void => {

@@ -61,7 +61,7 @@ export class EventFramer {
 
   /** Takes the next bytes, however they are split into chunks. @returns what to pass on */
   push(chunk: Buffer): Buffer[] {
-    if (this.#isBetweenEvents() && this.#canPassUnchanged(chunk)) return [chunk];
+    if (this.#passesUnchanged(chunk)) return [chunk];
     const out: Buffer[] = [];
     let from = 0;
     /** Where the comments and blank lines before the next event end: they pass together, in one write. */
@@ -123,15 +123,13 @@ export class EventFramer {
     return held;
   }
 
-  #isBetweenEvents(): boolean {
-    return this.#heldBytes === 0 && !this.#passing && !this.#eventHasFields && this.#lineLength === 0 && !this.#afterCr;
-  }
-
   /**
    * What most chunks are: whole events with plain line ends. Passed on as they came, an event takes 0.18 µs in place of 0.75 µs (in each of five
    * interleaved rounds), and the events of a chunk take one write together in place of one each.
    */
-  #canPassUnchanged(chunk: Buffer): boolean {
+  #passesUnchanged(chunk: Buffer): boolean {
+    if (this.#heldBytes > 0 || this.#passing || this.#eventHasFields || this.#lineLength > 0 || this.#afterCr)
+      return false;
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
     if (!isWhole || chunk[0] === lf || chunk.includes(cr) || chunk.includes(commentStart)) return false;

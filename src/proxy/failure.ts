@@ -168,7 +168,7 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
   const { status, headers } = response;
   const { requestId } = apiRequest;
   const error = maskedError({ upstream, status, requestId, body: await readText(masked) }, logger);
-  if (deadline.clientDisconnected) return 'client_left';
+  if (deadline.client.disconnected) return 'client_left';
   for (const name of keptHeaders) {
     const value = headers[name];
     if (typeof value === 'string') res.setHeader(name, value);
@@ -190,9 +190,6 @@ export interface FailureLog {
 
 type LoggedUpstream = Pick<Upstream, 'name' | 'baseUrl' | 'search'>;
 
-/** The upstream fails, or refuses the gateway's key. */
-const concernsOperator = (status: number): boolean => status >= 500 || status === 401 || status === 403;
-
 export function createFailureLog(logger: Logger): FailureLog {
   const failing = new Set<string>();
   /** Those that have answered a call with success: their address is right, and a 404 is about what the client asked for. */
@@ -210,7 +207,8 @@ export function createFailureLog(logger: Logger): FailureLog {
     failed,
     answered(upstream, path, status) {
       const { name } = upstream;
-      if (concernsOperator(status) || (status === 404 && !proven.has(name))) return failed(upstream, path, status);
+      const refusesKey = status === 401 || status === 403;
+      if (status >= 500 || refusesKey || (status === 404 && !proven.has(name))) return failed(upstream, path, status);
       if (status < 300) proven.add(name);
       if (failing.delete(name)) logger.info('an upstream answers again', { upstream: name });
     },

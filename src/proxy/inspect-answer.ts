@@ -86,12 +86,6 @@ export async function inspectResponse(response: DecodedResponse, expected: Expec
 const refusalLimit = 16 * 1024;
 const usageField = /stream_options|include_usage/;
 
-/** Whether an upstream refuses what was asked, not who asks or how often. Pure. */
-function refusesRequest({ status, errorInside }: ResponseStatus): boolean {
-  const said = errorInside?.status ?? status;
-  return said === 400 || said === 422;
-}
-
 /** A refusal that may be about what the gateway added to a request. */
 interface UsageRefusal<Answer> {
   /** To be sent on in place of the one that was read. */
@@ -105,7 +99,9 @@ export async function usageRefusal<Answer extends InspectedResponse>(
   answer: Answer,
   limits: Omit<PeekLimits, 'maxWait'>,
 ): Promise<UsageRefusal<Answer> | undefined> {
-  if (!refusesRequest(answer)) return undefined;
+  const status = answer.errorInside?.status ?? answer.status;
+  // what was asked is refused, and not who asks or how often
+  if (status !== 400 && status !== 422) return undefined;
   if (isEncoded(answer.headers)) return { response: answer, isNamed: false };
   const data = new PeekedBody(answer.data);
   const decide = (start: BodyStart) =>

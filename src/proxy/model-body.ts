@@ -177,9 +177,13 @@ function promptsIn(prompt: unknown): number {
  * is its own affair. Pure.
  */
 function requestedOutput(bytes: Buffer, fields: ReadonlyMap<string, ByteRange>, prompt: unknown): RequestedOutput {
-  const at = (name: string) => wholeAt(bytes, fields.get(name));
-  const answers = Math.max(1, at('n'), at('best_of'));
-  const maxTokens = Math.max(at('max_tokens'), at('max_completion_tokens'), at('max_output_tokens'));
+  /** The whole number that a field has; 0 where it has none. */
+  const whole = (name: string): number => {
+    const value = shortValue(bytes, fields.get(name));
+    return Number.isSafeInteger(value) ? (value as number) : 0;
+  };
+  const answers = Math.max(1, whole('n'), whole('best_of'));
+  const maxTokens = Math.max(whole('max_tokens'), whole('max_completion_tokens'), whole('max_output_tokens'));
   const choices = Math.min(choicesLimit, answers * promptsIn(prompt));
   return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
 }
@@ -188,12 +192,6 @@ function requestedOutput(bytes: Buffer, fields: ReadonlyMap<string, ByteRange>, 
 function listedTokens(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>): number {
   const span = fields.get('prompt') ?? fields.get('input');
   return span && bytes[span.start] === openBracket ? span.numbers : 0;
-}
-
-/** The whole number that a field has; 0 where it has none. */
-function wholeAt(bytes: Buffer, span: ByteRange | undefined): number {
-  const value = shortValue(bytes, span);
-  return Number.isSafeInteger(value) ? (value as number) : 0;
 }
 
 function isEmptyObject(bytes: Buffer, { start }: ByteRange): boolean {

@@ -59,7 +59,7 @@ export interface RelayDependencies extends RequestOptions {
 /** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies, endpoint: Endpoint): RelayOperation['relay'] {
   return async function relay(apiRequest, res) {
-    const request = readRequest(endpoint, apiRequest);
+    const request = readModelRequest(endpoint, apiRequest);
     // no account would own what the upstream keeps
     if (request.storing) deps.storedObjects.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(apiRequest.principal.userId);
@@ -88,7 +88,7 @@ interface ModelRequest extends RequestedCall {
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-function readRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
+function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
   const { requestId, principal } = apiRequest;
   const body = endpoint.readBody(apiRequest);
   checkModelName(body.model);
@@ -229,7 +229,7 @@ class RelayedCall implements OpenedCall {
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
-      if (!this.#deadline.clientDisconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
+      if (!this.#deadline.client.disconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
       // the upstream has worked for a client that did not wait for the answer, and reads no error
       if (this.#working) record = this.#record(this.#working, 'client_left');
     } finally {
@@ -237,26 +237,23 @@ class RelayedCall implements OpenedCall {
         settle(this.#deps, this, record);
       } finally {
         this.#place.release();
-        this.#requests.end();
+        this.#requests.span?.end();
         this.#deadline.release();
       }
     }
   }
 
-  /** Sends the request to one upstream; resolves when the answer has begun. */
-  #send(upstream: Upstream, onConnected: () => void): Promise<Answer> {
+  /**
+   * Sends the request to one upstream; resolves when the answer has begun. Sends it again as the client wrote it where the upstream refuses what the
+   * gateway added.
+   */
+  async #send(upstream: Upstream, onConnected: () => void): Promise<Answer> {
     const { body, endpoint } = this.#request;
-    const model = this.#route.model === undefined ? undefined : upstreamModelName(upstream, this.#route.model);
-    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && upstream.streamUsage.isAskedFor(model);
-    return asksForUsage
-      ? this.#sendAskingForUsage(upstream, onConnected, model)
-      : this.#sendOnce(upstream, onConnected, model, false);
-  }
-
-  /** Sends the request again as the client wrote it where the upstream refuses what the gateway added. */
-  async #sendAskingForUsage(upstream: Upstream, onConnected: () => void, model: string | undefined): Promise<Answer> {
     const { streamUsage } = upstream;
-    const answer = await this.#sendOnce(upstream, onConnected, model, true);
+    const model = this.#route.model === undefined ? undefined : upstreamModelName(upstream, this.#route.model);
+    const asksForUsage = endpoint.streamsUsage && body.usageEdits.length > 0 && streamUsage.isAskedFor(model);
+    const answer = await this.#sendOnce(upstream, onConnected, model, asksForUsage);
+    if (!asksForUsage) return answer;
     const { betweenChunks } = upstream.timeouts;
     const refusal = await usageRefusal(answer, { deadline: this.#deadline, betweenChunks });
     if (refusal === undefined) {
@@ -307,7 +304,7 @@ class RelayedCall implements OpenedCall {
       return { headAt, asksForUsage, status, statusText, headers, data, errorInside, isUndecided };
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
-      if (error instanceof OutboundError && !deadline.clientDisconnected) {
+      if (error instanceof OutboundError && !deadline.client.disconnected) {
         failureLog.failed(upstream, path, error.code);
         for (const observer of observers) observer.upstreamFailed(upstream.name, error.code);
       }
@@ -390,8 +387,10 @@ class RelayedCall implements OpenedCall {
   /** The record of a call that was answered, or worked on. */
   #record({ name: upstream }: Upstream, sent: CallEnding): UsageRecord {
     const { endpoint, output } = this.#request;
-    const ending = this.meter.hasFailed ? 'upstream_failed' : sent;
-    const used = finalUsage(this.meter, { estimatedInput: this.usage.inputTokens, output, ending, endpoint });
+    const hasFailed = this.meter.failure !== undefined;
+    const ending = hasFailed ? 'upstream_failed' : sent;
+    const call = { estimatedInput: this.usage.inputTokens, output, ending, hasFailed, endpoint } as const;
+    const used = finalUsage(this.meter, call);
     const durationMs = performance.now() - this.#started;
     const record = closedRecord(this.usage, used, { upstream, ending, durationMs, firstByteMs: this.#firstByteMs });
     this.#requests.span?.used(record);

@@ -118,17 +118,17 @@ async function tryOnce<Response extends RoutedResponse>(
 ): Promise<Attempt<Response> | undefined> {
   const { breaker } = upstream;
   const awaited = isModelCall ? upstream.awaited : undefined;
-  const admitted = breaker.admit(userId);
-  if (!admitted) return undefined;
+  const passed = breaker.pass(userId);
+  if (!passed) return undefined;
   awaited?.sent();
   try {
-    const response = await send(upstream, admitted.connected);
+    const response = await send(upstream, passed.connected);
     awaited?.answered();
-    admitted.ended({ response });
+    passed.ended({ response });
     return { upstream, response };
   } catch (error) {
     awaited?.failed(error);
-    admitted.ended({ error });
+    passed.ended({ error });
     if (error instanceof OutboundError) return { upstream, error };
     throw error;
   }

@@ -7,7 +7,7 @@ import { beginsAsEvents, collect, type DecodedResponse, isJson, PeekedBody, type
 import type { CallDeadline } from './call-deadline.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
-import { dataOf, type EventFilter, EventFramer } from './event-framer.ts';
+import { dataOf, EventFramer } from './event-framer.ts';
 import { failure, failureFrom } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
 import { errorInBody, errorInEvent, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
@@ -85,7 +85,7 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   observer.read(first);
   const handlers: StreamHandlers = { ...(transform && { transform }), observer, breakOff: cut };
   writeHead(plan, transform || typeof length !== 'string' ? undefined : length);
-  if (!deadline.clientDisconnected) for (const part of parts) res.write(part);
+  if (!deadline.client.disconnected) for (const part of parts) res.write(part);
   return transfer(plan, handlers);
 }
 
@@ -94,7 +94,7 @@ function sendWhole(plan: ResponsePlan, bytes: Buffer): CallEnding {
   if (plan.looksForError && holdsJson(plan.answers, plan.response)) meter.failure ??= errorInBody(bytes);
   if (mayReport(plan, bytes)) meter.read(bytes);
   else meter.skip(bytes);
-  if (deadline.clientDisconnected) return 'client_left';
+  if (deadline.client.disconnected) return 'client_left';
   const sent = repairsVectors ? repaired(bytes) : bytes;
   writeHead(plan, sent.length);
   res.end(sent);
@@ -138,10 +138,16 @@ function sendBody(plan: ResponsePlan): CallEnding | Promise<CallEnding> {
  * `[DONE]`. What happens after the last event changes nothing: the client has everything.
  */
 async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
-  const { res, deadline, meter } = plan;
+  const { res, deadline, meter, dropsUsageChunk } = plan;
   /** Whether its first event is an error: then there is no response. */
-  const wasError = meter.hasFailed;
-  const framer = new EventFramer(eventFilter(plan));
+  const wasError = meter.failure !== undefined;
+  const framer = new EventFramer({
+    mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
+    keeps(event) {
+      meter.failure ??= errorInEvent(event);
+      return !(dropsUsageChunk && isUsageChunk(event));
+    },
+  });
   const end = streamEnd(plan, framer);
   const handlers: StreamHandlers = {
     transform: framer,
@@ -152,9 +158,9 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
       },
     },
     // an error is the end of a stream, whether or not more should follow
-    isWhole: () => end.isDone || end.isWhole || meter.hasFailed,
+    isWhole: () => end.isDone || end.isWhole || meter.failure !== undefined,
     breakOff(_res, error) {
-      if (end.isDone || meter.hasFailed) {
+      if (end.isDone || meter.failure) {
         // its blank line has not come
         if (end.isDone) for (const last of framer.end()) res.write(last);
         res.end();
@@ -169,7 +175,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const noteEnd = (): void => {
     hadAll = end.isDone;
   };
-  if (deadline.clientDisconnected) noteEnd();
+  if (deadline.client.disconnected) noteEnd();
   res.once('close', noteEnd);
   const ended = transfer(plan, handlers);
   res.flushHeaders();
@@ -180,23 +186,12 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   if (end.lastType === 'response.failed') meter.failure ??= { blamesRequest: false };
   // any other error ends the stream of a response that is made in the background, and not the response
   const runsOn =
-    meter.hasFailed && plan.responseStream === 'background' && end.lastType !== 'response.failed' && !wasError;
+    meter.failure && plan.responseStream === 'background' && end.lastType !== 'response.failed' && !wasError;
   if (runsOn) meter.failure = undefined;
   // what a caller has sent comes back in the first events, whatever is called `usage` there included
   meter.trustsUsage = plan.responseStream === undefined || end.isDone;
   if (runsOn) return 'upstream_failed';
   return end.isDone && hadAll ? 'complete' : ending;
-}
-
-/** Notes in the meter that an event says that the answer has failed, and removes the usage chunk where that is wanted. */
-function eventFilter({ meter, dropsUsageChunk }: ResponsePlan): EventFilter {
-  return {
-    mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
-    keeps(event) {
-      meter.failure ??= errorInEvent(event);
-      return !(dropsUsageChunk && isUsageChunk(event));
-    },
-  };
 }
 
 const usageObjects = searchedKey('usage', '{');
@@ -279,9 +274,7 @@ interface StreamHandlers {
 
 /** Sends the body of a response whose head has been written; resolves to how that ended. */
 function transfer(plan: ResponsePlan, handlers: StreamHandlers): Promise<CallEnding> {
-  const transferring = new Transfer(plan, handlers);
-  plan.response.data.flowTo(transferring);
-  return transferring.ending;
+  return new Promise((resolve) => plan.response.data.flowTo(new Transfer(plan, handlers, resolve)));
 }
 
 /** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
@@ -289,26 +282,32 @@ class Transfer implements BodySink {
   readonly #body: RelayedBody;
   readonly #plan: ResponsePlan;
   readonly #handlers: StreamHandlers;
-  #done!: (ending: CallEnding) => void;
-  readonly ending = new Promise<CallEnding>((resolve) => {
-    this.#done = resolve;
-  });
+  readonly #onFinished: (ending: CallEnding) => void;
 
-  constructor(plan: ResponsePlan, handlers: StreamHandlers) {
+  constructor(plan: ResponsePlan, handlers: StreamHandlers, onFinished: (ending: CallEnding) => void) {
     this.#body = plan.response.data;
     this.#plan = plan;
     this.#handlers = handlers;
+    this.#onFinished = onFinished;
     plan.res.on('drain', this.#onDrain);
     plan.res.on('close', this.#onClose);
     plan.deadline.arm(plan.betweenChunks);
   }
 
   onChunk(chunk: Buffer): boolean {
-    const { deadline } = this.#plan;
+    const { deadline, res } = this.#plan;
     deadline.reset();
     const { transform, observer } = this.#handlers;
     observer?.read(chunk);
-    const open = transform ? this.#pass(transform, chunk) : this.#write(chunk);
+    let open = true;
+    try {
+      // when the client has left, the rest is still read: it may report the usage
+      for (const part of transform?.push(chunk) ?? [chunk]) open = res.destroyed || res.write(part);
+    } catch (error) {
+      this.#body.destroy();
+      this.onError(classify(error));
+      open = false;
+    }
     // a client that reads slowly is not an upstream that stalls
     if (!open) deadline.disarm();
     return open;
@@ -322,7 +321,7 @@ class Transfer implements BodySink {
       this.onError(outboundError('reset'));
       return;
     }
-    if (deadline.clientDisconnected) {
+    if (deadline.client.disconnected) {
       this.#finish('client_left');
       return;
     }
@@ -334,33 +333,13 @@ class Transfer implements BodySink {
   onError(error: OutboundError): void {
     const { res, deadline } = this.#plan;
     if (!res.destroyed) this.#handlers.breakOff(res, error);
-    this.#finish(deadline.clientDisconnected ? 'client_left' : 'upstream_failed');
-  }
-
-  #pass(transform: Transform, chunk: Buffer): boolean {
-    let parts: readonly Buffer[];
-    try {
-      parts = transform.push(chunk);
-    } catch (error) {
-      this.#body.destroy();
-      this.onError(classify(error));
-      return false;
-    }
-    let open = true;
-    for (const part of parts) open = this.#write(part);
-    return open;
-  }
-
-  /** When the client has left, the rest is still read: it may report the usage. */
-  #write(bytes: Buffer): boolean {
-    const { res } = this.#plan;
-    return res.destroyed || res.write(bytes);
+    this.#finish(deadline.client.disconnected ? 'client_left' : 'upstream_failed');
   }
 
   #finish(ending: CallEnding): void {
     this.#plan.res.off('drain', this.#onDrain);
     this.#plan.res.off('close', this.#onClose);
-    this.#done(ending);
+    this.#onFinished(ending);
   }
 
   /**

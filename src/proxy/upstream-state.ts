@@ -5,6 +5,8 @@ import type { ResponseStatus } from './inspect-answer.ts';
 
 const retryAfter = { headers: { 'retry-after': '1' } };
 
+const readClock = (): number => performance.now();
+
 /** The calls under way to one upstream in this process, and each account's share of them. */
 export class UpstreamCalls {
   readonly #limit: number;
@@ -96,8 +98,8 @@ export class AwaitedResponses {
   /** When the last response began, or, without any since, the first call that waits or was given up. */
   #silentSince = 0;
 
-  /** @param firstByte after how many milliseconds a call is given up. @param now milliseconds. @default performance.now */
-  constructor(firstByte: number, now = () => performance.now()) {
+  /** @param firstByte after how many milliseconds a call is given up. @param now milliseconds. @default those of `performance.now()` */
+  constructor(firstByte: number, now = readClock) {
     this.#maxSilence = Math.min(longestSilence, firstByte);
     this.#now = now;
   }
@@ -162,8 +164,8 @@ export class StreamUsage {
   readonly #answers = new Map<string | undefined, Answers>();
   #wasRefused = false;
 
-  /** @param now milliseconds. @default performance.now */
-  constructor(isWanted: boolean, now = () => performance.now()) {
+  /** @param now milliseconds. @default those of `performance.now()` */
+  constructor(isWanted: boolean, now = readClock) {
     this.#isWanted = isWanted;
     this.#now = now;
   }
@@ -179,7 +181,7 @@ export class StreamUsage {
   }
 
   accepted(model: string | undefined): void {
-    if (!this.hasAccepted(model)) this.#remember(model, { ...none, isAccepted: true });
+    if (!this.#of(model).isAccepted) this.#remember(model, { ...none, isAccepted: true });
   }
 
   /** It refuses to be asked: for an hour it is not. @returns whether that is the first time */
@@ -322,7 +324,7 @@ interface CallResult {
 }
 
 /** A call that the breaker has let through. */
-interface AdmittedCall {
+interface PassedCall {
   /** It has a connection: others need not wait for its answer to know that there are some again. */
   connected(): void;
   /** To be called once, with what has come of it. */
@@ -340,8 +342,8 @@ export class Breaker {
   /** Of the accounts whose last call has failed. */
   readonly #accounts = new Map<string, Circuit>();
 
-  /** @param now milliseconds. @default performance.now */
-  constructor(now = () => performance.now()) {
+  /** @param now milliseconds. @default those of `performance.now()` */
+  constructor(now = readClock) {
     this.#now = now;
   }
 
@@ -351,7 +353,7 @@ export class Breaker {
   }
 
   /** Lets a call of an account through; `undefined` where it must not be made. */
-  admit(userId: string): AdmittedCall | undefined {
+  pass(userId: string): PassedCall | undefined {
     const account = this.#accounts.get(userId);
     const now = this.#now();
     if (!this.#connections.isPassable(now) || account?.isPassable(now) === false) return undefined;

@@ -317,18 +317,14 @@ export class UpstreamRequests {
   readonly #deadline: CallDeadline;
   readonly #headers: IncomingHttpHeaders;
   readonly #propagateTrace: boolean;
-  #span: UpstreamSpan | undefined;
+  /** The span of the last request; `undefined` where there is no SDK. Whoever makes the call ends it with the call; a next request does so too. */
+  span: UpstreamSpan | undefined;
 
   constructor(apiRequest: ApiRequest, deadline: CallDeadline, { idempotencySecret, propagateTrace }: RequestOptions) {
     this.#apiRequest = apiRequest;
     this.#deadline = deadline;
     this.#headers = withAccountsIdempotencyKey(apiRequest.headers, apiRequest.principal.userId, idempotencySecret);
     this.#propagateTrace = propagateTrace;
-  }
-
-  /** The span of the last request; `undefined` where there is no SDK. It ends with the next request, or with the call. */
-  get span(): UpstreamSpan | undefined {
-    return this.#span;
   }
 
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
@@ -339,9 +335,9 @@ export class UpstreamRequests {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
     apiRequest.relayed.upstream = upstream.name;
-    this.#span?.end();
+    this.span?.end();
     const span = UpstreamSpan.start({ upstream, method, path: template, model, apiRequest });
-    this.#span = span;
+    this.span = span;
     const headers = upstreamRequestHeaders(this.#headers, upstream.headers, apiRequest.requestId);
     if (length !== undefined) headers['content-length'] = String(length);
     for (const name of passed) {
@@ -366,11 +362,6 @@ export class UpstreamRequests {
     } finally {
       deadline.disarm();
     }
-  }
-
-  /** The call has ended. */
-  end(): void {
-    this.#span?.end();
   }
 }
 

@@ -82,10 +82,6 @@ export class UsageMeter {
     this.bytes += length;
   }
 
-  get hasFailed(): boolean {
-    return this.failure !== undefined;
-  }
-
   get reported(): ReportedUsage | undefined {
     return this.trustsUsage ? this.#usage.usage : undefined;
   }
@@ -249,12 +245,15 @@ export class UsageReader {
 /** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
 const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
 
-/** @throws SyntaxError */
-function parse(text: string): unknown {
+/** `undefined` where it is no JSON. */
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch {
+  } catch {}
+  try {
     return JSON.parse(text.replace(nextDataLine, '\n'));
+  } catch {
+    return undefined;
   }
 }
 
@@ -287,21 +286,13 @@ export class ValueReader {
   }
 
   #take(part: Buffer): void {
-    if (!this.#search.isInside) this.#notify(this.#held.take(part).toString());
-    else if (!this.#held.add(part)) {
+    if (!this.#search.isInside) {
+      const value = parsed(this.#held.take(part).toString());
+      if (value !== undefined) this.#onValue(value);
+    } else if (!this.#held.add(part)) {
       this.hasLost = true;
       this.#search.giveUp();
     }
-  }
-
-  #notify(text: string): void {
-    let value: unknown;
-    try {
-      value = parse(text);
-    } catch {
-      return;
-    }
-    this.#onValue(value);
   }
 }
 
@@ -378,13 +369,12 @@ export interface MeteredCall {
   readonly estimatedInput: number;
   readonly output: RequestedOutput;
   readonly ending: CallEnding;
+  /** Whether the answer says that it has failed: then nothing is charged. */
+  readonly hasFailed: boolean;
   readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'unit' | 'isFree'>;
 }
 
-type Measured = Pick<
-  UsageMeter,
-  'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration' | 'hasFailed'
->;
+type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration'>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -434,9 +424,9 @@ export const noUsage: Used = Object.freeze({
 /** What a call has used when it has ended. Pure. */
 export function finalUsage(meter: Measured, call: MeteredCall): Used {
   const { reported, duration } = meter;
-  const { ending, endpoint, output } = call;
+  const { ending, hasFailed, endpoint, output } = call;
   const { answersImages, unit, isFree } = endpoint;
-  if (isFree || meter.hasFailed) return noUsage;
+  if (isFree || hasFailed) return noUsage;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   // exact, whatever came of the answer: the whole text was sent up

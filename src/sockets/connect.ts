@@ -128,7 +128,7 @@ async function tryUpstream(
   } catch (error) {
     const { code } = error as OutboundError;
     span?.failed(code);
-    if (!deadline.clientDisconnected) {
+    if (!deadline.client.disconnected) {
       failureLog.failed(upstream, path, code);
       for (const observer of observers) observer.upstreamFailed(upstream.name, code);
     }

@@ -171,10 +171,9 @@ export class MeteredResponses {
 
   #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
     const { call, usage, events, textBytes: bytes, startedAt, firstByteMs } = response;
-    const measured = { reported: usageFrom(reported), bytes, textBytes: bytes, events, hasFailed };
     const used = finalUsage(
-      { ...measured, images: 0, silence: 0, duration: undefined },
-      { estimatedInput: usage.inputTokens, output: call.output, ending, endpoint: countedAs },
+      { reported: usageFrom(reported), bytes, textBytes: bytes, events, images: 0, silence: 0, duration: undefined },
+      { estimatedInput: usage.inputTokens, output: call.output, ending, hasFailed, endpoint: countedAs },
     );
     const durationMs = performance.now() - startedAt;
     this.#remove(response, closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs }));

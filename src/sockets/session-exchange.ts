@@ -112,11 +112,11 @@ export class SessionExchange {
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
-      if (!deadline.clientDisconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
+      if (!deadline.client.disconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
       settle(this.#deps.relaying, { admissions: this.#admissions, usage }, record);
       place.release();
-      this.#requests.end();
+      this.#requests.span?.end();
       deadline.release();
     }
   }
@@ -137,7 +137,7 @@ export class SessionExchange {
       if (!secret && !isMasked(upstream, status)) failureLog.answered(upstream, call.path, status);
       return response;
     } catch (error) {
-      if (error instanceof OutboundError && !this.#deadline.clientDisconnected) {
+      if (error instanceof OutboundError && !this.#deadline.client.disconnected) {
         failureLog.failed(upstream, call.path, error.code);
         for (const observer of observers) observer.upstreamFailed(upstream.name, error.code);
       }
@@ -156,7 +156,7 @@ export class SessionExchange {
     }
     if (response.status < 300 && call.makes) {
       const bytes = await this.#ownedBody(upstream, response, res);
-      if (deadline.clientDisconnected) return;
+      if (deadline.client.disconnected) return;
       if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
       setResponseHeaders(res, response.headers);
       res.writeHead(response.status, { 'content-length': bytes.length }).end(bytes);

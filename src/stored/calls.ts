@@ -213,7 +213,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
-      if (deadline.clientDisconnected) return;
+      if (deadline.client.disconnected) return;
       const thrown = error instanceof OutboundError ? failureFrom(error) : error;
       throw isMadeOnce(call) && progress.isSent ? withoutRetry(thrown) : thrown;
     } finally {
@@ -357,7 +357,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     } finally {
       if (usage) usageRecorder.dropped(usage.id);
       place.release();
-      requests.end();
+      requests.span?.end();
     }
   }
 
@@ -488,7 +488,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         repairsVectors: false,
       });
     } catch (error) {
-      meter.ending = deadline.clientDisconnected ? 'client_left' : 'upstream_failed';
+      meter.ending = deadline.client.disconnected ? 'client_left' : 'upstream_failed';
       throw error;
     } finally {
       if (call.answersBytes) meter.downloadedBytes = bytes.bytes;

@@ -119,9 +119,10 @@ export class ResponseReader {
       estimatedInput: open.inputTokens,
       output: { choices: 1, maxTokens: open.maxOutputTokens },
       ending: hidesText ? 'client_left' : 'complete',
+      hasFailed,
       endpoint: responses,
     } as const;
-    const used = finalUsage(measured(values.get('usage'), output, { silence, hasFailed }), call);
+    const used = finalUsage(measured(values.get('usage'), output, silence), call);
     return endedRecord(open, used, hasFailed ? 'upstream_failed' : 'complete');
   }
 }
@@ -132,6 +133,7 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
     estimatedInput: open.inputTokens,
     output: oneAnswer,
     ending: 'orphaned',
+    hasFailed: false,
     endpoint: responses,
   } as const;
   return endedRecord(open, finalUsage(measured(undefined, 0), call), 'orphaned');
@@ -140,9 +142,8 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
 const responses = { answersImages: false, answersVectors: false };
 
 /** What is read of a response's body, in place of what a meter has seen. */
-function measured(usage: unknown, bytes: number, { silence = 0, hasFailed = false } = {}) {
-  const read = { reported: usageFrom(usage), bytes, textBytes: bytes, silence, hasFailed };
-  return { ...read, images: 0, events: 0, duration: undefined };
+function measured(usage: unknown, bytes: number, silence = 0) {
+  return { reported: usageFrom(usage), bytes, textBytes: bytes, silence, images: 0, events: 0, duration: undefined };
 }
 
 /** Whether an output has no text: no items, or only items that hold nothing but their status. */

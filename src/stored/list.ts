@@ -74,13 +74,13 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       const page = await pageOf(list, deadline);
       await forget(page.gone);
       const body = listOf(page);
-      if (deadline.clientDisconnected) return;
+      if (deadline.client.disconnected) return;
       const closed = once(res, 'close');
       res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
       // a client that does not read keeps its account's turn, and no more memory than that
       await closed;
     } catch (error) {
-      if (deadline.clientDisconnected) return;
+      if (deadline.client.disconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
       deadline.release();

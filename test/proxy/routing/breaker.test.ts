@@ -12,13 +12,13 @@ describe('The breaker of an upstream', () => {
 
   /** Makes a call through the breaker; answers `undefined` where it is kept away. */
   async function run(breaker: Breaker, userId: string, call: () => Promise<OutboundResponse>) {
-    const admitted = breaker.admit(userId);
-    if (!admitted) return undefined;
+    const passed = breaker.pass(userId);
+    if (!passed) return undefined;
     const result = await call().then(
       (response) => ({ response }),
       (error: unknown) => ({ error }),
     );
-    admitted.ended(result);
+    passed.ended(result);
     return result;
   }
 
@@ -47,7 +47,7 @@ describe('The breaker of an upstream', () => {
     expect(await isKeptAway(run(breaker, 'usr_new', answer(200)))).to.equal(true);
   });
 
-  it('gives every admitted call its own answer, however many fail at the same time', async () => {
+  it('gives every passed call its own answer, however many fail at the same time', async () => {
     const breaker = new Breaker();
     const calls = Array.from({ length: 12 }, (_, i) =>
       run(breaker, 'usr_1', async () => {
@@ -75,8 +75,8 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
     now = 1_000;
-    const trial = breaker.admit('usr_1');
-    expect([typeof trial, breaker.admit('usr_1')]).to.deep.equal(['object', undefined]);
+    const trial = breaker.pass('usr_1');
+    expect([typeof trial, breaker.pass('usr_1')]).to.deep.equal(['object', undefined]);
     expect(await isKeptAway(run(breaker, 'usr_2', answer(200)))).to.equal(false);
     trial?.ended({ response: { status: 200 } });
     expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(false);
@@ -88,7 +88,7 @@ describe('The breaker of an upstream', () => {
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', fail('dns_failed'));
     expect(breaker.state).to.equal('open');
     now = 1_000;
-    const trial = breaker.admit('usr_2');
+    const trial = breaker.pass('usr_2');
     expect(breaker.state).to.equal('half_open');
     trial?.ended({ response: { status: 500 } });
     expect(breaker.state).to.equal('closed');
@@ -99,7 +99,7 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', fail('connect_refused'));
     now = 1_000;
-    const trial = breaker.admit('usr_2');
+    const trial = breaker.pass('usr_2');
     expect(await isKeptAway(run(breaker, 'usr_3', answer(200)))).to.equal(true);
     trial?.connected();
     expect(breaker.state).to.equal('closed');
@@ -113,7 +113,7 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
     now = 1_000;
-    breaker.admit('usr_1')?.connected();
+    breaker.pass('usr_1')?.connected();
     expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(true);
   });
 });
