@@ -165,7 +165,7 @@ function createUsageAccounting(
 /** Joins the quotas and budgets that calls are refused by. */
 function createBudgets({ models, clock, options }: AccountingDeps, quotas: ThresholdQuotas | undefined) {
   const readUsed = createReadUsed({ ...models, clock });
-  const quotaOf = (options.quotas?.enforce && quotas?.quotaOf) || (() => undefined);
+  const quotaOf = options.quotas?.enforce ? quotas?.quotaOf : undefined;
   const { logger } = options;
   const service = createBudgetService(readUsed, models.accountBudgets, options.credits !== undefined);
   const readBudgets = createReadAccountBudgets(service.ofAccount, logger);

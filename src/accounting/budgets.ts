@@ -245,8 +245,8 @@ export type EnforceBudgets = (caller: Principal) => Promise<undefined> | undefin
 
 export interface EnforceBudgetsDeps {
   readonly readUsed: ReadUsed;
-  /** Quotas that are enforced. */
-  readonly quotaOf: QuotaOf;
+  /** `undefined` where no quotas are enforced. */
+  readonly quotaOf: QuotaOf | undefined;
   /** The budgets of accounts of callers that do not tell them. @default none */
   readonly readAccountBudgets?: (caller: Principal) => ReturnType<ReadAccountBudgets> | undefined;
   readonly logger: Logger;
@@ -348,7 +348,7 @@ export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
   }
 
   function enforce({ userId, keyId, budgets = none }: Principal, accountBudgets: readonly Budget[]) {
-    const quota = quotaOf(userId);
+    const quota = quotaOf?.(userId);
     if (!quota && budgets.length === 0 && accountBudgets.length === 0) return undefined;
     const checks: Check[] = [];
     const ofAccount = [...quotaRules(quota), ...accountBudgets.map((budget) => budgetRule('This account', budget))];

@@ -3,12 +3,12 @@ import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '.
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import { firstMatch, SharedReads } from '../mongo/shared-reads.ts';
+import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageDocument, UsageModel, UsageSums } from './model.ts';
 import {
-  type Addition,
+  type CostOf,
   type CountedRecord,
   countedFields,
   counterAdditions,
@@ -72,8 +72,8 @@ export interface CountDeps extends CountBatchDeps {
   readonly recentUsage?: Pick<RecentUsage, 'take'>;
   /** How long the process that wrote a record may take to count it, before this one does. Milliseconds. @default 0 */
   readonly maxWait?: number;
-  /** Reads that the look for such records goes with. @default it goes alone */
-  readonly shared?: Pick<SharedReads, 'join'>;
+  /** Reads that the look for such records goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
 }
 
 /** Counts records of ended calls; resolves to how many. If it is `batchSize` or more, there may be more to count. */
@@ -87,7 +87,7 @@ const longestLook = 10_000;
 
 /** Counts records batch by batch. Sets aside records that cannot be counted, so that it can count the others. */
 export function createCount(deps: CountDeps): Count {
-  const { transaction, recentUsage, maxWait = 0, shared = new SharedReads(deps.usage.db, 0), batchSize } = deps;
+  const { transaction, recentUsage, maxWait = 0, shared, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const batch = createCountBatch(deps);
   const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
@@ -229,8 +229,8 @@ interface CountBatchDeps extends Omit<ThresholdDeps, 'cost'> {
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */
   readonly chargeNew?: (records: readonly CountedRecord[], session: ClientSession) => Promise<void>;
-  /** What a record costs, in micro-credits; quotas of credits count it. @default nothing */
-  readonly cost?: (record: CountedRecord) => number;
+  /** What quotas of credits count. @default nothing has a price */
+  readonly cost?: CostOf;
   /** The most records of one transaction. */
   readonly batchSize: number;
 }
@@ -261,18 +261,12 @@ class CountedByOthers extends Error {}
  * process may count.
  */
 function createCountBatch(deps: CountBatchDeps): CountBatch {
-  const { cost = () => 0, batchSize } = deps;
+  const { cost, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
   const addToKeyTotals = createAddToKeyTotals(deps);
   const publishThresholds = createPublishThresholds({ ...deps, cost });
-
-  /** An addition with its cost. */
-  function priced<Key>(addition: Addition<Key>): Addition<Key> {
-    const spent = addition.records.reduce((sum, record) => sum + cost(record), 0);
-    return { ...addition, sums: { ...addition.sums, ...(spent > 0 && { microCredits: spent }) } };
-  }
 
   async function mark(records: readonly CountedRecord[], inSession: InSession): Promise<number> {
     const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
@@ -286,10 +280,10 @@ function createCountBatch(deps: CountBatchDeps): CountBatch {
 
   /** Adds records up before anything is written, so that a malformed record throws first. */
   function additionsOf(records: readonly CountedRecord[]) {
-    const toPeriods = periodAdditions(records);
-    const periodIncrements = increments(toPeriods.map(priced));
-    const counterIncrements = increments(counterAdditions(records).map(priced));
-    const toKeyTotals = keyTotalAdditions(records).map(priced);
+    const toPeriods = periodAdditions(records, cost);
+    const periodIncrements = increments(toPeriods);
+    const counterIncrements = increments(counterAdditions(records, cost));
+    const toKeyTotals = keyTotalAdditions(records, cost);
     return async function addUp(inSession: InSession): Promise<void> {
       await addToKeyTotals(toKeyTotals, inSession);
       await counters.bulkWrite(counterIncrements, inSession);

@@ -37,8 +37,8 @@ export interface LimitServiceDeps {
   /** `undefined` for no limits: then only reported calls are published. */
   readonly options: LimitOptions | undefined;
   readonly logger: Logger;
-  /** Reads that the look for finished windows goes with. @default it goes alone */
-  readonly shared?: Pick<SharedReads, 'join'>;
+  /** Reads that the look for finished windows goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
 }

@@ -31,6 +31,8 @@ export interface UsageSums {
   uploadedBytes?: number;
   /** Sent down to clients as files. Absent where nothing was. */
   downloadedBytes?: number;
+  /** What it cost; absent if nothing has a price. */
+  microCredits?: number;
 }
 
 /** What an account has used on one day, of one model, with one key. */
@@ -44,8 +46,6 @@ export interface CounterDocument extends UsageSums {
   model: string | null;
   /** `null` if the host authenticates by other means. */
   keyId: string | null;
-  /** What it cost; absent if nothing has a price. */
-  microCredits?: number;
 }
 
 /** What an account has used in one day or month, and which thresholds were published. */
@@ -56,8 +56,6 @@ export interface PeriodDocument extends UsageSums {
   period: 'daily' | 'monthly';
   /** UTC, `2026-01-31` or `2026-01`. */
   start: string;
-  /** What it cost; absent if nothing has a price. */
-  microCredits?: number;
   /** The thresholds that have been published, in percent. */
   announced?: number[];
 }
@@ -68,8 +66,6 @@ export interface KeyTotalDocument extends UsageSums {
   _id: string;
   userId: string;
   keyId: string;
-  /** What it cost; absent if nothing has a price. */
-  microCredits?: number;
 }
 
 export type UsageModel = Model<UsageDocument>;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EventInput } from '../events/service.ts';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
-import { firstMatch, SharedReads } from '../mongo/shared-reads.ts';
+import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { duplicatesIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
@@ -184,8 +184,8 @@ export interface ClosingDeps {
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
   /** How long a window stays open after its end, for counts that arrive late. Milliseconds. */
   readonly grace: number;
-  /** Reads that the look for finished windows goes with. @default it goes alone */
-  readonly shared?: Pick<SharedReads, 'join'>;
+  /** Reads that the look for finished windows goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Logger;
 }
 
@@ -216,7 +216,7 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
  * once and may stop at any step: a closed window no longer changes, and its idempotency key is derived from it.
  */
 export function createClosing(deps: ClosingDeps): () => Promise<void> {
-  const { exceeded, publish, grace, shared = new SharedReads(exceeded.db, 0), logger } = deps;
+  const { exceeded, publish, grace, shared, logger } = deps;
   const publishOrLog = createPublishOrLog(publish, logger);
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
 
@@ -234,12 +234,12 @@ export function createClosing(deps: ClosingDeps): () => Promise<void> {
   }
 
   return async function closeWindows() {
-    const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
+    const hasEnded = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
     const { collectionName } = exceeded.collection;
     // usually there is none
-    const [any] = await shared.join(firstMatch(collectionName, { state: { $in: ['open', 'closed'] }, ...isOver }));
+    const [any] = await shared.join(firstMatch(collectionName, { state: { $in: ['open', 'closed'] }, ...hasEnded }));
     if (!any) return;
-    await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
+    await exceeded.updateMany({ state: 'open', ...hasEnded }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
     for (const window of closed) await publishWindow(window);
   };

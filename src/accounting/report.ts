@@ -18,7 +18,7 @@ export interface UsageQuery {
 }
 
 /** One line of a report, with the dimensions that the query groups by. */
-export interface UsageLine extends UsageSums {
+export interface UsageLine extends Omit<UsageSums, 'microCredits'> {
   readonly day?: string;
   readonly model?: string | null;
   readonly keyId?: string | null;

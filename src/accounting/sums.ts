@@ -27,9 +27,9 @@ export function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
 
-type CounterKey = Omit<CounterDocument, keyof UsageSums | 'microCredits'>;
+type CounterKey = Omit<CounterDocument, keyof UsageSums>;
 type PeriodKey = Omit<PeriodDocument, keyof UsageSums | 'announced'>;
-type KeyTotalKey = Omit<KeyTotalDocument, keyof UsageSums | 'microCredits'>;
+type KeyTotalKey = Omit<KeyTotalDocument, keyof UsageSums>;
 
 /** What is added to one document, and the records that it comes from, in their order. */
 export interface Addition<Key> {
@@ -46,11 +46,6 @@ export type KeyTotalAddition = Addition<KeyTotalKey>;
 
 /** The longest name of a model that is stored; callers choose it. Characters. */
 export const modelNameLimit = 256;
-
-function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
-  const counted = model === null ? null : model.slice(0, modelNameLimit);
-  return { _id: JSON.stringify([userId, day, counted, keyId]), userId, day, model: counted, keyId };
-}
 
 /** The id of the total of a key. Pure. */
 export function keyTotalId(userId: string, keyId: string): string {
@@ -101,38 +96,25 @@ function addBytes(sums: UsageSums, { uploadedBytes, downloadedBytes }: StoredUsa
   if (downloadedBytes !== 0) sums.downloadedBytes = (sums.downloadedBytes ?? 0) + downloadedBytes;
 }
 
-interface Group<Key> extends Addition<Key> {
-  readonly records: CountedRecord[];
-}
+/** What a record costs, in micro-credits; `undefined` where nothing has a price. */
+export type CostOf = ((record: CountedRecord) => number) | undefined;
 
 /**
  * Adds each record to the documents it belongs to.
  * @throws TypeError or RangeError for a record that is malformed
- * @param placeOf a text that is the same for records of the same documents, and cheaper to build than the documents' keys
  */
 function grouped<Key extends { _id: string }>(
   records: readonly CountedRecord[],
-  placeOf: (record: CountedRecord, day: string) => string,
+  cost: CostOf,
   keysOf: (record: CountedRecord, day: string) => Key[],
 ): Addition<Key>[] {
-  const byId = new Map<string, Group<Key>>();
-  const byPlace = new Map<string, Group<Key>[]>();
-  const days = new Map<number, string>();
-
-  function groupOf(key: Key): Group<Key> {
-    const group = byId.get(key._id) ?? { key, sums: noUsage(), records: [] };
-    byId.set(key._id, group);
-    return group;
-  }
-
+  const byId = new Map<string, Addition<Key> & { readonly records: CountedRecord[] }>();
   for (const record of records) {
-    const dayNumber = Math.floor(record.startedAt.getTime() / 86_400_000);
-    const day = days.get(dayNumber) ?? dayOf(record.startedAt);
-    days.set(dayNumber, day);
-    const place = placeOf(record, day);
-    const groups = byPlace.get(place) ?? keysOf(record, day).map(groupOf);
-    byPlace.set(place, groups);
-    for (const { sums, records: groupRecords } of groups) {
+    const microCredits = cost?.(record) ?? 0;
+    for (const key of keysOf(record, dayOf(record.startedAt))) {
+      const group = byId.get(key._id) ?? { key, sums: noUsage(), records: [] };
+      byId.set(key._id, group);
+      const { sums } = group;
       sums.requests += requestsIn(record);
       sums.inputTokens += record.inputTokens;
       sums.cachedInputTokens += record.cachedInputTokens;
@@ -143,7 +125,8 @@ function grouped<Key extends { _id: string }>(
       sums.seconds += record.seconds ?? 0;
       sums.characters += record.characters ?? 0;
       if (record.stored) addBytes(sums, record.stored);
-      groupRecords.push(record);
+      if (microCredits > 0) sums.microCredits = (sums.microCredits ?? 0) + microCredits;
+      group.records.push(record);
     }
   }
   for (const { sums } of byId.values()) {
@@ -154,21 +137,21 @@ function grouped<Key extends { _id: string }>(
 }
 
 /** What these records add to the counters by day, model and key. Pure. */
-export function counterAdditions(records: readonly CountedRecord[]): Addition<CounterKey>[] {
-  const placeOf = (record: CountedRecord, day: string) =>
-    JSON.stringify([record.userId, day, record.model, record.keyId]);
-  return grouped(records, placeOf, (record, day) => [counterOf(record, day)]);
+export function counterAdditions(records: readonly CountedRecord[], cost: CostOf): Addition<CounterKey>[] {
+  return grouped(records, cost, ({ userId, model: called, keyId }, day) => {
+    const model = called === null ? null : called.slice(0, modelNameLimit);
+    return [{ _id: JSON.stringify([userId, day, model, keyId]), userId, day, model, keyId }];
+  });
 }
 
 /** What these records add to the days and months of their accounts. Pure. */
-export function periodAdditions(records: readonly CountedRecord[]): PeriodAddition[] {
-  return grouped(records, ({ userId }, day) => day + userId, periodsOf);
+export function periodAdditions(records: readonly CountedRecord[], cost: CostOf): PeriodAddition[] {
+  return grouped(records, cost, periodsOf);
 }
 
 /** What these records add to the totals of the keys that they were made with. Pure. */
-export function keyTotalAdditions(records: readonly CountedRecord[]): KeyTotalAddition[] {
-  const placeOf = ({ userId, keyId }: CountedRecord) => keyTotalId(userId, keyId ?? '');
-  return grouped(records, placeOf, ({ userId, keyId }) =>
+export function keyTotalAdditions(records: readonly CountedRecord[], cost: CostOf): KeyTotalAddition[] {
+  return grouped(records, cost, ({ userId, keyId }) =>
     keyId === null ? [] : [{ _id: keyTotalId(userId, keyId), userId, keyId }],
   );
 }

@@ -8,7 +8,7 @@ import { checkQuota } from '../options/resolve.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { createPublishOrLog } from './publish-or-log.ts';
-import { type CountedRecord, type PeriodAddition, requestsIn } from './sums.ts';
+import { type CostOf, type CountedRecord, type PeriodAddition, requestsIn } from './sums.ts';
 
 /** Quotas, and the percentages of them that events report. */
 export interface ThresholdQuotas {
@@ -22,8 +22,8 @@ export interface ThresholdDeps {
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
   /** `undefined` for none: then no threshold is published. */
   readonly quotas: ThresholdQuotas | undefined;
-  /** What a record costs, in micro-credits; quotas of credits count it. */
-  readonly cost: (record: CountedRecord) => number;
+  /** What quotas of credits count. */
+  readonly cost: CostOf;
   readonly logger: Logger;
 }
 
@@ -34,7 +34,6 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas?.thresholds ?? accountRows['quotas.thresholds'].default;
-  const quotaOf: QuotaOf = quotas?.quotaOf ?? (() => undefined);
 
   async function publishCrossing(
     { userId, period, start }: PeriodDocument,
@@ -49,11 +48,11 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
 
   function amountOf(record: CountedRecord, unit: Quota['unit']): number {
     if (unit === 'requests') return requestsIn(record);
-    return unit === 'credits' ? cost(record) : record.inputTokens + record.outputTokens;
+    return unit === 'credits' ? (cost?.(record) ?? 0) : record.inputTokens + record.outputTokens;
   }
 
   function crossed(addition: PeriodAddition, after: PeriodDocument): Crossing[] {
-    const quota = quotaOf(after.userId);
+    const quota = quotas?.quotaOf(after.userId);
     const limit = quota?.[after.period];
     if (!quota || limit === undefined) return [];
     const amounts = addition.records.map((record) => amountOf(record, quota.unit));
@@ -68,7 +67,7 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   }
 
   return async function publishThresholds(additions, session) {
-    const concerned = additions.filter(({ key }) => quotaOf(key.userId)?.[key.period] !== undefined);
+    const concerned = additions.filter(({ key }) => quotas?.quotaOf(key.userId)?.[key.period] !== undefined);
     if (concerned.length === 0) return;
     const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
     const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();

@@ -2,7 +2,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { SharedReads } from '../mongo/shared-reads.ts';
+import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
@@ -72,14 +72,14 @@ interface StoredObjectsDeps {
   readonly retentionDays: number;
   /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
   readonly background: { readonly interval: number; readonly timeout: number };
-  /** Reads that what is read again and again goes with. @default it goes alone */
-  readonly shared?: Pick<SharedReads, 'join'>;
+  /** Reads that what is read again and again goes with. */
+  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
 /** Remembers whose the things are that upstreams keep, in the database. */
 export function createStoredObjects(deps: StoredObjectsDeps) {
-  const { objects, database, retentionDays, background, shared = new SharedReads(objects.db, 0), logger } = deps;
+  const { objects, database, retentionDays, background, shared, logger } = deps;
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);
   const retention = retentionDays * millisecondsPerDay;

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { WebSocket } from 'ws';
+import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
 import { createStoredObjects } from '../../src/stored/service.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -124,6 +125,7 @@ describe('a realtime session', () => {
       database: { require() {}, run: (work) => work(), isUnavailable: false },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
+      shared: new SharedReads(database.connection, 0),
       logger: silentLogger,
     });
     for (const id of ['acme/whisper', 'acme/talk']) {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import type { UsageRecord } from '../../src/options/options.ts';
 import { createBackgroundService } from '../../src/stored/background.ts';
 import { unknownRecord } from '../../src/stored/ended-response.ts';
@@ -49,7 +50,15 @@ describe('the claim of a poll', () => {
     await buildIndexes(database.connection, objects);
     const access = { require() {}, isUnavailable: false, run: <T>(work: () => Promise<T>) => work() };
     const background = { interval: 20, timeout: 60_000 };
-    const stored = createStoredObjects({ objects, database: access, retentionDays: 1, background, logger: quiet });
+    const shared = new SharedReads(database.connection, 0);
+    const stored = createStoredObjects({
+      objects,
+      database: access,
+      retentionDays: 1,
+      background,
+      shared,
+      logger: quiet,
+    });
     let polls = 0;
     let answer: (record: UsageRecord) => void = () => {};
     const counted: UsageRecord[] = [];

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import type { StoredKind } from '../../src/stored/kinds.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
 import { createStoredObjects, type StoredObjects } from '../../src/stored/service.ts';
@@ -23,6 +24,7 @@ describe('the records of what upstreams keep', () => {
       database: { require() {}, run: (work) => work(), isUnavailable: false },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
+      shared: new SharedReads(database.connection, 0),
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
     });
     await buildIndexes(database.connection, objects);
@@ -117,6 +119,7 @@ describe('the records of what upstreams keep', () => {
       database: { require() {}, run: () => Promise.reject(new Error('lost')), isUnavailable: false },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
+      shared: new SharedReads(database.connection, 0),
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
     });
     warnings.length = 0;

@@ -4,6 +4,7 @@ import { createLimitService, type LimitService, type LimitServiceDeps } from '..
 import { createExceededModel, createRateModel, type ExceededModel } from '../../../src/accounting/model.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { EventInput } from '../../../src/events/service.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { whileClockStands } from '../../support/clock.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -31,6 +32,7 @@ describe('refused calls', () => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
       },
       options: { perKey: { requestsPerMinute: 1 }, eventWindow: window },
+      shared: new SharedReads(database.connection, 0),
       logger: silentLogger,
       flushInterval: 5,
       ...deps,

@@ -18,6 +18,7 @@ import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import { newId } from '../../../src/ids.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
@@ -113,7 +114,7 @@ export async function openLedger(connection: Connection) {
     counter: (
       quotas?: QuotaOptions,
       batchSize = 500,
-      others: Pick<CountDeps, 'recentUsage' | 'maxWait' | 'shared'> = {},
+      others: Partial<Pick<CountDeps, 'recentUsage' | 'maxWait' | 'shared'>> = {},
     ) =>
       createCount({
         usage,
@@ -126,6 +127,7 @@ export async function openLedger(connection: Connection) {
         quotas: quotas && { quotaOf: createQuotaOf(quotas, logger), thresholds: quotas.thresholds },
         // a thousandth of a credit a token
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
+        shared: new SharedReads(connection, 0),
         logger,
         batchSize,
         ...others,

@@ -10,6 +10,7 @@ import {
   createUsageModel,
 } from '../../../src/accounting/model.ts';
 import { createClosing } from '../../../src/accounting/refused-calls.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
@@ -22,10 +23,12 @@ const never = async () => {
 describe('With nothing to do', () => {
   let connection: Connection;
   let asked: string[];
+  let shared: SharedReads;
 
   beforeEach(async () => {
     connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     asked = [];
+    shared = new SharedReads(connection, 0);
     connection.getClient().on('commandStarted', ({ commandName, command }) => {
       asked.push(`${commandName} ${command[commandName]}`);
     });
@@ -34,7 +37,7 @@ describe('With nothing to do', () => {
 
   it('the check for finished windows of refused calls sends one query', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
-    await createClosing({ exceeded, publish: never, grace: 2_000, logger: silentLogger })();
+    await createClosing({ exceeded, publish: never, grace: 2_000, shared, logger: silentLogger })();
 
     expect(asked).to.deep.equal(['aggregate gateway_exceeded']);
   });
@@ -48,6 +51,7 @@ describe('With nothing to do', () => {
       transaction: never,
       publish: never,
       quotas: undefined,
+      shared,
       logger: silentLogger,
       maxWait: 1_000,
       batchSize: 500,

@@ -27,6 +27,7 @@ import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { createPendingWork } from '../../../src/mongo/periodic.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createRecorder } from '../../../src/webhooks/recorder.ts';
@@ -250,6 +251,7 @@ describe('An item that the database cannot take does not block the others:', fun
         publish: async () => {},
         ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
         quotas: undefined,
+        shared: new SharedReads(connection, 0),
         logger,
         batchSize: 100,
         ...(written && { recentUsage: written }),
@@ -420,7 +422,7 @@ describe('An item that the database cannot take does not block the others:', fun
     await exceeded.collection.updateOne({ userId: 'usr_1' }, { $set: { windowStart: 'then', windowEnd: new Date(0) } });
     const published: unknown[] = [];
     const publish = async ({ userId }: { userId: string }) => published.push(userId);
-    await createClosing({ exceeded, publish, grace: 0, logger })();
+    await createClosing({ exceeded, publish, grace: 0, shared: new SharedReads(connection, 0), logger })();
     expect(published).to.deep.equal(['usr_2']);
     expectLoggedOnce();
   });
