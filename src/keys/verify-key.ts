@@ -123,23 +123,17 @@ export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<P
  * Everything else needs the database anyway.
  */
 export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
-  async function checkAgain(token: string, lastPrincipal: Principal): Promise<Principal | null> {
-    try {
-      return await database.run(() => keys.authenticate(token), longestCheck);
-    } catch (error) {
-      if (isUnavailableError(error)) return lastPrincipal;
-      throw error;
-    }
-  }
-
   return async function authenticateKey(token, isModelCall) {
     const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
     if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
     const cached = keys.authenticateCached(token);
     if (cached !== undefined) return cached;
-    return lastPrincipal
-      ? checkAgain(token, lastPrincipal)
-      : database.run(() => keys.authenticate(token), longestLookUp);
+    try {
+      return await database.run(() => keys.authenticate(token), lastPrincipal ? longestCheck : longestLookUp);
+    } catch (error) {
+      if (lastPrincipal && isUnavailableError(error)) return lastPrincipal;
+      throw error;
+    }
   };
 }
 
@@ -164,11 +158,16 @@ export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer');
 }
 
-function toPrincipal(
-  { _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
-  accountBudgets: readonly Budget[],
-): Principal {
-  return {
+/**
+ * @param good whether the key may be used, by the database's clock
+ * @param accountBudgets those of its account
+ */
+export function toRecord(
+  { _id, hash, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
+  good: boolean,
+  accountBudgets: readonly Budget[] = [],
+): KeyRecord {
+  const principal = {
     userId,
     keyId: _id,
     scopes,
@@ -177,14 +176,7 @@ function toPrincipal(
     ...(accountBudgets.length > 0 && { accountBudgets }),
     ...(expiresAt && { expiresAt }),
   };
-}
-
-/**
- * @param good whether the key may be used, by the database's clock
- * @param accountBudgets those of its account
- */
-export function toRecord(key: KeyDocument, good: boolean, accountBudgets: readonly Budget[] = []): KeyRecord {
-  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key, accountBudgets), good };
+  return { digest: Buffer.from(hash, 'hex'), principal, good };
 }
 
 /** What decides whether a key's bearer may call. */
@@ -360,11 +352,6 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     dropOldest(unknown, capacity);
   }
 
-  function isUnknown(id: string): boolean {
-    const since = unknown.get(id);
-    return since !== undefined && isFresh(since);
-  }
-
   function startReading(id: string): Promise<CachedKey | null> {
     const since = performance.now();
     const lookUp = read(id)
@@ -392,7 +379,7 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     async find(id) {
       const cached = peek(id);
       if (cached) return cached;
-      if (isUnknown(id)) return null;
+      if (isFresh(unknown.get(id) ?? Number.NEGATIVE_INFINITY)) return null;
       const running = reading.get(id);
       // do not join a look-up that hangs: it may have read an old state
       return running && isFresh(running.since) ? running.lookUp : startReading(id);

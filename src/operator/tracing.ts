@@ -172,7 +172,8 @@ export function endRequestSpan(span: Span, { requestId, operation, principal, st
 /** A request to an upstream. */
 export interface TracedUpstreamRequest {
   readonly upstream: { readonly name: string; readonly baseUrl: string };
-  readonly method: string;
+  /** @default a response on a WebSocket is asked for */
+  readonly method?: string;
   /** Below the upstream's base URL, as a template: without ids. */
   readonly path: string;
   /** The model, by the upstream's name. */
@@ -207,27 +208,14 @@ export class UpstreamSpan {
   }
 
   /** `undefined` where there is no SDK. */
-  static start(request: TracedUpstreamRequest): UpstreamSpan | undefined {
-    return UpstreamSpan.#start(request, request.method, { 'http.request.method': request.method });
-  }
-
-  /** The span of one response on a WebSocket, from when it is asked for to its end; `undefined` where there is no SDK. */
-  static startResponse(request: Omit<TracedUpstreamRequest, 'method'>): UpstreamSpan | undefined {
-    return UpstreamSpan.#start(request, 'response', { 'network.protocol.name': 'websocket' });
-  }
-
-  static #start(
-    { upstream, path, model, apiRequest }: Omit<TracedUpstreamRequest, 'method'>,
-    name: string,
-    attributes: Readonly<Record<string, string>>,
-  ): UpstreamSpan | undefined {
+  static start({ upstream, method, path, model, apiRequest }: TracedUpstreamRequest): UpstreamSpan | undefined {
     const tracer = activeTracer();
     if (!tracer) return undefined;
-    const span = validSpan(tracer.startSpan(`${name} ${path}`, { kind: SpanKind.CLIENT }));
+    const span = validSpan(tracer.startSpan(`${method ?? 'response'} ${path}`, { kind: SpanKind.CLIENT }));
     if (span?.isRecording()) {
       const operation = operationNames[path];
       span.setAttributes({
-        ...attributes,
+        ...(method === undefined ? { 'network.protocol.name': 'websocket' } : { 'http.request.method': method }),
         'url.template': path,
         ...addressOf(upstream.baseUrl),
         ...(operation !== undefined && { 'gen_ai.operation.name': operation }),

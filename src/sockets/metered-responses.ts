@@ -148,7 +148,7 @@ export class MeteredResponses {
     this.#deps.usageRecorder.opened(usage);
     const { requestId, principal, endpoint: path, model: called } = call.info;
     const model = called === undefined ? undefined : upstreamModelName(upstream, called);
-    const span = UpstreamSpan.startResponse({ upstream, path, model, apiRequest: { requestId, principal } });
+    const span = UpstreamSpan.start({ upstream, path, model, apiRequest: { requestId, principal } });
     const response: MeteredResponse = {
       ...{ id: undefined, eventId, call, upstream, usage, place, span, admissions },
       ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
