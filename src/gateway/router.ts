@@ -95,7 +95,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     withDatabase: access.run,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
-    uploadLimit: options.maxFileBytes + formLength,
+    streamLimit: options.maxFileBytes + formLength,
     bodyMemory: options.bodyMemory,
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),

@@ -7,7 +7,7 @@ import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import { requireScope } from './authentication.ts';
-import { BodyMemory, type BodyReservation } from './body/read-body.ts';
+import { BodyMemory, BodyReservation } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
@@ -36,7 +36,7 @@ export interface ApiDependencies {
   /** The largest body of any other operation. */
   readonly webhookBodyLimit: number;
   /** The largest body that goes up as it comes. @default no limit */
-  readonly uploadLimit?: number;
+  readonly streamLimit?: number;
   /** How many bytes of bodies may be in memory at once. @default no limit */
   readonly bodyMemory?: number;
   /** Called before the body of a request that changes something is read. @default no limit */
@@ -152,7 +152,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (limit) await limit(principal.userId);
       if (client.disconnected) return;
-      reservation = memory.open(principal.userId);
+      reservation = new BodyReservation(memory, principal.userId);
       const head = { requestId: id, principal, params, client, relayed, headers };
       const request = await readRequest(req, route, head, reservation);
       if ('relay' in route.operation) await route.operation.relay(request, res);
@@ -202,7 +202,7 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },
     otherLimits: { bytes: deps.webhookBodyLimit, time },
-    uploadLimits: { bytes: deps.uploadLimit ?? Number.POSITIVE_INFINITY, time },
+    streamLimits: { bytes: deps.streamLimit ?? Number.POSITIVE_INFINITY, time },
     openRequests,
     logger,
   });

@@ -2,7 +2,7 @@ import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from '../errors.ts';
 import { refuseOption } from '../options/kinds.ts';
-import { isUploading } from './body/upload.ts';
+import { isStreamingBody } from './body/body-stream.ts';
 import { sendReply } from './reply.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */
@@ -137,7 +137,7 @@ function answerClientErrors(server: Server): void {
     // the host may have started to listen later; errors after the answer do not matter
     if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
     // Node says so once, and lets the request go on
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isStreamingBody(socket)) return;
     if (!canAnswer(socket)) {
       socket.destroy();
       return;

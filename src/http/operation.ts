@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
 import type { ErrorCode } from '../errors.ts';
+import type { BodyStream } from './body/body-stream.ts';
 import type { Form } from './body/form.ts';
-import type { Upload } from './body/upload.ts';
 import type { Principal } from './principal.ts';
 import type { ClientDisconnect } from './request.ts';
 
@@ -72,7 +72,7 @@ export interface ApiRequest<Op = Description> {
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
   /** The body of an operation that takes it as it comes; `undefined` for any other. */
-  readonly upload: Upload | undefined;
+  readonly bodyStream: BodyStream | undefined;
   /**
    * Frees the bytes of the body, so that other requests may use that memory. This happens automatically when the answer has
    * ended.

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { GatewayError, refuse } from '../errors.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
+import { BodyStream } from './body/body-stream.ts';
 import { readForm } from './body/form.ts';
 import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
-import { Upload } from './body/upload.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
-import { announcesBody, type OpenRequests, searchOf } from './request.ts';
+import { announcedLength, type OpenRequests, searchOf } from './request.ts';
 import { isRelayed, type Route } from './router.ts';
 import { checkStorableBody, requestChecks } from './validation/check-request.ts';
 import { notAParameter } from './validation/invalid-request.ts';
@@ -31,7 +31,7 @@ interface RequestReaderDependencies {
   readonly relayedLimits: BodyLimits;
   readonly otherLimits: BodyLimits;
   /** Of what goes up as it comes; its time is that between two chunks. */
-  readonly uploadLimits: BodyLimits;
+  readonly streamLimits: BodyLimits;
   readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
@@ -54,24 +54,23 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
   };
 
   return async function readRequest(req, route, head, reservation) {
-    const relayed = isRelayed(route);
-    const { requestId, principal, params, client, headers } = head;
-    const { url = '' } = req;
-    const limits = relayed ? deps.relayedLimits : deps.otherLimits;
+    const isRelay = isRelayed(route);
+    const { requestId, principal, params, client, relayed, headers } = head;
+    const limits = isRelay ? deps.relayedLimits : deps.otherLimits;
     const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
-    const upload = openUpload(req, headers, plan, deps.uploadLimits);
-    const { raw, value, fields = noFields } = upload ? noBody : await takeBody(req, headers, plan);
-    const search = searchOf(url);
-    const query = relayed && search === '' ? noParameters : queryOf(url, relayed);
+    const bodyStream = openStream(req, headers, plan, deps.streamLimits);
+    const { raw, value, fields = noFields } = bodyStream ? noBody : await takeBody(req, headers, plan);
+    const search = searchOf(req.url ?? '');
+    const query = isRelay && search === '' ? noParameters : queryOf(search, isRelay);
     const isJson = value !== undefined || raw.length === 0;
-    const form = relayed && !isJson && isForm(headers) ? await readForm(raw, headers['content-type'] ?? '') : undefined;
+    const form = isRelay && !isJson && isForm(headers) ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
-    if (!relayed) {
+    if (!isRelay) {
       checkStorableBody(value);
       checkKnown(query, route.query);
     }
     if (form) checkForm(route, form);
-    else if (!upload && isJson) {
+    else if (!bodyStream && isJson) {
       const checking = check(req, route, { params, query, body: value });
       if (checking) await checking;
     }
@@ -80,7 +79,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       principal,
       params,
       client,
-      relayed: head.relayed,
+      relayed,
       query,
       search,
       headers,
@@ -88,7 +87,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       rawBody: raw,
       fields,
       form,
-      upload,
+      bodyStream,
       // the bytes are free at once, because nothing else here refers to them when it has returned
       releaseBody(): void {
         request.rawBody = noBytes;
@@ -109,11 +108,10 @@ const noFields: ApiRequest['fields'] = new Map();
 const noParameters: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
 
 /** The parameters in the query. The host's own `query parser` setting does not matter. @throws GatewayError `duplicate_parameter` */
-function queryOf(url: string, isRelayed: boolean): Record<string, unknown> {
-  const start = url.indexOf('?');
-  const parameters = new URLSearchParams(start === -1 ? '' : url.slice(start));
+function queryOf(search: string, isRelay: boolean): Record<string, unknown> {
+  const parameters = new URLSearchParams(search);
   // what is relayed goes up as it came: a provider may know parameters that appear twice
-  return isRelayed ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
+  return isRelay ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
 }
 
 /** @throws GatewayError `duplicate_parameter` for a parameter that appears twice */
@@ -145,7 +143,7 @@ interface RequestBody {
   readonly fields?: ReadonlyMap<string, FieldRange>;
 }
 
-const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
+const noBody: RequestBody = Object.freeze({ raw: noBytes });
 
 type ParsedByHost = IncomingMessage & { readonly body?: unknown };
 
@@ -172,7 +170,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
     return noBody;
   };
 
-  if (!announcesBody(headers)) return missing();
+  if (announcedLength(headers) === 0) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
   const rawBody = keptBody(req);
@@ -194,18 +192,18 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
  * The body of an operation that takes it as it comes; `undefined` for any other, and where the host has read it.
  * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`
  */
-function openUpload(
+function openStream(
   req: IncomingMessage,
   headers: IncomingHttpHeaders,
   { route }: BodyPlan,
   limits: BodyLimits,
-): Upload | undefined {
+): BodyStream | undefined {
   if (!('streamsUp' in route.operation && route.operation.streamsUp) || keptBody(req) || req.readableDidRead) {
     return undefined;
   }
-  if (!announcesBody(headers)) throw new GatewayError('missing_required_parameter', 'This request needs a body');
+  if (announcedLength(headers) === 0) throw new GatewayError('missing_required_parameter', 'This request needs a body');
   bodyMediaType(headers, route.mediaTypes);
-  return new Upload(req, headers, limits);
+  return new BodyStream(req, headers, limits);
 }
 
 /** Serialises again what the host has parsed; the bytes may differ from those that were sent. */

@@ -50,18 +50,22 @@ export function hostOf({ url = '', headers }: Pick<IncomingMessage, 'url' | 'hea
 /** `uri-host [ ":" port ]` of RFC 9110, section 7.2. */
 const validHost = /^(\[[\w:.%~-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
 
+/** How often a header was sent. Of some, Node keeps the first of two and drops the second; only the raw list has both. @param name in lower case */
+export function timesSent(name: string, rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const sent = rawHeaders[i] as string;
+    if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
+  }
+  return count;
+}
+
 /**
- * Refuses a request that two servers could take to be for different hosts (RFC 9112, section 3.2). Node keeps the first of
- * two Host headers; only the raw list shows both.
+ * Refuses a request that two servers could take to be for different hosts (RFC 9112, section 3.2).
  * @throws GatewayError `duplicate_parameter` or `invalid_value`
  */
 export function requireOneHost(headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
-  let count = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] as string;
-    if (name.length === 4 && name.toLowerCase() === 'host') count += 1;
-  }
-  if (count > 1) {
+  if (timesSent('host', rawHeaders) > 1) {
     throw new GatewayError('duplicate_parameter', 'The Host header must be sent once', { param: 'host' });
   }
   if (headers.host !== undefined && !validHost.test(headers.host)) {
@@ -69,12 +73,7 @@ export function requireOneHost(headers: IncomingHttpHeaders, rawHeaders: readonl
   }
 }
 
-/** Whether the request says that a body follows (RFC 9112, section 6). */
-export function announcesBody(headers: IncomingHttpHeaders): boolean {
-  return announcedLength(headers) > 0;
-}
-
-/** In bytes; a chunked body does not announce a length. */
+/** The length of the body that follows, as the request says it (RFC 9112, section 6); a chunked one is endless. Bytes. */
 export function announcedLength(headers: IncomingHttpHeaders): number {
   if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
   return Number(headers['content-length'] ?? 0);

@@ -155,14 +155,14 @@ type Connector = buildConnector.connector;
 /** Ends the wait for a connection in time: undici checks its own limit only about once a second. */
 function prepared(connect: Connector, timeout: number): Connector {
   return (options, callback) => {
-    let late = false;
+    let hasTimedOut = false;
     const timer = setTimeout(() => {
-      late = true;
+      hasTimedOut = true;
       callback(new errors.ConnectTimeoutError('the connection was not made in time'), null);
     }, timeout);
     connect(options, (...[error, socket]) => {
       clearTimeout(timer);
-      if (late) socket?.destroy();
+      if (hasTimedOut) socket?.destroy();
       else if (error !== null) callback(error, null);
       else {
         adaptSocket(socket);

@@ -30,11 +30,11 @@ export class Deadline implements Abortable {
   constructor(time: number) {
     const startedAt = performance.now();
     this.#timer = setTimeout(() => {
-      const late = performance.now() - startedAt - time;
-      if (late <= muchTooLate) this.#endAfterReading();
+      const overdue = performance.now() - startedAt - time;
+      if (overdue <= muchTooLate) this.#endAfterReading();
       // A process may have been stopped right before it wrote the request. The other side gets the time that it lost by that, once
       // and at most as much as the whole request has.
-      else this.#timer = setTimeout(() => this.#endAfterReading(), Math.min(late, time));
+      else this.#timer = setTimeout(() => this.#endAfterReading(), Math.min(overdue, time));
     }, time);
   }
 

@@ -79,6 +79,25 @@ const closeTimeout = 5_000;
 
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
+/** Calls, until each has ended. */
+export class CallsUnderWay {
+  readonly #calls = new Set<Promise<void>>();
+
+  add(call: Promise<void>): void {
+    const ended = () => void this.#calls.delete(call);
+    this.#calls.add(call);
+    call.then(ended, ended);
+  }
+
+  /** Resolves when none is under way, or after so many milliseconds. */
+  async settledWithin(maxWait: number): Promise<void> {
+    const settle = async (): Promise<void> => {
+      while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
+    };
+    await Promise.race([settle(), sleep(maxWait, undefined, { ref: false })]);
+  }
+}
+
 /** Gives records to the recorder, then to the observers and to the host's `onUsage`. */
 function withListeners(
   usageRecorder: UsageRecorder,
@@ -101,7 +120,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret, observers = [] } = deps;
   const { storedObjects, backgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
-  const calls = new Set<Promise<void>>();
+  const calls = new CallsUnderWay();
   const common = {
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
@@ -128,19 +147,13 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   // the observers measure calls of models
   const storing = { ...common, usageRecorder: withListeners(usageRecorder, [], onUsage) };
   /** The same function, with its calls in {@link calls}. */
-  function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
-    return (...call: Call): Promise<void> => {
-      const relayed = relayCall(...call);
-      const ended = () => void calls.delete(relayed);
-      calls.add(relayed);
-      relayed.then(ended, ended);
-      return relayed;
+  function tracked<Parameters extends unknown[]>(relay: (...parameters: Parameters) => Promise<void>) {
+    return (...parameters: Parameters): Promise<void> => {
+      const call = relay(...parameters);
+      calls.add(call);
+      return call;
     };
   }
-  async function settled(): Promise<void> {
-    while (calls.size > 0) await Promise.allSettled(calls);
-  }
-  const settledWithin = (maxWait: number) => Promise.race([settled(), sleep(maxWait, undefined, { ref: false })]);
   return {
     operations: {
       ...modelOperations(
@@ -159,23 +172,23 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
         isHanging: awaited.isHanging,
         breaker: breaker.state,
       })),
-    drain: settledWithin,
+    drain: (maxWait) => calls.settledWithin(maxWait),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one
-      await settledWithin(closeTimeout);
+      await calls.settledWithin(closeTimeout);
     },
   };
 }
 
 /** The model endpoints: relays, and the list of models. */
 function modelOperations(relayOf: (endpoint: Endpoint) => RelayOperation['relay'], models: ModelList) {
-  const relayed = Object.fromEntries(
+  const relays = Object.fromEntries(
     Object.entries(endpoints).map(([operationId, endpoint]) => [operationId, { relay: relayOf(endpoint) }]),
   ) as Record<keyof typeof endpoints, RelayOperation>;
 
   return {
-    ...relayed,
+    ...relays,
     listModels: {
       databaseWait: null,
       async handle({ principal }) {

@@ -69,8 +69,8 @@ export class SocketCaller {
   }
 
   /** Has the handshake admitted. @throws GatewayError as for any call */
-  async admitHandshake(call: RequestedCall, res: ServerResponse): Promise<Admitted> {
-    return new Admitted(await requestAdmission(this.#checks, call, res));
+  async admitHandshake(call: RequestedCall, res: ServerResponse): Promise<HandshakeAdmissions> {
+    return new HandshakeAdmissions(await requestAdmission(this.#checks, call, res));
   }
 
   /** Has a further response admitted, as a call of its own. @throws GatewayError when it is refused */
@@ -87,8 +87,8 @@ export class SocketCaller {
   }
 }
 
-/** What was admitted with a handshake, until somebody takes it. */
-class Admitted {
+/** The admissions of a handshake, until somebody takes them. */
+class HandshakeAdmissions {
   #admissions: readonly Admission[];
 
   constructor(admissions: readonly Admission[]) {

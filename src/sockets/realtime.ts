@@ -177,7 +177,7 @@ export class RealtimeSession implements SocketSession {
 
   /** @throws GatewayError `file_not_found` and so on */
   async #requireOwned({ rawBody, fields }: ClientEvent): Promise<void> {
-    const references = await namedObjects({ rawBody, fields, form: undefined, upload: undefined });
+    const references = await namedObjects({ rawBody, fields });
     if (references.length === 0) return;
     const { caller, upstream } = this.#options;
     await requireOwned(this.#deps.storedObjects, { principal: caller.principal, rawBody, fields }, { references }, [

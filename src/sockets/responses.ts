@@ -154,7 +154,7 @@ export class ResponsesSession implements SocketSession {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
     }
     await this.#options.caller.requireKey();
-    const request = this.#readRequest(event);
+    const request = this.#readResponseRequest(event);
     if (request.isStored) this.#deps.storedObjects.require();
     const keepers = await this.#keepersOf(event);
     const admissions = await this.#options.caller.admit(request);
@@ -177,7 +177,7 @@ export class ResponsesSession implements SocketSession {
   }
 
   /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-  #readRequest({ rawBody, fields, body: parsed }: ClientEvent): ResponseRequest {
+  #readResponseRequest({ rawBody, fields, body: parsed }: ClientEvent): ResponseRequest {
     const { caller } = this.#options;
     const body = readModelBody({ rawBody, fields, body: parsed as object });
     checkModelName(body.model);
@@ -192,7 +192,7 @@ export class ResponsesSession implements SocketSession {
 
   /** The upstreams that keep what an event refers to. @throws GatewayError where that is not the account's own */
   async #keepersOf({ rawBody, fields }: ClientEvent): Promise<readonly Upstream[]> {
-    const named = await namedObjects({ rawBody, fields, form: undefined, upload: undefined });
+    const named = await namedObjects({ rawBody, fields });
     const continued = storedReferences({ rawBody, fields });
     const references = continued.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
     // only this connection knows what its upstream does not keep

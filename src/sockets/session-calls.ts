@@ -238,11 +238,11 @@ async function keepersOf(
   { path }: SessionCall,
 ): Promise<readonly Upstream[]> {
   const { storedObjects, upstreams } = relaying;
-  const read = { rawBody: given?.json ?? Buffer.alloc(0), fields: given?.fields ?? new Map(), form: undefined };
+  const read = { rawBody: given?.json ?? Buffer.alloc(0), fields: given?.fields ?? new Map() };
   const about = path.includes('{call_id}')
     ? [{ kind: 'realtime_call' as const, id: params.call_id as string, param: 'call_id' }]
     : [];
-  const references = [...about, ...(await namedObjects({ ...read, upload: undefined }))];
+  const references = [...about, ...(await namedObjects(read))];
   return (await requireOwned(storedObjects, { ...read, principal }, { references }, upstreams)).keepers;
 }
 

@@ -1,7 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import type { WebSocket } from 'ws';
 import { type ErrorCode, refuse } from '../errors.ts';
@@ -17,6 +16,7 @@ import type { Logger } from '../options/options.ts';
 import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
+import { CallsUnderWay } from '../proxy/proxy.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { requireOwned } from '../stored/references.ts';
@@ -99,8 +99,8 @@ export class Sockets {
   readonly #open = new Set<Bridge>();
   /** Ends the opening of a socket at an upstream, of each that is being opened. */
   readonly #opening = new Set<() => void>();
-  /** Handshakes and sockets, until all of them has ended. */
-  readonly #underWay = new Set<Promise<void>>();
+  /** Handshakes and sockets. */
+  readonly #underWay = new CallsUnderWay();
   #isClosing = false;
 
   constructor(deps: SocketDependencies) {
@@ -120,8 +120,7 @@ export class Sockets {
       socket.destroy();
       return true;
     }
-    const served = this.#serve(endpoint, req, socket, head).finally(() => this.#underWay.delete(served));
-    this.#underWay.add(served);
+    this.#underWay.add(this.#serve(endpoint, req, socket, head));
     return true;
   }
 
@@ -144,11 +143,11 @@ export class Sockets {
     this.#isClosing = true;
     for (const stop of [...this.#opening]) stop();
     for (const bridge of this.#open) bridge.closeWhenIdle(closeCode.goingAway, 'shutting_down');
-    await settledWithin(this.#underWay, maxWait);
+    await this.#underWay.settledWithin(maxWait);
     for (const bridge of this.#open) bridge.fail(failure('shutting_down'), closeCode.goingAway);
-    await settledWithin(this.#underWay, closeTimeout);
+    await this.#underWay.settledWithin(closeTimeout);
     for (const bridge of this.#open) bridge.terminate();
-    await settledWithin(this.#underWay, closeTimeout);
+    await this.#underWay.settledWithin(closeTimeout);
   }
 
   /** Takes a handshake through all its steps, and its socket to its end. Never rejects. */
@@ -225,7 +224,7 @@ export class Sockets {
       relaying.admissionChecks,
     );
     const info = caller.call(model);
-    const admitted = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
+    const admissions = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
       const request = { ...this.#upstreamRequest(handshake, principal, query.search), isSecret: secret !== undefined };
@@ -246,13 +245,13 @@ export class Sockets {
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
         this.#openUpstream(others, { ...request, search: '', model: called, client: noClient });
       const session = isRealtime
-        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admitted.take(), shape })
+        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admissions.take(), shape })
         : new ResponsesSession(relaying, { caller, upstream, shape, connect });
       // each response is admitted for itself
-      admitted.drop();
+      admissions.drop();
       return await this.#join(client, answer.socket, session);
     } finally {
-      admitted.drop();
+      admissions.drop();
     }
   }
 
@@ -344,11 +343,6 @@ type ClientSocket = Duplex & Partial<Pick<Socket, 'setTimeout'>> & { readonly _h
 function statusOf(res: ServerResponse, client: ClientDisconnect): number | undefined {
   if (res.headersSent) return res.statusCode;
   return client.disconnected ? undefined : 101;
-}
-
-/** Resolves when all of these have, or the time is over. @param maxWait milliseconds */
-async function settledWithin(promises: ReadonlySet<Promise<void>>, maxWait: number): Promise<void> {
-  await Promise.race([Promise.all(promises), sleep(maxWait, undefined, { ref: false })]);
 }
 
 /** How many headers Node keeps of a request, unless the server says otherwise. */

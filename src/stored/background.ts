@@ -49,7 +49,7 @@ const mostOfAccount = 200;
 export function createBackgroundService(deps: BackgroundServiceDeps) {
   const { objects, collectionPrefix, interval, claimDuration = 60_000, logger } = deps;
   const polls = createPolls(objects, claimDuration);
-  const held = new HeldAdmissions();
+  const followed = new FollowedResponses();
   // a poll that reads a large output must not be made by another process as well
   const claims = new LeaseKeeper<Held>({
     name: 'renewing the claims of polls',
@@ -79,7 +79,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     notStored: 'a job was not stored; a sweep will find its response',
     logger,
   });
-  const poller = createPoller(deps, { polls, claims, held, schedule: jobs.schedule });
+  const poller = createPoller(deps, { polls, claims, followed, schedule: jobs.schedule });
 
   const sweeping = createPeriodic({
     name: 'the sweep for what is made in the background',
@@ -94,9 +94,9 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   const releasing = createPeriodic({
     name: 'releasing what is reserved for responses that are counted',
     async task() {
-      const ids = held.ids();
+      const ids = followed.ids();
       const uncounted = ids.length > 0 ? await polls.uncounted(ids) : new Set();
-      for (const id of ids) if (!uncounted.has(id)) held.release(id);
+      for (const id of ids) if (!uncounted.has(id)) followed.release(id);
     },
     interval: sweepInterval,
     logger,
@@ -105,7 +105,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   return {
     /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
     requireRoom(userId: string): void {
-      const count = held.countOf(userId);
+      const count = followed.countOf(userId);
       if (count < mostOfAccount) return;
       const message = `This account already has ${count} background responses and batches, its maximum; send the request again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
@@ -116,7 +116,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
      * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
      */
     started({ id, userId }: ResponseRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
-      held.add(id, { userId, admissions, tokensStreamed });
+      followed.add(id, { userId, admissions, tokensStreamed });
       releasing.start();
       queue.track(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },
@@ -163,7 +163,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
       queue.close();
       await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
       await queue.done();
-      held.releaseAll();
+      followed.releaseAll();
     },
   };
 }
@@ -192,7 +192,7 @@ const youngFor = 60_000;
 interface PollerParts {
   readonly polls: Polls;
   readonly claims: LeaseKeeper<Held>;
-  readonly held: HeldAdmissions;
+  readonly followed: FollowedResponses;
   readonly schedule: WakeUps<PollJob>['schedule'];
 }
 
@@ -200,14 +200,14 @@ interface PollerParts {
  * Polls and counts. The usage record, whose id is stored with the response, is written before the response counts as counted: so it
  * is written again if a process dies in between, which changes nothing.
  */
-function createPoller(deps: BackgroundServiceDeps, { polls, claims, held, schedule }: PollerParts) {
+function createPoller(deps: BackgroundServiceDeps, { polls, claims, followed, schedule }: PollerParts) {
   const { database, pollResponse, recordOnce = async () => {}, interval, longestInterval, logger } = deps;
 
   async function count(id: string, ended: UsageRecord): Promise<void> {
-    const record = held.withStreamed(id, ended);
+    const record = followed.withStreamed(id, ended);
     await database.run(() => recordOnce(record));
     const hasCounted = await database.run(() => polls.finish(id, record.id));
-    held.closed(id, record);
+    followed.closed(id, record);
     if (hasCounted) deps.onCounted(record);
   }
 
@@ -229,7 +229,7 @@ function createPoller(deps: BackgroundServiceDeps, { polls, claims, held, schedu
     const claimed = await polls.claim(id);
     if (!claimed) {
       // another process polls it at present, or has counted it
-      if ((await polls.uncounted([id])).size === 0) held.release(id);
+      if ((await polls.uncounted([id])).size === 0) followed.release(id);
       return;
     }
     const { response, count: asked, heldUntil } = claimed;
@@ -352,8 +352,8 @@ function createPolls(objects: StoredObjectModel, claimDuration: number) {
   };
 }
 
-/** What a process holds of a response whose call it has made. */
-interface HeldResponse {
+/** A response that runs on, as the process knows it that has made its call. */
+interface FollowedResponse {
   readonly userId: string;
   readonly admissions: readonly Admission[];
   /** The output tokens that its stream has shown by now. @default none */
@@ -364,11 +364,11 @@ interface HeldResponse {
  * The admissions of calls whose responses run on: what is reserved of credits stays reserved in the process that made the call, until
  * the response is counted or the process ends.
  */
-class HeldAdmissions {
-  readonly #byResponse = new Map<string, HeldResponse>();
+class FollowedResponses {
+  readonly #byResponse = new Map<string, FollowedResponse>();
 
-  /** Holds them until the response is counted. Those of a request that was repeated, and got the same response, are not needed. */
-  add(id: string, response: HeldResponse): void {
+  /** Keeps them until the response is counted. Those of a request that was repeated, and got the same response, are not needed. */
+  add(id: string, response: FollowedResponse): void {
     if (!this.#byResponse.has(id)) this.#byResponse.set(id, response);
     else for (const admission of response.admissions) admission.dropped();
   }
@@ -376,7 +376,7 @@ class HeldAdmissions {
   /** Uncounted responses of the account whose calls this process made. */
   countOf(userId: string): number {
     let count = 0;
-    for (const held of this.#byResponse.values()) if (held.userId === userId) count += 1;
+    for (const response of this.#byResponse.values()) if (response.userId === userId) count += 1;
     return count;
   }
 

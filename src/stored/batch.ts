@@ -167,7 +167,7 @@ async function addRequest(
       `${model} is a name that only the gateway knows, and a batch goes up as it is`,
     );
   }
-  const named = { rawBody, fields, form: undefined, upload: undefined };
+  const named = { rawBody, fields };
   const all = [...storedReferences(named), ...(await namedObjects(named))];
   const references = all.filter(({ kind, id }) => !sum.owned.has(`${kind} ${id}`));
   await requireOwned(storedObjects, { ...named, principal }, { references, itemsIn: 'input' }, [upstream]);

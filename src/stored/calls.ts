@@ -68,7 +68,7 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
       {
         streamsUp,
         // what is not taken of an upload is dropped before an error is answered, so that the connection can take the next request
-        relay: (apiRequest, res) => serve(call, apiRequest, res).finally(() => apiRequest.upload?.destroy()),
+        relay: (apiRequest, res) => serve(call, apiRequest, res).finally(() => apiRequest.bodyStream?.destroy()),
       },
     ];
   });
@@ -201,11 +201,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const metadata = attaches ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
     const release = call.makesFile ? await filePlaces.take(apiRequest) : undefined;
-    const { upload } = apiRequest;
+    const { bodyStream } = apiRequest;
     const progress = { isSent: false };
     // what an upstream makes has an owner, and what goes up to it is charged, whether or not its client waits for the answer
-    const isAwaited = madeBy(call) !== undefined || meter.isUpload;
-    const isUp = () => progress.isSent && (upload?.isWhole ?? true);
+    const isAwaited = madeBy(call) !== undefined || meter.isUploading;
+    const isUp = () => progress.isSent && (bodyStream?.isWhole ?? true);
     const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
@@ -307,18 +307,18 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     if (usage) usageRecorder.opened(usage);
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
-    const { upload } = apiRequest;
+    const { bodyStream } = apiRequest;
     const send = async (upstream: Upstream, onConnected: () => void) => {
       const body = work?.data ?? apiRequest.rawBody;
-      const data = upload ? { data: upload, length: upload.length } : body.length > 0 && { data: body };
+      const data = bodyStream ? { data: bodyStream, length: bodyStream.length } : body.length > 0 && { data: body };
       const onSend = () => {
         onConnected();
         progress.isSent = true;
         // the upstream is given time to answer when it has all of an upload, and to take what has come of it
-        if (upload) {
+        if (bodyStream) {
           const { firstByte } = upstream.timeouts;
-          upload.onTurn = (isClients) => (isClients ? deadline.disarm() : deadline.arm(firstByte));
-          upload.onTurn(upload.isClientsTurn);
+          bodyStream.onTurn = (isClients) => (isClients ? deadline.disarm() : deadline.arm(firstByte));
+          bodyStream.onTurn(bodyStream.isClientsTurn);
         }
       };
       try {
@@ -332,15 +332,15 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         });
       } catch (error) {
         // that the client's body ended early is no failure of the upstream
-        throw upload?.failure
-          ? new OutboundError('aborted', 'the upload ended early', { cause: upload.failure })
+        throw bodyStream?.failure
+          ? new OutboundError('aborted', 'the upload ended early', { cause: bodyStream.failure })
           : error;
       }
     };
     let answer: DecodedResponse | undefined;
     try {
       // what has gone up of an upload is gone, and what is made twice is made twice
-      const policy = upload || isMadeOnce(call) ? { ...retry, resends: false } : retry;
+      const policy = bodyStream || isMadeOnce(call) ? { ...retry, resends: false } : retry;
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();
@@ -353,7 +353,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
-      throw upload?.failure ?? error;
+      throw bodyStream?.failure ?? error;
     } finally {
       if (usage) usageRecorder.dropped(usage.id);
       place.release();
@@ -453,14 +453,14 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         return;
       }
     }
-    const { upload } = apiRequest;
-    if (upload && !upload.isWhole) {
+    const { bodyStream } = apiRequest;
+    if (bodyStream && !bodyStream.isWhole) {
       const { bytes } = await collect(response.data, longestEarlyAnswer);
       response.data.destroy();
       res.statusCode = response.status;
       setResponseHeaders(res, response.headers);
       res.setHeader('content-length', bytes.length);
-      upload.answerEarly(res, bytes);
+      bodyStream.answerEarly(res, bytes);
       return;
     }
     if (isMasked(upstream, response.status)) {

@@ -3,7 +3,7 @@ import type { CallEnding, ModelCall, StoredUsage, UsageRecord } from '../options
 import { closedRecord, noUsage, openRecord } from '../proxy/usage-meter.ts';
 import { kinds, madeBy, type StoredCall } from './kinds.ts';
 
-type Body = Pick<ApiRequest, 'upload' | 'form' | 'rawBody'>;
+type Body = Pick<ApiRequest, 'bodyStream' | 'form' | 'rawBody'>;
 
 /** A call that makes nothing and has no tokens. */
 export const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
@@ -12,13 +12,13 @@ export const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0
  * What a call about an object moves and makes, as far as its request says; `undefined` where it moves no file and makes nothing that can have a
  * price. Pure.
  */
-export function expectedUse(call: StoredCall, { upload, form, rawBody }: Body): StoredUsage | undefined {
+export function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): StoredUsage | undefined {
   const kind = kinds[call.kind].pricedAs;
   if (!kind) return undefined;
   const made = madeBy(call) === kind ? 1 : 0;
-  if (made === 0 && !upload && !form && !call.answersBytes) return undefined;
+  if (made === 0 && !bodyStream && !form && !call.answersBytes) return undefined;
   // JSON says what is to be made, and is no file; an upload of unknown length is admitted where anything is left
-  const uploadedBytes = upload ? (upload.length ?? 1) : form ? rawBody.length : 0;
+  const uploadedBytes = bodyStream ? (bodyStream.length ?? 1) : form ? rawBody.length : 0;
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
@@ -29,7 +29,7 @@ export class StoredMeter {
   ending: CallEnding = 'complete';
   readonly #info: ModelCall;
   readonly #expected: StoredUsage | undefined;
-  readonly #upload: Body['upload'];
+  readonly #bodyStream: Body['bodyStream'];
   readonly #startedAt = Date.now();
   /** Where the call was done, and when its answer began. */
   #done: { readonly upstream: string; readonly at: number } | undefined;
@@ -38,11 +38,11 @@ export class StoredMeter {
   constructor(info: ModelCall, expected: StoredUsage | undefined, body: Body) {
     this.#info = info;
     this.#expected = expected;
-    this.#upload = body.upload;
+    this.#bodyStream = body.bodyStream;
   }
 
   /** Whether a file goes up. */
-  get isUpload(): boolean {
+  get isUploading(): boolean {
     return this.#expected !== undefined && this.#expected.uploadedBytes > 0;
   }
 
@@ -62,7 +62,7 @@ export class StoredMeter {
     if (!this.#expected || !this.#done) return undefined;
     const { upstream, at } = this.#done;
     const { downloadedBytes } = this;
-    const uploadedBytes = this.#upload?.received ?? this.#expected.uploadedBytes;
+    const uploadedBytes = this.#bodyStream?.received ?? this.#expected.uploadedBytes;
     const stored = { ...this.#expected, uploadedBytes, downloadedBytes };
     if (stored.made + uploadedBytes + downloadedBytes === 0) return undefined;
     // the client is told that it failed, and sends it again

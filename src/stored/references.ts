@@ -154,8 +154,12 @@ const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
  * The stored objects that a body names, wherever in it, each once.
  * @throws GatewayError `request_too_large` for too many
  */
-export async function namedObjects({ rawBody, form, upload }: Body & Pick<ApiRequest, 'form' | 'upload'>) {
-  if (upload || !(form || (await mayName(rawBody)))) return [];
+export async function namedObjects({
+  rawBody,
+  form,
+  bodyStream,
+}: Body & Partial<Pick<ApiRequest, 'form' | 'bodyStream'>>) {
+  if (bodyStream || !(form || (await mayName(rawBody)))) return [];
   const named = form ? namedInForm(form) : await namedTexts(rawBody, searched);
   if (named.length > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);

@@ -104,7 +104,7 @@ class BodyReader {
   readonly #chunks = new Chunks();
   #received = 0;
   #pieces = 0;
-  #isOver = false;
+  #isStopped = false;
 
   constructor(
     req: IncomingMessage,
@@ -199,8 +199,8 @@ class BodyReader {
 
   /** @returns whether it had not been stopped before */
   #stop(): boolean {
-    if (this.#isOver) return false;
-    this.#isOver = true;
+    if (this.#isStopped) return false;
+    this.#isStopped = true;
     clearTimeout(this.#timer);
     this.#openRequests.bodyEnded(this.#onRefused);
     this.#req.off('data', this.#onReceived);
@@ -285,7 +285,7 @@ export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #userId: string;
   #bytes = 0;
-  #isOver = false;
+  #isReleased = false;
 
   constructor(memory: BodyMemory, userId: string) {
     this.#memory = memory;
@@ -294,15 +294,15 @@ export class BodyReservation {
 
   /** @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for so many bytes more */
   grow(bytes: number): void {
-    if (this.#isOver) return;
+    if (this.#isReleased) return;
     this.#memory.take(this.#userId, bytes, this.#bytes);
     this.#bytes += bytes;
   }
 
   /** Gives the memory back. */
   release(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#isReleased) return;
+    this.#isReleased = true;
     this.#memory.giveBack(this.#userId, this.#bytes);
   }
 }
@@ -314,7 +314,7 @@ export class BodyReservation {
  */
 export class BodyMemory {
   readonly #size: number;
-  #held = 0;
+  #reserved = 0;
   readonly #byAccount = new Map<string, number>();
 
   /** @param size bytes */
@@ -322,23 +322,19 @@ export class BodyMemory {
     this.#size = size;
   }
 
-  open(userId: string): BodyReservation {
-    return new BodyReservation(this, userId);
-  }
-
   /** @param inBody how many of the account's bytes belong to the same body */
   take(userId: string, bytes: number, inBody: number): void {
-    const held = this.#byAccount.get(userId) ?? 0;
-    if (held + bytes > this.#size - this.#held) throw this.#refusal(held > inBody);
-    this.#held += bytes;
-    this.#byAccount.set(userId, held + bytes);
+    const ofAccount = this.#byAccount.get(userId) ?? 0;
+    if (ofAccount + bytes > this.#size - this.#reserved) throw this.#refusal(ofAccount > inBody);
+    this.#reserved += bytes;
+    this.#byAccount.set(userId, ofAccount + bytes);
   }
 
   giveBack(userId: string, bytes: number): void {
     if (bytes === 0) return;
-    const held = (this.#byAccount.get(userId) ?? 0) - bytes;
-    this.#held -= bytes;
-    if (held > 0) this.#byAccount.set(userId, held);
+    const ofAccount = (this.#byAccount.get(userId) ?? 0) - bytes;
+    this.#reserved -= bytes;
+    if (ofAccount > 0) this.#byAccount.set(userId, ofAccount);
     else this.#byAccount.delete(userId);
   }
 

@@ -148,7 +148,7 @@ export class JsonScan {
   }
 
   #endKey(start: number, end: number): void {
-    this.#count(weights.key, this.#weighsAll);
+    this.#budget.countPart(this.#weighsAll ? weights.key : 0);
     if (this.#weighsAll) {
       this.#budget.spend(end - start);
       this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
@@ -178,7 +178,7 @@ export class JsonScan {
       this.#readNumber(start);
     } else {
       const { value, end } = literalAt(this.#bytes, start);
-      this.#count(weights.scalar, isKept);
+      this.#budget.countPart(isKept ? weights.scalar : 0);
       this.#finish(value, end, start);
     }
   }
@@ -217,7 +217,7 @@ export class JsonScan {
   }
 
   #endString(start: number, end: number): void {
-    this.#count(weights.string, this.#weighsAll || this.#shape !== undefined);
+    this.#budget.countPart(this.#weighsAll || this.#shape !== undefined ? weights.string : 0);
     const shape = this.#shape;
     const isLong = end - start > (shape?.keptString ?? keptString);
     if (this.#weighsAll || (!isLong && shape?.keptString !== undefined)) this.#budget.spend(end - start);
@@ -226,7 +226,7 @@ export class JsonScan {
 
   #open(isArray: boolean, isKept: boolean): void {
     if (this.#depth === maxDepth) throw nestsTooDeep();
-    this.#count(weights.container, isKept);
+    this.#budget.countPart(isKept ? weights.container : 0);
     // levels are reused: most bodies have few, a hostile one has a million
     this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
@@ -260,11 +260,6 @@ export class JsonScan {
       if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
       (level.kept as Record<string, unknown>)[level.key] = value;
     }
-  }
-
-  #count(weight: number, isKept: boolean): void {
-    this.#budget.countPart();
-    if (isKept) this.#budget.spend(weight);
   }
 }
 
@@ -340,7 +335,7 @@ function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
       level.integers = -1;
     }
   }
-  budget.spendItem(value);
+  budget.spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
   items.push(value);
 }
 
@@ -387,10 +382,11 @@ export class JsonBudget {
     this.#weightLeft = Math.min(largestTree, Math.max(smallTree, 2 * length));
   }
 
-  /** Counts a key, or a value that is not a number. @throws GatewayError `request_too_large` */
-  countPart(): void {
+  /** Counts a key, or a value that is not a number. @param weight of it in the tree. Bytes. @throws GatewayError `request_too_large` */
+  countPart(weight: number): void {
     this.#partsLeft -= 1;
     if (this.#partsLeft < 0) throw tooLarge(`The body has more than ${maxParts} keys and values`);
+    this.spend(weight);
   }
 
   /** @throws GatewayError `request_too_large` */
@@ -403,11 +399,6 @@ export class JsonBudget {
   spend(weight: number): void {
     this.#weightLeft -= weight;
     if (this.#weightLeft < 0) throw tooLarge('The body has too many small values for its length');
-  }
-
-  /** Counts the memory of an item of an array. */
-  spendItem(value: unknown): void {
-    this.spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
   }
 }
 

@@ -5,18 +5,18 @@ import { announcedLength, sendBeforeBody } from '../request.ts';
 import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
 
 /** Connections on which a file is being uploaded. */
-const uploading = new WeakSet<Duplex>();
+const streaming = new WeakSet<Duplex>();
 
 /** Whether a file is being uploaded on a connection: it may take longer than other bodies, and has time limits of its own. */
-export function isUploading(socket: Duplex): boolean {
-  return uploading.has(socket);
+export function isStreamingBody(socket: Duplex): boolean {
+  return streaming.has(socket);
 }
 
 /**
  * The body of a request that goes on as it comes. It holds a few chunks, and takes no more from the client than its reader takes. A reader
  * that stops leaves the connection open, so that the client gets an answer.
  */
-export class Upload extends Readable {
+export class BodyStream extends Readable {
   /** As it was announced; `undefined` where the client does not say. Bytes. */
   readonly length: number | undefined;
   /** Why it has ended early, if it was not its reader who ended it. */
@@ -48,7 +48,7 @@ export class Upload extends Readable {
     this.#limits = limits;
     // whoever reads it may have left when it fails
     this.on('error', () => {});
-    uploading.add(req.socket);
+    streaming.add(req.socket);
     req.on('end', this.#onEnd);
     req.on('close', this.#onClose);
   }
@@ -138,7 +138,7 @@ export class Upload extends Readable {
 
   #stop(): void {
     this.#stopWaiting();
-    uploading.delete(this.#req.socket);
+    streaming.delete(this.#req.socket);
     this.#req.off('data', this.#onChunk);
     this.#req.off('end', this.#onEnd);
     this.#req.off('close', this.#onClose);
