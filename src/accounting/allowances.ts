@@ -13,7 +13,7 @@ export interface AllowanceDeps {
   readonly renewLease: (userId: string, requestedAmount: number) => Promise<AllowanceLease>;
   /** What each lease asks for, where no more is reserved. Micro-credits. */
   readonly leaseAmount: number;
-  /** How often each process renews its leases. Milliseconds. */
+  /** How often each process looks which of its leases are to be renewed. Milliseconds. */
   readonly interval: number;
   /** Milliseconds. */
   readonly leaseDuration: number;
@@ -187,9 +187,9 @@ class LeasedAllowance {
   get isDue(): boolean {
     const { allowance } = this;
     const isAtRest = allowance.reserved === allowance.unbookedCost([...this.#settled]);
-    const hasFailed = this.#startedAt > this.#renewedAt;
+    const isUnrenewed = this.#startedAt > this.#renewedAt;
     const isHalfOver = performance.now() - this.#renewedAt > this.#deps.leaseDuration / 2;
-    return this.#isScarce || hasFailed || allowance.isRunningLow || isAtRest || isHalfOver;
+    return this.#isScarce || isUnrenewed || allowance.isRunningLow || isAtRest || isHalfOver;
   }
 
   get isIdle(): boolean {

@@ -106,12 +106,12 @@ export type CostOf = ((record: CountedRecord) => number) | undefined;
 function grouped<Key extends { _id: string }>(
   records: readonly CountedRecord[],
   cost: CostOf,
-  keysOf: (record: CountedRecord, day: string) => Key[],
+  keysOf: (record: CountedRecord) => Key[],
 ): Addition<Key>[] {
   const byId = new Map<string, Addition<Key> & { readonly records: CountedRecord[] }>();
   for (const record of records) {
     const microCredits = cost?.(record) ?? 0;
-    for (const key of keysOf(record, dayOf(record.startedAt))) {
+    for (const key of keysOf(record)) {
       const group = byId.get(key._id) ?? { key, sums: noUsage(), records: [] };
       byId.set(key._id, group);
       const { sums } = group;
@@ -138,7 +138,8 @@ function grouped<Key extends { _id: string }>(
 
 /** What these records add to the counters by day, model and key. Pure. */
 export function counterAdditions(records: readonly CountedRecord[], cost: CostOf): Addition<CounterKey>[] {
-  return grouped(records, cost, ({ userId, model: called, keyId }, day) => {
+  return grouped(records, cost, ({ userId, model: called, keyId, startedAt }) => {
+    const day = dayOf(startedAt);
     const model = called === null ? null : called.slice(0, modelNameLimit);
     return [{ _id: JSON.stringify([userId, day, model, keyId]), userId, day, model, keyId }];
   });
@@ -146,7 +147,7 @@ export function counterAdditions(records: readonly CountedRecord[], cost: CostOf
 
 /** What these records add to the days and months of their accounts. Pure. */
 export function periodAdditions(records: readonly CountedRecord[], cost: CostOf): PeriodAddition[] {
-  return grouped(records, cost, periodsOf);
+  return grouped(records, cost, (record) => periodsOf(record, dayOf(record.startedAt)));
 }
 
 /** What these records add to the totals of the keys that they were made with. Pure. */

@@ -319,8 +319,8 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   const described = describedRoutes.get(spec) ?? describeRoutes(spec);
   describedRoutes.set(spec, described);
   return described.map((route) => ({
-    ...route,
     operation: operationFor(operations, route.description.operationId),
+    ...route,
   }));
 }
 
