@@ -52,6 +52,12 @@ const maxSize = 500;
 /** Subscribers that a look-up reads whole, for the first attempts that begin at once: a large fan-out stays small in memory. */
 const maxWhole = 50;
 const concurrency = 2;
+/**
+ * How long the next look-up waits for others where the one before served several events. The inserts that follow are shared too: 16
+ * publishers cost sender and MongoDB 0.87 times the CPU (0.7 where nothing is delivered), at the same rate; 3 ms cost a tenth of the rate.
+ * Milliseconds.
+ */
+const maxDelay = 2;
 
 const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
 
@@ -93,6 +99,7 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   const lookUps = createBatcher<SubscriberQuery, Found>({
     maxSize,
     concurrency,
+    maxDelay,
     async write(queries) {
       const byKey = new Map<string, Promise<Found>>();
       const found = queries.map((query) => {

@@ -4,14 +4,17 @@ import { join } from 'node:path';
 import mongoose from 'mongoose';
 import { CommandProcess } from '../../cli/command.ts';
 import { nodeOptionsForProfile, type Target } from './setup.ts';
-import { cpuOf, mongodUsage, type Usage } from './usage.ts';
+import { cpuOf, mongodUsage, peakMemoryOf, type Usage } from './usage.ts';
 
-/** The stand-alone command, with an embedded MongoDB of its own. */
+/** The stand-alone command. */
 export interface Command {
   readonly target: Target;
   /** The account of its first key. */
   readonly userId: string;
+  /** Of all its processes. */
   usage(): Promise<Usage>;
+  /** The most that one of its processes has used so far. Megabytes. */
+  peakMemory(): Promise<number>;
   /** Webhooks of that account, made through the API. */
   subscribe(urls: readonly string[], secret: string): Promise<void>;
   /** Ends it as Ctrl-C does, and removes its data. */
@@ -27,13 +30,32 @@ async function createWebhook({ port, key }: Target, url: string, secret: string)
   if (!response.ok) throw new Error(`a webhook was answered ${response.status}: ${await response.text()}`);
 }
 
+/** A MongoDB that is there already, and how many processes share the port of the command. */
+interface Several {
+  readonly uri: string;
+  readonly secretKey: string;
+  readonly count: number;
+}
+
+/** As `npm start` runs Node. */
+const nodeOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
+
 /**
  * Starts the built command as its users do, with its defaults: a port and a folder of its own are all that it is told.
- * It may deliver to loopback because it listens there.
+ * It may deliver to loopback because it listens there. Its MongoDB is embedded, but for several processes.
  */
-export async function startCommand(): Promise<Command> {
+export async function startCommand(several?: Several): Promise<Command> {
   const dataDir = await mkdtemp(join(tmpdir(), 'bench-command-'));
-  const command = new CommandProcess(['start'], { PORT: '0', DATA_DIR: dataDir }, nodeOptionsForProfile);
+  const shared = several && {
+    MONGODB_URI: several.uri,
+    SECRET_KEYS: several.secretKey,
+    WORKERS: String(several.count),
+  };
+  const command = new CommandProcess(
+    ['start'],
+    { PORT: '0', DATA_DIR: dataDir, ...shared },
+    several ? nodeOptions : nodeOptionsForProfile,
+  );
 
   async function end(): Promise<void> {
     await command.end('SIGINT');
@@ -47,12 +69,21 @@ export async function startCommand(): Promise<Command> {
       key: await printed(/^API key: (\S+)$/m),
     };
     const userId = await printed(/^User: (\S+)$/m);
-    const { uri } = JSON.parse(await readFile(join(dataDir, 'mongo.json'), 'utf8'));
+    const pids = [command.child.pid ?? 0];
+    const count = several?.count ?? 1;
+    for (let i = 1; count > 1 && i <= count; i += 1) {
+      pids.push(Number(await printed(new RegExp(`^Process ${i} serves \\(pid (\\d+)\\)$`, 'm'))));
+    }
+    const uri = several?.uri ?? JSON.parse(await readFile(join(dataDir, 'mongo.json'), 'utf8')).uri;
     const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
     return {
       target,
       userId,
-      usage: async () => ({ cpu: await cpuOf(command.child.pid ?? 0), ...(await mongodUsage(connection)) }),
+      async usage() {
+        const cpus = await Promise.all(pids.map(cpuOf));
+        return { cpu: cpus.reduce((sum, cpu) => sum + cpu, 0), ...(await mongodUsage(connection)) };
+      },
+      peakMemory: async () => Math.max(...(await Promise.all(pids.map(peakMemoryOf)))),
       async subscribe(urls, secret) {
         for (const url of urls) await createWebhook(target, url, secret);
       },

@@ -4,7 +4,7 @@ import { nineOthers } from './hanging.ts';
 import { addRate, rateNames } from './rates.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
-import type { Process, Target } from './setup.ts';
+import { type Process, type Target, uriOf } from './setup.ts';
 
 /** In each of three rounds. */
 const crowdPairs = 3;
@@ -63,6 +63,31 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
       } finally {
         await command.end();
       }
+    }
+  }
+
+  /** Two processes of the stand-alone command beside one, each warmed up. */
+  async function processes(): Promise<void> {
+    for (const { row, short, events, webhooks } of rateRows) {
+      const named = (count: number) => `${row}, the command with ${count === 1 ? 'one process' : 'two processes'}`;
+      for (const count of [1, 2]) {
+        const uri = uriOf(setup.mongo, `bench_${newUser()}`);
+        const command = await startCommand({ uri, secretKey: setup.secretKey, count });
+        try {
+          await setup.load.call('retarget');
+          await command.subscribe(setup.urls(newUser(), webhooks), setup.secret);
+          const measure = (some: number) =>
+            rows.rate(setup, command.usage, command.target, command.userId, some, webhooks);
+          await measure(Math.round(events * 0.8));
+          addRate(notes, named(count), await measure(quick ? events / 5 : events));
+          notes.add(`${named(count)}: peak memory of a process`, 'MB', await command.peakMemory());
+        } finally {
+          await command.end();
+        }
+      }
+      const [one, two] = [rateNames(named(1)), rateNames(named(2))];
+      notes.addRatio(`${short}: rate with two processes, times one`, two.rate, one.rate);
+      notes.addRatio(`${short}: CPU with two processes, times one`, two.cpuWithMongod, one.cpuWithMongod);
     }
   }
 
@@ -133,5 +158,5 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
     await setup.closed(sender);
   }
 
-  return { rates: async () => rates(await setup.sender(), (row) => row), cold, stock, latency, hang, crowd };
+  return { rates: async () => rates(await setup.sender(), (row) => row), cold, processes, stock, latency, hang, crowd };
 }

@@ -23,6 +23,12 @@ export async function cpuOf(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) * tick;
 }
 
+/** The most resident memory that a process has had. Megabytes. */
+export async function peakMemoryOf(pid: number): Promise<number> {
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kilobytes) / 1_024;
+}
+
 /** What the mongod on this machine that a connection leads to has used; asking is an operation itself. */
 export async function mongodUsage(connection: Connection): Promise<Pick<Usage, 'mongod' | 'operations' | 'requests'>> {
   const status = await connection.db?.admin().serverStatus();
