@@ -197,8 +197,8 @@ export class Claims {
     // the receiver has the event, and may have refused its repetition by another process
     const isLate = !isWritten && (await recordLate(this.#collection, delivery._id, record, this.#deps.retention));
     if (!isWritten && !isLate) return 'lost';
-    const late = startedAt.getTime() - delivery.dueAt.getTime();
-    this.#deps.onAttempt({ number: delivery.attempt, late, ...toEndedAttempt(claim, result) });
+    const lateness = startedAt.getTime() - delivery.dueAt.getTime();
+    this.#deps.onAttempt({ number: delivery.attempt, lateness, ...toEndedAttempt(claim, result) });
     if (!('retryIn' in next) && !delivery.test) {
       this.#deps.onEnded(next.state, result.code);
       if (next.state === 'failed') this.#deps.onFailed(toFailedDelivery(claim, result));

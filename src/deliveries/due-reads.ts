@@ -1,7 +1,7 @@
 import type { UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { type PartOfQuery, SharedReads } from '../mongo/shared-reads.ts';
+import type { PartOfQuery, SharedReads } from '../mongo/shared-reads.ts';
 import { type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
@@ -75,12 +75,9 @@ export type DueAttempts = ReturnType<typeof createDueAttempts>;
  * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
  * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
  * much is due for one webhook, the attempts of another are found just as easily.
- * @param shared reads in whose round trip others may go. @default none do
+ * @param shared reads in whose round trip others may go
  */
-export function createDueAttempts(
-  deliveries: DeliveryModel,
-  shared: Pick<SharedReads, 'read'> = new SharedReads(deliveries.db, 0),
-) {
+export function createDueAttempts(deliveries: DeliveryModel, shared: Pick<SharedReads, 'read'>) {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
 

@@ -74,7 +74,7 @@ export function createResend(deps: ResendDeps) {
     };
     const claim = await budget.run(begin).catch((error: unknown) => {
       // a claim that arrives late is given back
-      if (claiming) pendingWork.add(claiming.then((late) => late && manual.giveBack(late)).then(noop, noop));
+      if (claiming) pendingWork.add(claiming.then((claim) => claim && manual.giveBack(claim)).then(noop, noop));
       throw error;
     });
     if (claim) return claim;

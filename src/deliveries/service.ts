@@ -73,8 +73,8 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
   readonly fanOutObserver?: FanOutObserver;
   /** Called after each sweep. @default nobody is */
   readonly onSwept?: OnRun;
-  /** Others' reads go with the sweep's. @default none do */
-  readonly shared?: Pick<SharedReads, 'read'>;
+  /** Others' reads go with the sweep's. */
+  readonly shared: Pick<SharedReads, 'read'>;
 }
 
 export type DeliveryService = ReturnType<typeof createDeliveryService>;

@@ -250,24 +250,24 @@ function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
     buckets: attemptBuckets,
     registers,
   });
-  const lateness = new Histogram({
+  const latenesses = new Histogram({
     name: 'gateway_delivery_lateness_seconds',
     help: 'From the time when a scheduled attempt was due to its start, by the clock of the database',
     buckets: latenessBuckets,
     registers,
   });
-  function recordAttempt({ status, code, durationMs, late }: RecordedAttempt): void {
+  function recordAttempt({ status, code, durationMs, lateness }: RecordedAttempt): void {
     const outcome = code === undefined ? 'succeeded' : 'failed';
     attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });
     durations.observe({ outcome }, durationMs / 1_000);
-    if (late !== undefined) lateness.observe(Math.max(0, late) / 1_000);
+    if (lateness !== undefined) latenesses.observe(Math.max(0, lateness) / 1_000);
   }
 
   return {
     ...fanOutMetrics(registers),
     ended: endingMetrics(registers),
     swept: sweepMetrics(registers),
-    attempted: inBatches(recordAttempt, attempts, durations, lateness),
+    attempted: inBatches(recordAttempt, attempts, durations, latenesses),
   };
 }
 

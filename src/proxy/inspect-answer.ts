@@ -146,7 +146,8 @@ const accountCodes: ReadonlySet<unknown> = new Set([
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function isObject(value: unknown): value is Fields {
+/** Whether a value is an object of JSON, and no list. Pure. */
+export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

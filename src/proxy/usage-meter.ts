@@ -3,6 +3,7 @@ import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
 import type { Endpoint } from './endpoint.ts';
+import { isObject } from './inspect-answer.ts';
 
 /** The most that is held of an incomplete piece of text. Bytes. */
 const textLimit = 64 * 1024;
@@ -169,10 +170,6 @@ function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly st
   const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
   // + 0 turns -0 into 0
   return isCount ? (value as number) + 0 : Number.NaN;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A count among the details of a usage; 0 where there is none. */

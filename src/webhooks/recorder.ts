@@ -155,7 +155,7 @@ export interface RecordedAttempt {
   /** Why it failed; absent if it succeeded. */
   readonly code?: string;
   /** How long after the time when it was due it began, by the database's clock; absent if it was asked for. Milliseconds. */
-  readonly late?: number;
+  readonly lateness?: number;
 }
 
 interface WriteStatisticsDeps {

@@ -12,6 +12,7 @@ import { createSendRateModel } from '../../src/fairness/model.ts';
 import type { SendRates } from '../../src/fairness/send-rates.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
+import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { sharedSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 import type { DeliveryTarget } from '../../src/webhooks/webhook.ts';
@@ -114,6 +115,7 @@ export async function startDeliveryServices(
     outbox,
     clock,
     settleSubscribers,
+    shared: new SharedReads(connection, 0),
     forDelivery: webhooks.forDelivery,
     urlOf: async (id) => (await webhooks.forDelivery(id))?.url ?? null,
     clients: { allowAddress: (address) => address === '127.0.0.1' },

@@ -10,6 +10,7 @@ import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/outbox.ts';
 import { createSendRateModel } from '../../src/fairness/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
+import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets.ts';
@@ -93,6 +94,7 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
       outbox: createOutbox(events, clock),
       clock,
       settleSubscribers: settled,
+      shared: new SharedReads(connection, 0),
       forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
       urlOf: async () => null,
       clients: { allowHttp: true, allowAddress: () => true },

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const past = new Date(Date.now() - 60_000);
@@ -52,6 +53,8 @@ describe('What is due', () => {
   });
   after(() => database.drop());
 
+  const dueAttempts = () => createDueAttempts(deliveries, new SharedReads(deliveries.db, 0));
+
   async function store(...documents: DeliveryDocument[]): Promise<void> {
     await deliveries.collection.deleteMany({});
     await deliveries.collection.insertMany(documents as never[]);
@@ -69,7 +72,7 @@ describe('What is due', () => {
       ['wh_a', 2],
       ['wh_b', 5],
     ]);
-    const { refs, soon } = await createDueAttempts(deliveries).ofWebhooks(shares);
+    const { refs, soon } = await dueAttempts().ofWebhooks(shares);
 
     expect(refs.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
     expect(soon).to.deep.equal([]);
@@ -82,9 +85,7 @@ describe('What is due', () => {
       ...delivery('dlv_c1', 'wh_c', soon),
       lease: claimed,
     });
-    const found = await createDueAttempts(deliveries).ofWebhooks(
-      new Map(['wh_a', 'wh_b', 'wh_c'].map((webhookId) => [webhookId, 5])),
-    );
+    const found = await dueAttempts().ofWebhooks(new Map(['wh_a', 'wh_b', 'wh_c'].map((webhookId) => [webhookId, 5])));
 
     expect(found.refs).to.deep.equal([]);
     expect(found.soon.map(({ webhookId, userId }) => [webhookId, userId])).to.deep.equal([['wh_a', 'usr_1']]);
@@ -97,7 +98,7 @@ describe('What is due', () => {
       ...webhookIds.map((webhookId, i) => delivery(`dlv_${i}`, webhookId, past)),
       delivery('dlv_later', 'wh_later', later),
     );
-    const due = createDueAttempts(deliveries);
+    const due = dueAttempts();
     const named: string[] = [];
     let pages = 0;
     for (let next: Parameters<typeof due.look>[0] = null, more = true; more; more = next !== null) {
@@ -137,7 +138,7 @@ describe('What is due', () => {
         expect(names).not.to.include('COLLSCAN');
       }
       const shares = new Map([['wh_7', 20]]);
-      expect((await createDueAttempts(deliveries).ofWebhooks(shares)).refs).to.have.length(1);
+      expect((await dueAttempts().ofWebhooks(shares)).refs).to.have.length(1);
       const { cost } = await keysExamined(pipelines);
       costs.push(cost);
     }
