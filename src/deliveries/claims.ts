@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../events/outbox.ts';
-import { type DatabaseClock, fromNow, timeSince } from '../mongo/clock.ts';
+import { type DatabaseClock, fromNow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
@@ -13,8 +13,17 @@ import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, Delive
 /** What follows an attempt: the end of the delivery, or another attempt in `retryIn` milliseconds. */
 export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retryIn: number };
 
-/** The result of an attempt; its number and start are in the claim. */
-export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'>;
+/** The result of an attempt; its number is in the claim. */
+export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'> & {
+  /** When the request was sent, by the database's clock; absent where none was. */
+  readonly startedAt?: Date;
+};
+
+/** When an attempt began: where no request was sent, when it was claimed. */
+export const startOf = (
+  { claimedAt }: Pick<Claim, 'claimedAt'>,
+  { startedAt }: Pick<AttemptResult, 'startedAt'>,
+): Date => startedAt ?? claimedAt.time;
 
 /** A recorded attempt, and what it belongs to. */
 export interface EndedAttempt extends RecordedAttempt {
@@ -153,8 +162,8 @@ export class Claims {
    * The claim of a first attempt whose delivery is not stored: the lease of its event holds it until then. `whenStored` resolves
    * when it is stored, and rejects if this process will not store it.
    */
-  first(delivery: DeliveryDocument, { heldUntil, since: leasedAt }: FanOutLease) {
-    const claim: Claim = { delivery, token: randomUUID(), startedAt: timeSince(leasedAt), heldUntil };
+  first(delivery: DeliveryDocument, { heldUntil, since: claimedAt }: FanOutLease) {
+    const claim: Claim = { delivery, token: randomUUID(), claimedAt, heldUntil };
     this.#keeper.track(claim, heldUntil);
     const whenStored = new Promise<void>((resolve, reject) => {
       const since = performance.now();
@@ -171,8 +180,9 @@ export class Claims {
 
   /** Records the attempt and what follows. A second call changes nothing, and resolves with the same. */
   async record(claim: Claim, result: AttemptResult, next: Next): Promise<Recorded> {
-    const { delivery, startedAt } = claim;
-    const record = { number: delivery.attempt, startedAt, ...result };
+    const { delivery } = claim;
+    const startedAt = startOf(claim, result);
+    const record = { number: delivery.attempt, ...result, startedAt };
     const attempts = [record];
     const isWritten = await this.#write(
       claim,
@@ -299,11 +309,11 @@ export class Claims {
   /** Resolves with whether it is new. @throws if it is unknown whether it was stored */
   async #storeClaimed(claim: Claim): Promise<boolean> {
     const { owner, lease: duration } = this.#deps;
-    const { delivery, token, startedAt } = claim;
+    const { delivery, token, claimedAt } = claim;
     // taken before the clock is read: a process that stands still in between holds its lease for less time, not for more
     const askedAt = performance.now();
     const claimableAt = await this.#inDatabaseTime(duration);
-    const lease = { owner, token, startedAt };
+    const lease = { owner, token, startedAt: claimedAt.time };
     const isNew = await this.#writes.insert({ ...delivery, lease, claimableAt, starts: 1 });
     // an earlier try may have stored it and lost the answer: renewing the lease tells
     this.#keeper.hold(claim, isNew ? askedAt + duration : claim.heldUntil);
@@ -321,16 +331,15 @@ function toRetry(retryIn: number): Pick<ClaimChange, 'name' | 'set'> {
   return { name: `again in ${retryIn}`, set };
 }
 
-export function toEndedAttempt(
-  { delivery, startedAt }: Claim,
-  { durationMs, status, code }: AttemptResult,
-): EndedAttempt {
+export function toEndedAttempt(claim: Claim, result: AttemptResult): EndedAttempt {
+  const { delivery } = claim;
+  const { durationMs, status, code } = result;
   return {
     webhookId: delivery.webhookId,
     deliveryId: delivery._id,
     eventId: delivery.eventId,
     userId: delivery.userId,
-    at: new Date(startedAt.getTime() + durationMs),
+    at: new Date(startOf(claim, result).getTime() + durationMs),
     durationMs,
     ...(status !== undefined && { status }),
     ...(code !== undefined && { code }),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type BatcherOptions, createBatcher } from '../mongo/batcher.ts';
-import { fromNow } from '../mongo/clock.ts';
+import { type DatabaseClock, fromNow, type Moment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
@@ -26,6 +26,12 @@ const maxDelay = 5;
  * them. Milliseconds.
  */
 const gather = { interval: 500, enough: 8 } as const;
+
+/**
+ * After this time the clock is asked, too, when attempts were claimed: the server says when it began to write their claims, which may be
+ * hundreds, and attempts would end, by their records, 100 ms before their receivers saw them. Milliseconds.
+ */
+const quickClaim = 10;
 
 /** A delivery whose first attempt has failed. */
 interface Retry {
@@ -86,6 +92,7 @@ function toStatements(group: readonly Change[]): BulkWrite[] {
 
 export interface DeliveryWritesDeps {
   readonly deliveries: DeliveryModel;
+  readonly clock: DatabaseClock;
   /** Names the worker in its leases. */
   readonly owner: string;
   /** How long a claim lasts unless renewed. Milliseconds. */
@@ -97,7 +104,7 @@ export interface DeliveryWritesDeps {
 export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
 
 /** Claims and writes deliveries, those of the same moment in one command. One that cannot be written fails alone. */
-export function createDeliveryWrites({ deliveries, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
+export function createDeliveryWrites({ deliveries, clock, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
   const collection = durableCollection(deliveries);
 
   const inserting: BatcherOptions<DeliveryDocument, InsertResult> = {
@@ -154,19 +161,24 @@ export function createDeliveryWrites({ deliveries, owner, lease, onInserted = ()
     concurrency,
     async write(attempts) {
       const token = randomUUID();
-      const heldUntil = performance.now() + lease;
+      const askedAt = performance.now();
+      const heldUntil = askedAt + lease;
       const claimed = await claimAll(collection, attempts, { owner, token, lease, heldUntil }).catch(
         async (error: unknown) => {
           await undoClaims(collection, attempts, token);
           throw error;
         },
       );
+      const answeredAt = performance.now();
+      const now = answeredAt - askedAt < quickClaim ? undefined : await momentNow(clock);
       const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
       return attempts.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
         // two callers want it, but only one gets it
         byId.delete(deliveryId);
-        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt, heldUntil } : null;
+        if (!delivery?.lease) return null;
+        const claimedAt = now ?? { time: delivery.lease.startedAt, monotonic: answeredAt };
+        return { delivery, token, claimedAt, heldUntil };
       });
     },
   });
@@ -220,6 +232,14 @@ async function undoClaims(collection: Deliveries, attempts: readonly AttemptKey[
       { writeConcern: { w: 1 } },
     )
     .catch(() => {});
+}
+
+async function momentNow(clock: DatabaseClock): Promise<Moment | undefined> {
+  try {
+    return { time: await clock.now(), monotonic: performance.now() };
+  } catch {
+    return undefined;
+  }
 }
 
 /**

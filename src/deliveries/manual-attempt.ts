@@ -6,7 +6,15 @@ import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { persist } from '../mongo/writes.ts';
 import type { AttemptDeps } from './attempt.ts';
-import { type AttemptResult, type ClaimsDeps, recordLate, sendMargin, toDelivered, toEndedAttempt } from './claims.ts';
+import {
+  type AttemptResult,
+  type ClaimsDeps,
+  recordLate,
+  sendMargin,
+  startOf,
+  toDelivered,
+  toEndedAttempt,
+} from './claims.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
 import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';
@@ -76,7 +84,8 @@ function createManualClaims(deps: ManualAttemptDeps) {
       const taken = await leases.take(filter, { ...manual, ...outOfTheWay, ...more });
       if (!taken?.document.manual) return null;
       const { document: delivery, heldUntil } = taken;
-      return { delivery, token, startedAt: taken.document.manual.startedAt, heldUntil };
+      const claimedAt = { time: taken.document.manual.startedAt, monotonic: performance.now() };
+      return { delivery, token, claimedAt, heldUntil };
     },
 
     async giveBack(claim: Claim): Promise<void> {
@@ -85,7 +94,7 @@ function createManualClaims(deps: ManualAttemptDeps) {
 
     /** Resolves to `false` if the claim of a failed attempt was lost. */
     async record(claim: Claim, result: AttemptResult): Promise<boolean> {
-      const attempt = { startedAt: claim.startedAt, manual: true as const, ...result };
+      const attempt = { manual: true as const, ...result, startedAt: startOf(claim, result) };
       const following = result.code === undefined ? toDelivered(retention) : backToItsTime;
       const set = { manual: '$$REMOVE', attempts: withManualAttempt(attempt), ...following };
       if (await leases.write(held(claim), set)) return true;

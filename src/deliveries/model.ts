@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import type { Moment } from '../mongo/clock.ts';
 import { type durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 import type { OutboundCode } from '../outbound/outbound-error.ts';
 
@@ -101,8 +102,8 @@ export interface Claim {
   readonly delivery: DeliveryDocument;
   /** With the delivery's id, the fencing token of every write about the attempt: a worker that lost its lease changes nothing. */
   readonly token: string;
-  /** By the database's clock. */
-  readonly startedAt: Date;
+  /** When it was claimed, by the database's clock. */
+  readonly claimedAt: Moment;
   /** When the lease ends unless renewed, by `performance.now()`; never later than by the database's clock. */
   readonly heldUntil: number;
 }

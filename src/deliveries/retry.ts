@@ -1,5 +1,5 @@
 import { retryAfterWait } from '../outbound/retry-after.ts';
-import type { AttemptResult, Next } from './claims.ts';
+import { type AttemptResult, type Next, startOf } from './claims.ts';
 import type { Claim } from './model.ts';
 
 /** When failed attempts are made again. */
@@ -12,15 +12,17 @@ export interface RetryRules {
 
 /** What follows a scheduled attempt. Pure. */
 export function nextAfter(
-  { delivery, startedAt }: Pick<Claim, 'delivery' | 'startedAt'>,
-  { code, retryAfter, durationMs }: AttemptResult,
+  claim: Pick<Claim, 'delivery' | 'claimedAt'>,
+  result: AttemptResult,
   { retryDelays, honorRetryAfter }: RetryRules,
 ): Next {
+  const { delivery } = claim;
+  const { code, retryAfter, durationMs } = result;
   if (code === undefined) return { state: 'delivered' };
   if (delivery.attempt >= delivery.maxAttempts) return { state: 'failed' };
   const delay = delayAfter(delivery.attempt, retryDelays);
   if (!honorRetryAfter) return { retryIn: delay };
-  return { retryIn: honoringRetryAfter(delay, { retryAfter, endedAt: startedAt.getTime() + durationMs }) };
+  return { retryIn: honoringRetryAfter(delay, { retryAfter, endedAt: startOf(claim, result).getTime() + durationMs }) };
 }
 
 /** The number of attempts of a delivery: one at once, and one after each delay. A test event gets one. */

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { timeSince } from '../mongo/clock.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../operator/tracing.ts';
 import {
   createDispatcher,
@@ -25,6 +26,8 @@ export interface DeliveryRequest {
   /** The delivery, for callers that wait for its attempt, and for its span. @default neither */
   readonly attempt?: TracedAttempt;
   readonly url: string;
+  /** Now, by the database's clock: what receivers compare with theirs, and what is recorded. @default not recorded */
+  readonly startedAt?: Date;
   /** Without the signatures. */
   readonly headers: Record<string, string>;
   readonly body: Buffer;
@@ -118,10 +121,10 @@ function wasStale(error: unknown): boolean {
  * @param propagateTrace whether receivers get the trace context of attempts
  */
 export function createSend(clients: DeliveryClients, timeout: number, propagateTrace = false): Send {
-  return async function send({ attempt, url, headers: shown, body: data, sign, maySend = () => true }) {
+  return async function send({ attempt, url, startedAt, headers: shown, body: data, sign, maySend = () => true }) {
     const span = attempt && startAttemptSpan(attempt);
     const headers = span && propagateTrace ? { ...shown, traceparent: traceparentOf(span) } : shown;
-    const startedAt = performance.now();
+    const sentAt = performance.now();
     const signal = new Deadline(timeout);
     let isWritten = false;
     const onSend = () => {
@@ -148,9 +151,9 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     } finally {
       signal.clear();
     }
-    const durationMs = Math.round(performance.now() - startedAt);
+    const durationMs = Math.round(performance.now() - sentAt);
     if (span) endAttemptSpan(span, { ...result, error: result.code });
-    return { durationMs, ...result };
+    return { ...(startedAt && { startedAt }), durationMs, ...result };
   };
 }
 
@@ -211,13 +214,14 @@ export function toDeliveryRequest(
   userAgent: string,
   maySend: () => boolean,
 ): DeliveryRequest {
-  const { startedAt } = claim;
+  const startedAt = timeSince(claim.claimedAt);
   const { _id: deliveryId, eventId, webhookId, userId, type, test, attempt: number, traceparent } = claim.delivery;
   const isManual = claim.delivery.manual?.token === claim.token;
   const secrets = secretsInUse(target, startedAt);
   return {
     attempt: { deliveryId, eventId, webhookId, userId, type, number: isManual ? undefined : number, traceparent },
     url: target.url,
+    startedAt,
     headers: shownHeaders({ eventId, startedAt, test, userAgent }),
     body,
     // the owner's headers are as secret as the signatures
