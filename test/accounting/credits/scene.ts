@@ -4,7 +4,7 @@ import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { type AnsweredCall, type CrowdOutcome, callTogether } from './crowd.ts';
 import { expectedBalances } from './expected-balances.ts';
 import { startMeteredUpstream } from './metered-upstream.ts';
-import { startProcess } from './processes.ts';
+import { startProcess } from '../../killed/harness.ts';
 
 const userId = 'usr_crowd';
 /** A call costs some 0.11 credits on average: the account is depleted by about the 1,350th of 2,000. */
@@ -98,10 +98,7 @@ export async function openScene(uri: string, seed: number, count: number) {
         }),
       ),
     async close() {
-      for (const { child, died } of processes) {
-        child.kill('SIGKILL');
-        await died;
-      }
+      await Promise.all(processes.map((process) => process.kill()));
       await till.close();
       await connection.close();
       await upstream.close();

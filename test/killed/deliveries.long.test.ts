@@ -1,34 +1,28 @@
 import { expect } from 'chai';
-import type { DeliveryDocument } from '../../../../src/deliveries/model.ts';
-import { type ModelGateway, scopes } from '../../../../src/index.ts';
-import { startProcess } from '../../../accounting/credits/processes.ts';
-import { atOnce } from '../../../support/at-once.ts';
-import { newSecretKey } from '../../../support/gateway.ts';
-import { uriOf } from '../../../support/mongo.ts';
-import { eventually } from '../../../support/until.ts';
-import { low, startScene } from '../../over-http.ts';
-import { hang, startReceiver } from '../../receiver.ts';
-import { eventIdOf, storeEnded } from './missed.ts';
+import type { DeliveryDocument } from '../../src/deliveries/model.ts';
+import { type ModelGateway, scopes } from '../../src/index.ts';
+import { low, startScene } from '../deliveries/over-http.ts';
+import { hang, startReceiver } from '../deliveries/receiver.ts';
+import { eventIdOf, storeEnded } from '../deliveries/redeliver/recoveries/missed.ts';
+import { newSecretKey } from '../support/gateway.ts';
+import { uriOf } from '../support/mongo.ts';
+import { eventually } from '../support/until.ts';
+import { describeKills, type Row, type Stage } from './harness.ts';
 
-const opened: (() => Promise<void>)[] = [];
-
-/** What another process needs to serve the same accounts. */
-async function sceneWithProcesses(options: { retryDelays: number[]; recoverRate?: number }) {
+/** A receiver, a gateway here, and what other processes need to serve the same accounts. */
+async function openScene({ start, defer }: Stage, options: { retryDelays: number[]; recoverRate?: number }) {
   const secretKeys = [newSecretKey()];
   const receiver = await startReceiver(200);
+  defer(receiver.stop);
   const scene = await startScene({ ...options, secretKeys });
+  defer(scene.close);
   const uri = uriOf(scene.connection.name);
   const { key } = await (scene.gateway as ModelGateway).keys.create({ userId: 'usr_1', scopes });
-  const close = async () => {
-    await scene.close();
-    await receiver.stop();
-  };
-  opened.push(close);
   return {
     scene,
     receiver,
     async process() {
-      const started = await startProcess({ uri, options: { ...options, secretKeys, sweepInterval: 100 } });
+      const started = await start({ uri, options: { ...options, secretKeys, sweepInterval: 100 } });
       return {
         ...started,
         // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
@@ -43,22 +37,18 @@ async function sceneWithProcesses(options: { retryDelays: number[]; recoverRate?
           });
           return response.json();
         },
-        async kill() {
-          started.child.kill('SIGKILL');
-          await started.died;
-        },
       };
     },
   };
 }
 
-describe('When a process is killed', function () {
-  this.timeout(60_000);
-  after(() => Promise.all(opened.map((close) => close())));
-
-  atOnce({
-    async 'in a recovery, another continues it, loses nothing and resends only what was in flight'() {
-      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [], recoverRate: 100 });
+const rows: Row[] = [
+  {
+    subject: 'a recovery',
+    killed: 'after a third of it',
+    holds: 'another process continues it, loses nothing and resends only what was in flight',
+    async show(stage) {
+      const { scene, receiver, process } = await openScene(stage, { retryDelays: [], recoverRate: 100 });
       const webhookId = await scene.webhook(receiver.url);
       const failed = await storeEnded(scene.connection, webhookId, Array(150).fill('failed'));
       await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: false });
@@ -93,9 +83,14 @@ describe('When a process is killed', function () {
         expect(attempts.filter(({ code }) => code === undefined)).to.have.length(1);
       }
     },
+  },
 
-    async 'in a resend, the delivery can be resent after the lease, and has its six scheduled attempts'() {
-      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [3_000, 0, 0, 0, 0] });
+  {
+    subject: 'a resend',
+    killed: 'before the answer',
+    holds: 'the delivery has its six scheduled attempts and can be resent after the lease',
+    async show(stage) {
+      const { scene, receiver, process } = await openScene(stage, { retryDelays: [3_000, 0, 0, 0, 0] });
       await scene.webhook(receiver.url);
       receiver.answers(500, hang, 500);
       const other = await process();
@@ -114,9 +109,14 @@ describe('When a process is killed', function () {
       receiver.answers(200);
       expect((await scene.call('POST', `/v1/deliveries/${id}/resend`)).body.state).to.equal('delivered');
     },
+  },
 
-    async 'in a test event, another process makes its one attempt'() {
-      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [0] });
+  {
+    subject: 'a test event',
+    killed: 'before the answer',
+    holds: 'another process makes its one attempt',
+    async show(stage) {
+      const { scene, receiver, process } = await openScene(stage, { retryDelays: [0] });
       const webhookId = await scene.webhook(receiver.url);
       await scene.gateway.close();
       receiver.answers(hang, 200);
@@ -133,5 +133,7 @@ describe('When a process is killed', function () {
       expect(delivery?.attempts.map(({ number }) => number)).to.deep.equal([1]);
       expect(receiver.received).to.have.length(2);
     },
-  });
-});
+  },
+];
+
+describeKills(rows, 'at once');
