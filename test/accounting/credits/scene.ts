@@ -1,10 +1,10 @@
 import mongoose from 'mongoose';
 import { createRandom } from '../../faults/random.ts';
+import { startProcess } from '../../killed/harness.ts';
 import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { type AnsweredCall, type CrowdOutcome, callTogether } from './crowd.ts';
 import { expectedBalances } from './expected-balances.ts';
 import { startMeteredUpstream } from './metered-upstream.ts';
-import { startProcess } from '../../killed/harness.ts';
 
 const userId = 'usr_crowd';
 /** A call costs some 0.11 credits on average: the account is depleted by about the 1,350th of 2,000. */
