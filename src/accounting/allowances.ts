@@ -182,14 +182,16 @@ class LeasedAllowance {
   /**
    * Whether it is time for a renewal. While calls are under way and enough is left, the lease only has to be extended before it ends:
    * renewed at every interval, ten calls a second take 1.13 times the CPU of the process and its database together (1.10 to 1.14 in
-   * three pairs of two).
+   * three pairs of two). What it holds of a burst that has been charged, other processes can spend.
    */
   get isDue(): boolean {
     const { allowance } = this;
-    const isAtRest = allowance.reserved === allowance.unbookedCost([...this.#settled]);
+    const reserved = allowance.reserved - allowance.unbookedCost([...this.#settled]);
+    const isAtRest = reserved === 0;
+    const holdsTooMuch = allowance.limit > this.#amountFor(reserved) + this.#deps.leaseAmount;
     const isUnrenewed = this.#startedAt > this.#renewedAt;
     const isHalfOver = performance.now() - this.#renewedAt > this.#deps.leaseDuration / 2;
-    return this.#isScarce || isUnrenewed || allowance.isRunningLow || isAtRest || isHalfOver;
+    return this.#isScarce || isUnrenewed || allowance.isRunningLow || isAtRest || holdsTooMuch || isHalfOver;
   }
 
   get isIdle(): boolean {
@@ -268,9 +270,14 @@ class LeasedAllowance {
     return renewal;
   }
 
+  /** What a lease asks for while so much is reserved. */
+  #amountFor(reserved: number): number {
+    return reserved + Math.max(this.#deps.leaseAmount, reserved);
+  }
+
   async #renewNow(): Promise<void> {
     const { allowance } = this;
-    const { ledger, renewLease, leaseAmount, leaseDuration } = this.#deps;
+    const { ledger, renewLease, leaseDuration } = this.#deps;
     const startedAt = this.#startedAt;
     const settledIds = new Set(this.#settled);
     // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
@@ -279,7 +286,7 @@ class LeasedAllowance {
     // read the booked calls before the balance: so no call is missing from both
     const booked = [...settledIds, ...(unsettledIds.length > 0 ? await inTime(ledger.booked(unsettledIds)) : [])];
     const reserved = allowance.reserved - allowance.unbookedCost(booked);
-    const requestedAmount = reserved + Math.max(leaseAmount, reserved);
+    const requestedAmount = this.#amountFor(reserved);
     allowance.lowerLimit(requestedAmount, booked);
     const lease = await inTime(renewLease(this.#userId, requestedAmount));
     const isScarce = lease.amount < requestedAmount;

@@ -15,7 +15,6 @@ interface EndedCall {
  * the balance. Whole micro-credits.
  */
 export class CreditAllowance {
-  /** The most that may be reserved at the same time. */
   #limit = 0;
   /** When calls have reserved this much, half of what was left of the limit, the process should lease more of the balance. */
   #lowMark = 0;
@@ -49,6 +48,11 @@ export class CreditAllowance {
       ids.push(id);
     }
     return ids;
+  }
+
+  /** The most that may be reserved at the same time: what was leased last, or less. */
+  get limit(): number {
+    return this.#limit;
   }
 
   /** Whether this process should lease more of the balance. */

@@ -156,6 +156,18 @@ describe('the credit allowance of an account in one process', () => {
       expect(wanted).to.deep.equal([10, 11]);
     });
 
+    it('is renewed soon if it still covers a burst that has been charged', async () => {
+      const allowance = brief.of('usr_1');
+      allowance.reserve(99);
+      await brief.refresh('usr_1');
+      expect(wanted).to.deep.equal([10, 200]);
+      allowance.spend(99, 'use_1', 99);
+      brief.settle([{ _id: 'use_1', userId: 'usr_1' }]);
+      await until(() => wanted.length === 3);
+      expect(performance.now() - startedAt).to.be.below(leaseDuration / 2);
+      expect(wanted.at(-1)).to.equal(11);
+    });
+
     it('is renewed again and again while it is smaller than wanted', async () => {
       free = 5;
       await brief.refresh('usr_1');
