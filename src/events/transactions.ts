@@ -226,7 +226,8 @@ export class OpenTransactions {
           updatePipeline: true,
         });
       }
-      this.#written = new Set(ids.keys());
+      // closing may have forgotten some meanwhile, and removes the record next
+      this.#written = new Set([...ids.keys()].filter((key) => this.#sessions.has(key)));
     } catch (error) {
       // without the record, other processes only recover later
       this.#logger.warn('open transactions could not be recorded', { reason: String(error) });

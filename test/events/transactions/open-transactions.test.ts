@@ -1,0 +1,71 @@
+import { expect } from 'chai';
+import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
+import { OpenTransactions } from '../../../src/events/transactions.ts';
+import { buildIndexes } from '../../support/database/indexes.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
+
+describe('the record of open transactions', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let owners: OwnerModel;
+  /** Writes of the record that have not been let through yet, the oldest first. */
+  let held: (() => void)[];
+  let isHolding: boolean;
+  let open: OpenTransactions;
+
+  const turn = () => (isHolding ? new Promise<void>((resolve) => held.push(resolve)) : undefined);
+
+  /** The same model, whose writes wait while `isHolding`. */
+  function slowOwners(): OwnerModel {
+    const updateOne = owners.updateOne.bind(owners);
+    const deleteOne = owners.deleteOne.bind(owners);
+    return Object.assign(Object.create(owners), {
+      async updateOne(...write: Parameters<typeof updateOne>) {
+        await turn();
+        return updateOne(...write);
+      },
+      async deleteOne(...write: Parameters<typeof deleteOne>) {
+        await turn();
+        return deleteOne(...write);
+      },
+    });
+  }
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    owners = createOwnerModel(database.connection, 'gateway_');
+    await buildIndexes(database.connection, owners);
+    held = [];
+    isHolding = false;
+    open = new OpenTransactions({ owners: slowOwners(), logger: silentLogger, lease: 60_000 });
+  });
+  afterEach(async () => {
+    isHolding = false;
+    for (const letThrough of held) letThrough();
+    await open.close();
+    await database.drop();
+  });
+
+  it('holds a session that begins a transaction while the record is being removed behind a renewal', async () => {
+    const [first, second] = await Promise.all([database.connection.startSession(), database.connection.startSession()]);
+    await open.enter(first);
+    open.leave();
+    isHolding = true;
+    const renewing = open.enter(second);
+    open.leave();
+    await until(() => held.length === 1);
+    const closing = open.close();
+    held.shift()?.();
+    await renewing;
+    await until(() => held.length === 1);
+    const entering = open.enter(first);
+    isHolding = false;
+    held.shift()?.();
+    await Promise.all([closing, entering]);
+
+    expect(await owners.collection.countDocuments({ sessions: first.id?.id })).to.equal(1);
+    open.leave();
+    await Promise.all([first.endSession(), second.endSession()]);
+  });
+});
