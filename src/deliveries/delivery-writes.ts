@@ -22,10 +22,11 @@ const concurrency = 2;
 /** How long the outcome of an attempt waits for others; if the process dies meanwhile, the attempt is made again. Milliseconds. */
 const maxDelay = 5;
 /**
- * How far apart outcomes are written that ended their deliveries before these were stored, unless `enough` wait: nothing else waits for
+ * How far apart outcomes are written that ended their deliveries before these were stored, unless so many wait: nothing else waits for
  * them. Milliseconds.
  */
-const gather = { interval: 500, enough: 8 } as const;
+const interval = 500;
+const enough = 8;
 
 /**
  * After this time the clock is asked, too, when attempts were claimed: the server says when it began to write their claims, which may be
@@ -93,6 +94,8 @@ function toStatements(group: readonly Change[]): BulkWrite[] {
 export interface DeliveryWritesDeps {
   readonly deliveries: DeliveryModel;
   readonly clock: DatabaseClock;
+  /** How many attempts the process makes at once. */
+  readonly concurrency: number;
   /** Names the worker in its leases. */
   readonly owner: string;
   /** How long a claim lasts unless renewed. Milliseconds. */
@@ -104,7 +107,14 @@ export interface DeliveryWritesDeps {
 export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
 
 /** Claims and writes deliveries, those of the same moment in one command. One that cannot be written fails alone. */
-export function createDeliveryWrites({ deliveries, clock, owner, lease, onInserted = () => {} }: DeliveryWritesDeps) {
+export function createDeliveryWrites({
+  deliveries,
+  clock,
+  concurrency: attemptsAtOnce,
+  owner,
+  lease,
+  onInserted = () => {},
+}: DeliveryWritesDeps) {
   const collection = durableCollection(deliveries);
 
   const inserting: BatcherOptions<DeliveryDocument, InsertResult> = {
@@ -122,7 +132,12 @@ export function createDeliveryWrites({ deliveries, clock, owner, lease, onInsert
     },
   };
   const inserts = createBatcher(inserting);
-  const gatheredInserts = createBatcher({ ...inserting, ...gather });
+  const gatheredInserts = createBatcher({
+    ...inserting,
+    interval,
+    // where few attempts are under way at once, no more outcomes come until these are written
+    enough: Math.min(enough, attemptsAtOnce),
+  });
 
   const retries = createBatcher<Retry, boolean>({
     maxSize: retriesMaxSize,

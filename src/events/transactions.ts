@@ -118,6 +118,8 @@ export class OpenTransactions {
   readonly #sessions = new Map<string, SessionId>();
   /** The sessions in the stored record. */
   #written = new Set<string>();
+  /** Whether there may be a record. */
+  #hasRecord = false;
   /** Transactions under way. */
   #open = 0;
   /** Whether no transaction has begun since the last renewal. */
@@ -147,7 +149,7 @@ export class OpenTransactions {
     const key = id.toString('hex');
     this.#sessions.set(key, id);
     this.#timer ??= setInterval(() => {
-      if (this.#open === 0 && this.#isIdle) void this.close();
+      if (this.#open === 0 && this.#isIdle) void this.#forget();
       else void this.#renew();
       this.#isIdle = true;
     }, this.#lease / 4).unref();
@@ -182,12 +184,29 @@ export class OpenTransactions {
   /** Removes the record. */
   async close(): Promise<void> {
     if (!this.#timer) return;
+    this.#stopTimer();
+    await this.#remove();
+  }
+
+  /**
+   * Removes the record of a process that has no transactions for the time being, and tries again until that is done: where it is left, others
+   * end these sessions again and again, and the driver uses them for other operations.
+   */
+  async #forget(): Promise<void> {
+    await this.#remove();
+    if (this.#sessions.size === 0 && !this.#hasRecord) this.#stopTimer();
+  }
+
+  #stopTimer(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  #remove(): Promise<void> {
     this.#sessions.clear();
     // a transaction that begins meanwhile records its session anew
     this.#written.clear();
-    await this.#renew();
+    return this.#renew();
   }
 
   /**
@@ -220,13 +239,15 @@ export class OpenTransactions {
     try {
       if (ids.size === 0) await this.#owners.deleteOne({ _id });
       else {
+        this.#hasRecord = true;
         const until = fromNow(this.#lease);
         await this.#owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
           upsert: true,
           updatePipeline: true,
         });
       }
-      // closing may have forgotten some meanwhile, and removes the record next
+      this.#hasRecord = ids.size > 0;
+      // some may have been forgotten meanwhile, and the record is removed next
       this.#written = new Set([...ids.keys()].filter((key) => this.#sessions.has(key)));
     } catch (error) {
       // without the record, other processes only recover later

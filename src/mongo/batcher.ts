@@ -5,8 +5,8 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 /**
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
- * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is delayed with `interval` alone, and not
- * after a pause. An item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until`
+ * before it were being written; with `maxDelay`, also what comes a moment later. A single caller waits only where `interval` is not over since
+ * the batch before, or where that had several items and `maxDelay` is set. An item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until`
  * nor a limit of concurrent batches.
  */
 export interface Batcher<Item, Result> {

@@ -129,8 +129,9 @@ export interface CreditOptions {
   /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 */
   readonly expectedOutputTokens?: number;
   /**
-   * How often each process renews the leases that are half used up, or smaller than `allowance`; it renews the others before they
-   * end. It is also the longest time until credits that are booked in one process can be spent in another. Milliseconds. @default 500
+   * How often each process renews the leases that are half used up, smaller than it asked for, or larger than it needs by more than
+   * `allowance`; it renews the others before they end. It is also the longest time until credits that are booked in one process can be
+   * spent in another. Milliseconds. @default 500
    */
   readonly renewInterval?: number;
 }

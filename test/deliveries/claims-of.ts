@@ -18,6 +18,7 @@ export function claimTerms(deliveries: DeliveryModel, owner = 'worker', lease = 
     retention: 1_000_000,
     clock: createDatabaseClock(deliveries.db),
     logger: silentLogger,
+    concurrency: 100,
     pendingWork: createPendingWork(),
   };
 }

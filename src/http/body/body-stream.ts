@@ -4,10 +4,10 @@ import { GatewayError } from '../../errors.ts';
 import { announcedLength, sendBeforeBody } from '../request.ts';
 import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
 
-/** Connections on which a file is being uploaded. */
+/** Connections on which a body goes up as it comes. */
 const streaming = new WeakSet<Duplex>();
 
-/** Whether a file is being uploaded on a connection: it may take longer than other bodies, and has time limits of its own. */
+/** Whether a body goes up as it comes on a connection: it may take longer than other bodies, and has time limits of its own. */
 export function isStreamingBody(socket: Duplex): boolean {
   return streaming.has(socket);
 }

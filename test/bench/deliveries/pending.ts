@@ -90,6 +90,7 @@ function createClaimant(setup: Setup, deliveries: DeliveryModel) {
   const claims = new Claims({
     deliveries,
     clock: createDatabaseClock(setup.connection),
+    concurrency: 100,
     owner: 'wrk_1',
     lease: 60_000,
     renewInterval: 20_000,

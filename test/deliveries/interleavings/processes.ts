@@ -186,6 +186,7 @@ export function createProcesses(
       ...noListeners,
       deliveries: deliveryModel,
       clock,
+      concurrency: 100,
       owner: `process ${number}`,
       lease: long,
       retention: long,

@@ -68,4 +68,24 @@ describe('the record of open transactions', () => {
     open.leave();
     await Promise.all([first.endSession(), second.endSession()]);
   });
+
+  it('is removed at a later look if it could not be removed when the process had no transactions any more', async () => {
+    let failures = 2;
+    const failing = Object.assign(Object.create(owners), {
+      async deleteOne(...write: Parameters<OwnerModel['deleteOne']>) {
+        failures -= 1;
+        if (failures >= 0) throw new Error('the database is away');
+        return owners.deleteOne(...write);
+      },
+    });
+    const idle = new OpenTransactions({ owners: failing, logger: silentLogger, lease: 200 });
+    const session = await database.connection.startSession();
+    await idle.enter(session);
+    expect(await owners.collection.countDocuments()).to.equal(1);
+    idle.leave();
+
+    await until(async () => (await owners.collection.countDocuments()) === 0);
+    await session.endSession();
+    await idle.close();
+  });
 });
