@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import { scopes } from '../../src/index.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../support/database/breakable-database.ts';
+import { type BreakableDatabase, faultNames, startBreakableDatabase } from '../support/database/breakable-database.ts';
 import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
@@ -51,7 +51,8 @@ describe('a file that its upstream has made while the database fails', function 
     };
     const acknowledged: string[] = [];
     const noted = (id: string) => logger.lines.some(({ fields }) => fields?.id === id);
-    for (const [i, fault] of database.faults.entries()) {
+    for (const [i, name] of faultNames.entries()) {
+      const fault = database.faults[name];
       acknowledged.push((await upload()).id);
       const id = `file-fault-${i}`;
       provider.onUpload = (req, res) => {
@@ -63,21 +64,21 @@ describe('a file that its upstream has made while the database fails', function 
       };
       const startedAt = performance.now();
       const answer = await upload();
-      expect(performance.now() - startedAt, fault.name).to.be.below(answeredWithin);
+      expect(performance.now() - startedAt, name).to.be.below(answeredWithin);
       provider.onUpload = undefined;
       if (answer.status === 200) acknowledged.push(id);
       else {
-        expect([answer.status, answer.error?.code, answer.retry], fault.name).to.deep.equal([
+        expect([answer.status, answer.error?.code, answer.retry], name).to.deep.equal([
           503,
           'database_unavailable',
           'false',
         ]);
-        expect(noted(id), `${fault.name}: the log has the id`).to.equal(true);
+        expect(noted(id), `${name}: the log has the id`).to.equal(true);
       }
       await fault.end();
-      await until(async () => (await upload().catch(() => undefined))?.status === 200, 60_000, fault.name);
-      await until(listed, 30_000, fault.name);
-      expect(await listed(), fault.name).to.include.members(acknowledged);
+      await until(async () => (await upload().catch(() => undefined))?.status === 200, 60_000, name);
+      await until(listed, 30_000, name);
+      expect(await listed(), name).to.include.members(acknowledged);
     }
     await close();
     await gateway.close();

@@ -1,205 +1,499 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import type { AccountDocument } from '../../../src/accounting/model.ts';
-import type { ModelGateway, ModelGatewayOptions } from '../../../src/index.ts';
+import { newId } from '../../../src/ids.ts';
+import { type ModelGatewayOptions, scopes } from '../../../src/index.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
-import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
-import { createGateway } from '../../support/gateway.ts';
+import { CommandProcess } from '../../cli/command.ts';
+import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
+import * as breakable from '../../support/database/breakable-database.ts';
+import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
-import { until } from '../../support/until.ts';
+import { recordingLogger } from '../../support/logger.ts';
+import { measureAgain } from '../../support/measure-again.ts';
+import { watchStandstill } from '../../support/processes/standstill.ts';
+import { eventually, until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 
 const question = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
+const payment = { payment_id: 'pay_1', amount: 1, currency: 'usd', credits_added: 1, user_id: 'usr_1' };
+const event = { type: 'payment.completed', userId: 'usr_1', data: payment } as const;
+/** Of every webhook here. */
+const secret = `whsec_${randomBytes(24).toString('base64')}`;
+/** Micro-credits in a credit, and the tokens that a price is for. */
+const micro = 1_000_000;
+/** One credit for each call here, which uses one token of input, and one of output. */
+const prices = { '*': { input: micro, output: 0 } };
 
-interface Line {
-  readonly level: string;
-  readonly message: string;
-  readonly fields: Record<string, unknown> | undefined;
+/** Milliseconds. */
+const answerWithin = 5_000;
+const failFastWithin = 1_000;
+const goOnWithin = 10_000;
+
+const refused = [503, 'database_unavailable', '1'];
+const served = [200, undefined, null];
+
+/** One way in which the database is away for a while, as a row meets it. */
+interface Outage {
+  /** Resolves when it has begun: once every row is ready. @param lastly is done right before */
+  begin(lastly?: () => Promise<unknown>): Promise<void>;
+  /** Resolves when it is over: once every row has seen enough. */
+  end(): Promise<void>;
 }
 
-describe('a gateway whose database is unavailable', function () {
-  this.timeout(60_000);
-  let database: BreakableDatabase;
-  let upstream: ScriptedUpstream;
-  let beside: Connection;
-  const ends: (() => Promise<unknown>)[] = [];
+/** One line of the table; its columns are the ways in which a database fails. */
+interface Row {
+  readonly says: string;
+  /** @default every way */
+  readonly under?: breakable.FaultName;
+  show(outage: Outage): Promise<void>;
+}
 
-  before(async () => {
-    database = await startBreakableDatabase();
-    beside = await mongoose.createConnection(database.directUri).asPromise();
-    upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 0, total_tokens: 1 } });
-  });
-  afterEach(async () => {
-    database.proxy.pass();
-    for (const end of ends.splice(0).reverse()) await end();
-  });
-  after(async () => {
-    await upstream?.close();
-    await beside?.close();
-    await database?.stop();
-  });
+let database: breakable.BreakableDatabase;
+let upstream: ScriptedUpstream;
+let receiver: TestReceiver;
+/** To the database, beside what fails on the way. */
+let beside: Connection;
+/** The gateway that is asked under each fault, with everything on, and a key for it. */
+let main: TestGateway;
+let mainKey = '';
+const clock = watchStandstill();
+/** What ends all that was started. */
+const ends: (() => Promise<unknown>)[] = [];
 
-  async function start(collectionPrefix: string, options: Partial<ModelGatewayOptions> = {}) {
-    const lines: Line[] = [];
-    const log = (level: string) => (message: string, fields?: Record<string, unknown>) =>
-      void lines.push({ level, message, fields });
-    const gateway: ModelGateway = await createGateway({
-      mongo: database.uri,
-      upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
-      collectionPrefix,
-      logger: { info: log('info'), warn: log('warn'), error: log('error') },
-      ...options,
-    });
-    ends.push(gateway.close);
-    await gateway.start();
-    const { url, close } = await listen(express().use(gateway.router));
-    ends.push(close);
+/** A POST if there is a body. */
+async function call(url: string, key: string, body?: object) {
+  const startedAt = clock.now();
+  const response = await fetch(url, {
+    method: body ? 'POST' : 'GET',
+    // only a fault that is found waits so long
+    signal: AbortSignal.timeout(30_000),
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const { error } = (await response.json()) as { error?: { code: string; message: string } };
+  const { status, headers } = response;
+  const answer = [status, error?.code, headers.get('retry-after')];
+  return { status, answer, code: error?.code, message: error?.message, took: clock.now() - startedAt };
+}
 
-    async function ask(key: string): Promise<{ status: number; code: string | undefined }> {
-      const response = await fetch(`${url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify(question),
+/** Expects this answer from each. Resolves to how long the slowest took, in milliseconds. */
+async function slowest(expected: unknown, calls: readonly ReturnType<typeof call>[]): Promise<number> {
+  const answers = await Promise.all(calls);
+  for (const { answer } of answers) expect(answer).to.deep.equal(expected);
+  return Math.max(...answers.map(({ took }) => took));
+}
+
+/** A key with another id, or another secret. */
+const otherId = (key: string) => `${key.slice(0, 10)}zzzz${key.slice(14)}`;
+const otherSecret = (key: string) => `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`;
+
+/** A gateway that is served, until the fault is over. */
+async function startGateway(collectionPrefix: string, options: Partial<ModelGatewayOptions> = {}) {
+  const logger = recordingLogger();
+  const upstreams = [{ name: 'u', baseUrl: upstream.baseUrl }];
+  const gateway = await createGateway({ mongo: database.uri, upstreams, collectionPrefix, logger, ...options });
+  ends.push(gateway.close);
+  await gateway.start();
+  const { url, close } = await listen(express().use(gateway.router));
+  ends.push(close);
+  const collection = (name: string) => beside.collection<AccountDocument>(collectionPrefix + name);
+  const request = (path: string, key = mainKey, body?: object) => call(url + path, key, body);
+  /** Calls that were answered. */
+  let answered = 0;
+  return {
+    ...gateway,
+    lines: logger.lines,
+    newKey: (userId = 'usr_1') => gateway.keys.create({ userId, scopes }),
+    request,
+    async ask(key = mainKey) {
+      const asked = await request('/v1/chat/completions', key, question);
+      if (asked.status === 200) answered += 1;
+      return asked;
+    },
+    async untilKnown(key = mainKey) {
+      const isRefused = async () => (await request('/v1/webhooks', key)).message?.includes('nothing was done');
+      await until(isRefused, goOnWithin, 'the outage is known');
+    },
+    async untilBack() {
+      const isServed = async () => (await request('/v1/webhooks')).status === 200;
+      await until(isServed, goOnWithin, 'it serves everything');
+    },
+    collection,
+    account: () => collection('credit_accounts').findOne({ _id: 'usr_1' }),
+    /** @param count of calls, each of them charged for */
+    async untilCounted(count = answered) {
+      const charged = { ending: 'complete', counted: true };
+      // a look may still meet a broken connection
+      const counted = () => collection('usage').countDocuments(charged).catch(String);
+      await until(async () => (await counted()) === count, goOnWithin, 'usage is counted');
+    },
+  };
+}
+type TestGateway = Awaited<ReturnType<typeof startGateway>>;
+
+/** One call of each kind that needs the database. */
+const everyCall = () => [
+  main.request('/v1/webhooks'),
+  main.request('/v1/webhooks', mainKey, { url: receiver.url, events: ['credits.low'], secret }),
+  main.request('/v1/deliveries'),
+  main.request('/v1/events'),
+  main.request('/v1/api_keys', mainKey, { name: 'laptop', scopes: ['models'] }),
+  main.request('/v1/usage?from=2026-01-01&to=2026-01-31'),
+  main.request('/v1/credits'),
+  main.request('/v1/events', mainKey, { type: event.type, user_id: 'usr_1', data: payment }),
+  main.ask(otherId(mainKey)),
+];
+
+/** What each function of the gateway comes to: an error's code, or nothing; and how long it took. */
+async function everyFunction(): Promise<{ code: unknown; took: number }[]> {
+  const { keys, webhooks, payments, credits, limits, publish } = main;
+  if (!credits) throw new Error('the gateway has no credits');
+  const userId = 'usr_2';
+  const paid = () => ({ userId, amount: 1, currency: 'usd', paymentId: `pay_${randomUUID()}` });
+  const startedAt = clock.now();
+  const results: Promise<unknown>[] = [
+    keys.create({ userId }),
+    keys.list(userId),
+    keys.get(newId('key', Date.now())),
+    keys.revoke(newId('key', Date.now())),
+    webhooks.create(userId, { url: receiver.url, events: ['payment.completed'], secret }),
+    webhooks.list(userId),
+    limits.reportExceeded({ userId, apiKeyId: null, limit: 1 }),
+    payments.completed({ ...paid(), creditsAdded: 1 }),
+    payments.failed({ ...paid(), reason: 'card_declined' }),
+    credits.topUp({ userId, credits: 1, reference: randomUUID() }),
+    credits.balance(userId),
+    publish(event),
+  ];
+  const settled = results.map(async (result) => {
+    const code = await result.then(() => undefined).catch((error) => error.code ?? error);
+    return { code, took: clock.now() - startedAt };
+  });
+  return Promise.all(settled);
+}
+
+const table: readonly Row[] = [
+  {
+    says: 'a call that needs the database is answered in 5 s, refused in one when the outage is known, and served after it',
+    async show({ begin, end }) {
+      await begin();
+      for (const { status, answer, code, took } of await Promise.all(everyCall())) {
+        expect(took).to.be.below(answerWithin);
+        // a member that has just lost its office still reads
+        if (status < 500) continue;
+        expect(code).to.be.oneOf(['database_unavailable', 'publish_unconfirmed']);
+        expect(answer).to.deep.equal([503, code, '1']);
+      }
+      await main.untilKnown();
+      expect(await slowest(refused, everyCall())).to.be.below(failFastWithin);
+      await end();
+      await main.untilBack();
+    },
+  },
+  {
+    says: 'a function that the host calls settles in 5 s, and rejects in one when the outage is known',
+    async show({ begin }) {
+      await begin();
+      for (const { code, took } of await everyFunction()) {
+        expect(took).to.be.below(answerWithin);
+        // a member that has just lost its office still reads
+        expect(code).to.be.oneOf([undefined, 'database_unavailable', 'publish_unconfirmed']);
+      }
+      await main.untilKnown();
+      for (const { code, took } of await everyFunction()) {
+        expect(code).to.equal('database_unavailable');
+        expect(took).to.be.below(failFastWithin);
+      }
+    },
+  },
+  {
+    says: 'a model call of a known account is served in 5 s, in one when the outage is known, and charged once after it',
+    async show({ begin, end }) {
+      expect(await slowest(served, [main.ask()])).to.be.below(answerWithin);
+      await main.untilCounted();
+      await begin();
+      expect(await slowest(served, [main.ask()])).to.be.below(answerWithin);
+      await main.untilKnown();
+      const asked = [main.ask(), main.ask(), main.ask(), main.request('/v1/models')];
+      expect(await slowest(served, asked)).to.be.below(failFastWithin);
+      await end();
+      await main.untilBack();
+      await main.untilCounted();
+    },
+  },
+  {
+    says: 'an event is published and arrives in 10 s after the outage',
+    async show({ begin, end }) {
+      await begin();
+      await end();
+      const endedAt = clock.now();
+      await main.untilBack();
+      // as `publish_unconfirmed` asks for: again with the same key
+      const keyed = { ...event, idempotencyKey: randomUUID() };
+      const again = (error: { code?: string }) => (error.code === 'publish_unconfirmed' ? null : Promise.reject(error));
+      const published = await eventually(() => main.publish(keyed).catch(again), Boolean, goOnWithin);
+      const isIt = ({ body }: { body: Buffer }) => body.toString().includes(String(published?.id));
+      await until(() => receiver.received.some(isIt), goOnWithin, 'it arrives');
+      expect(clock.now() - endedAt).to.be.below(goOnWithin);
+    },
+  },
+  {
+    says: 'a stand-alone gateway answers in a second when it knows, serves everything again, and ends with 0',
+    under: 'it is killed',
+    async show({ begin, end }) {
+      const env = { MONGODB_URI: database.uri, SECRET_KEYS: newSecretKey(), UPSTREAM_BASE_URL: upstream.baseUrl };
+      const command = new CommandProcess(['start'], { PORT: '0', ...env, COLLECTION_PREFIX: 'command_' });
+      ends.push(() => command.end('SIGKILL'));
+      const [, baseUrl = ''] = await command.until(/^Base URL: (\S+)$/m);
+      const [, key = ''] = await command.until(/^API key: (\S+)$/m);
+      const request = (path: string, body?: object) => call(baseUrl + path, key, body);
+      const ask = () => request('/chat/completions', question);
+      const data = { user_id: 'usr_1', credits_remaining: 5, threshold: 10 };
+      const needDatabase = () => [
+        request('/webhooks'),
+        request('/events'),
+        request('/api_keys', { name: 'laptop', scopes: ['models'] }),
+        request('/events', { type: 'credits.low', user_id: 'usr_1', data }),
+      ];
+      await slowest(served, [ask()]);
+      await begin();
+      // a call may fail at once before that, where its connection has just broken
+      await until(() => command.stderr.includes('the database is unavailable'), 20_000, 'the outage is known');
+      const isQuick = (took: number) => took < failFastWithin;
+      expect(await measureAgain(() => slowest(refused, needDatabase()), isQuick)).to.satisfy(isQuick);
+      const others = () => [ask(), ask(), request('/models')];
+      expect(await measureAgain(() => slowest(served, others()), isQuick)).to.satisfy(isQuick);
+      expect(command.child.exitCode).to.equal(null);
+      await end();
+      await until(async () => (await request('/webhooks')).status === 200, 20_000, 'it is back');
+      await slowest(served, [ask()]);
+      expect(await command.end()).to.equal(0);
+    },
+  },
+  {
+    says: 'a refused request leaves no unhandled rejection, which would end the process',
+    under: 'it is killed',
+    async show({ begin }) {
+      const quick = { ...connectionTimes, serverSelectionTimeoutMS: 500 };
+      const mongo = await mongoose.createConnection(database.uri, quick).asPromise();
+      ends.push(() => mongo.close());
+      const gateway = await startGateway('gateway_', { mongo });
+      const unhandled: unknown[] = [];
+      const note = (reason: unknown) => void unhandled.push(reason);
+      process.prependListener('unhandledRejection', note);
+      try {
+        await begin();
+        await gateway.untilKnown();
+        const { answer } = await gateway.request('/v1/webhooks', otherId(mainKey));
+        expect(answer).to.deep.equal(refused);
+        // a look-up that was begun all the same has failed before this one, which waits as long for a server
+        const failed = await mongo.getClient().db().command({ ping: 1 }).catch(String);
+        expect(failed).to.match(/ServerSelection/);
+        await turn();
+        expect(unhandled).to.deep.equal([]);
+      } finally {
+        process.off('unhandledRejection', note);
+      }
+    },
+  },
+  {
+    says: 'a gateway closes within 35 s',
+    under: 'the network drops what is sent',
+    async show({ begin }) {
+      const gateway = await startGateway('close_', { drainTimeout: 0 });
+      const { key } = await gateway.newKey();
+      await begin();
+      expect((await gateway.ask(key)).status).to.be.oneOf([200, 503]);
+      const startedAt = performance.now();
+      await gateway.close();
+      expect(performance.now() - startedAt).to.be.below(35_000);
+    },
+  },
+  {
+    says: 'a key that was good is accepted until keyGracePeriod after its check, and no other is',
+    under: 'its connections are closed',
+    async show({ begin }) {
+      const keyGracePeriod = 6_000;
+      const gateway = await startGateway('keys_', { keyGracePeriod });
+      const good = await gateway.newKey('usr_1');
+      const revoked = await gateway.newKey('usr_2');
+      const unseen = await gateway.newKey('usr_3');
+      await slowest(served, [gateway.ask(good.key), gateway.ask(revoked.key)]);
+      await gateway.keys.revoke(revoked.id);
+      await begin(() => slowest(served, [gateway.ask(good.key)]));
+      const checkedAt = performance.now();
+      await gateway.untilKnown(good.key);
+      expect((await gateway.ask(good.key)).answer).to.deep.equal(served);
+      expect((await gateway.ask(revoked.key)).answer).to.deep.equal([401, 'invalid_api_key', null]);
+      expect((await gateway.ask(otherSecret(good.key))).status).to.equal(401);
+      expect((await gateway.ask(unseen.key)).answer).to.deep.equal(refused);
+      // measures time: until the grace period has been over for a second
+      await sleep(Math.max(0, checkedAt + keyGracePeriod + 1_000 - performance.now()));
+      expect((await gateway.ask(good.key)).answer).to.deep.equal(refused);
+    },
+  },
+  {
+    says: 'a key is not accepted with keyGracePeriod 0',
+    under: 'its connections are closed',
+    async show({ begin }) {
+      const gateway = await startGateway('strict_', { keyGracePeriod: 0 });
+      const { key } = await gateway.newKey();
+      await slowest(served, [gateway.ask(key)]);
+      await begin();
+      // a second after the loss, when what is cached is too old to be used
+      await gateway.untilKnown(key);
+      expect((await gateway.ask(key)).answer).to.deep.equal(refused);
+    },
+  },
+  {
+    says: 'an account spends the allowance that this process has leased, no more, and goes on after the outage',
+    under: 'its connections are closed',
+    async show({ begin, end }) {
+      const gateway = await startGateway('credits_', { credits: { prices, initialBalance: 100, allowance: 3 } });
+      const { key } = await gateway.newKey('usr_1');
+      const newcomer = await gateway.newKey('usr_2');
+      const servedCalls = async (by: string) => {
+        for (let n = 0; ; n += 1) {
+          const { status, answer } = await gateway.ask(by);
+          if (status === 200) continue;
+          expect(answer).to.deep.equal(refused);
+          return n;
+        }
+      };
+      const setAside = async () => (await gateway.account())?.leases[0];
+      await slowest(served, [gateway.ask(key)]);
+      const first = await setAside();
+      // known here, but not what it has
+      await gateway.keys.authenticate(newcomer.key);
+      await gateway.untilCounted();
+      // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the allowance
+      await until(async () => {
+        const now = await setAside();
+        return now?.amount === 3 * micro && Number(now.until) > Number(first?.until);
       });
-      const { error } = (await response.json()) as { error?: { code: string } };
-      return { status: response.status, code: error?.code };
+      await begin();
+      await gateway.untilKnown(key);
+      expect(await servedCalls(key)).to.be.within(1, 3);
+      expect(await servedCalls(newcomer.key)).to.equal(0);
+      await end();
+      for (const by of [key, newcomer.key]) await until(async () => (await gateway.ask(by)).status === 200);
+    },
+  },
+  {
+    says: 'usage is kept up to usageBacklog; the log says once how much is lost, and nothing stays reserved for it',
+    under: 'its connections are closed',
+    async show({ begin, end }) {
+      const usageBacklog = 5;
+      const kept = 1 + usageBacklog;
+      const credits = { prices, initialBalance: 1_000, allowance: 100, renewInterval: 50 };
+      const gateway = await startGateway('usage_', { credits, usageBacklog });
+      const { key } = await gateway.newKey();
+      await slowest(served, [gateway.ask(key)]);
+      await gateway.untilCounted();
+      await begin();
+      await gateway.untilKnown(key);
+      for (let i = 0; i < usageBacklog + 3; i += 1) await slowest(served, [gateway.ask(key)]);
+      await end();
+      await gateway.untilCounted(kept);
+      const told = (part: string) => gateway.lines.filter(({ message }) => message.includes(part));
+      await until(() => told('usage records are written again').length > 0);
+      expect(told('more usage records wait than usageBacklog allows')).to.have.lengthOf(1);
+      expect(told('usage records are written again').map(({ fields }) => fields?.lost)).to.deep.equal([3]);
+      expect(await gateway.collection('usage').countDocuments({})).to.equal(kept);
+      // what is set aside is what is reserved and an allowance
+      await until(async () => (await gateway.account())?.leases[0]?.amount === 100 * micro);
+      expect((await gateway.account())?.balance).to.equal((1_000 - kept) * micro);
+    },
+  },
+];
+
+/** Runs `act` when so many have come, and resolves for all of them then. */
+function meeting(missing: number, act: () => Promise<void>): () => Promise<void> {
+  let open = (_acted: Promise<void>) => {};
+  const acted = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return () => {
+    missing -= 1;
+    if (missing === 0) open(act());
+    return acted;
+  };
+}
+
+/** Shows all rows during one outage. Whoever has failed keeps no other waiting. */
+function showAll(rows: readonly Row[], fault: breakable.DatabaseFault): Promise<void>[] {
+  const lasts: (() => Promise<unknown>)[] = [];
+  const begin = meeting(rows.length, async () => {
+    await Promise.all(lasts.map((last) => last()));
+    await fault.begin();
+  });
+  const end = meeting(rows.length, fault.end);
+  return rows.map(async ({ show }) => {
+    const ahead = [begin, end];
+    const goOn = async () => ahead.shift()?.();
+    try {
+      await show({
+        begin(lastly = async () => {}) {
+          lasts.push(lastly);
+          return goOn();
+        },
+        end: goOn,
+      });
+    } finally {
+      for (const meet of ahead) meet().catch(() => {});
     }
-    const counted = () => beside.collection(`${collectionPrefix}usage`).countDocuments({ counted: true });
-    /** Cuts every connection, and resolves when the gateway knows. */
-    async function lose(key: string): Promise<void> {
-      database.proxy.cut();
-      const list = () => fetch(`${url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });
-      await until(async () => (await (await list()).text()).includes('nothing was done'));
-    }
-    return { gateway, lines, ask, counted, until, lose };
+  });
+}
+
+describe('while the database is away,', function () {
+  this.timeout(90_000);
+
+  async function endSince(count: number): Promise<void> {
+    for (const end of ends.splice(count).reverse()) await end();
   }
 
-  it('accepts keys that it has checked within keyGracePeriod, and no others', async () => {
-    const { gateway, ask, lose } = await start('keys_', { keyGracePeriod: 6_000 });
-    const [good, revoked, unseen] = await Promise.all(
-      ['usr_1', 'usr_2', 'usr_3'].map((userId) => gateway.keys.create({ userId })),
-    );
-    if (!good || !revoked || !unseen) throw new Error('a key is missing');
-    for (const { key } of [good, revoked]) expect((await ask(key)).status).to.equal(200);
-    await gateway.keys.revoke(revoked.id);
-    const checkedAt = performance.now();
-    expect((await ask(good.key)).status).to.equal(200);
-    await lose(good.key);
-    expect(await ask(good.key)).to.deep.equal({ status: 200, code: undefined });
-    expect(await ask(revoked.key)).to.deep.equal({ status: 401, code: 'invalid_api_key' });
-    expect(await ask(`${good.key.slice(0, -1)}${good.key.endsWith('A') ? 'B' : 'A'}`)).to.include({ status: 401 });
-    expect(await ask(unseen.key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
-    // measures time: until the grace period is over
-    await sleep(Math.max(0, checkedAt + 7_000 - performance.now()));
-    expect(await ask(good.key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
-  });
-
-  it('accepts no key with keyGracePeriod 0', async () => {
-    const { gateway, ask, lose } = await start('strict_', { keyGracePeriod: 0 });
-    const { key } = await gateway.keys.create({ userId: 'usr_1' });
-    expect((await ask(key)).status).to.equal(200);
-    await lose(key);
-    // a grace period would hold still
-    await sleep(1_000);
-    expect(await ask(key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
-  });
-
-  it('keeps no more usage records than usageBacklog, and logs once how many were lost', async () => {
-    const { gateway, ask, lose, lines, counted, until } = await start('usage_', { usageBacklog: 5 });
-    const { key } = await gateway.keys.create({ userId: 'usr_1' });
-    expect((await ask(key)).status).to.equal(200);
-    await until(async () => (await counted()) === 1);
-    await lose(key);
-    for (let i = 0; i < 8; i += 1) expect((await ask(key)).status).to.equal(200);
-    database.proxy.pass();
-    await until(async () => (await counted()) === 1 + 5);
-    await until(() => lines.some(({ message }) => message === 'usage records are written again'));
-    const told = (part: string) => lines.filter(({ message }) => message.includes(part));
-    expect(told('more usage records wait than usageBacklog allows')).to.have.lengthOf(1);
-    expect(told('usage records are written again').map(({ fields }) => fields?.lost)).to.deep.equal([3]);
-    expect(await beside.collection('usage_usage').countDocuments({})).to.equal(6);
-  });
-
-  it('lets an account spend the allowance that this process has leased, and no more', async () => {
-    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 100, allowance: 3 };
-    const { gateway, ask, lose, counted, until } = await start('credits_', { credits });
-    const [rich, newcomer] = await Promise.all(['usr_1', 'usr_2'].map((userId) => gateway.keys.create({ userId })));
-    if (!rich || !newcomer) throw new Error('a key is missing');
-    const callsLetThrough = async (key: string) => {
-      for (let n = 0; ; n += 1) {
-        const { status, code } = await ask(key);
-        if (status === 200) continue;
-        expect({ status, code }).to.deep.equal({ status: 503, code: 'database_unavailable' });
-        return n;
-      }
-    };
-    expect((await ask(rich.key)).status).to.equal(200);
-    const setAside = async () =>
-      (await beside.collection<AccountDocument>('credits_credit_accounts').findOne({ _id: 'usr_1' }))?.leases[0];
-    const first = await setAside();
-    // known here, but not what it has
-    await gateway.keys.authenticate(newcomer.key);
-    await until(async () => (await counted()) === 1);
-    // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the allowance
-    await until(async () => {
-      const now = await setAside();
-      return now?.amount === 3 * 1_000_000 && Number(now.until) > Number(first?.until);
+  before(async () => {
+    database = await breakable.startBreakableDatabase();
+    ends.push(database.stop);
+    upstream = await ScriptedUpstream.start();
+    ends.push(() => upstream.close());
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    upstream.script = json(200, { choices: [], data: [], usage });
+    receiver = await startReceiver();
+    ends.push(receiver.stop);
+    beside = await mongoose.createConnection(database.directUri).asPromise();
+    ends.push(() => beside.close());
+    main = await startGateway('gateway_', {
+      limits: { perUser: { requestsPerMinute: 10_000 }, shared: true },
+      credits: { prices: { '*': { input: 1_000, output: 1_000 } }, initialBalance: 100 },
     });
-    await lose(rich.key);
-    expect(await callsLetThrough(rich.key)).to.be.within(1, 3);
-    expect(await callsLetThrough(newcomer.key)).to.equal(0);
-    database.proxy.pass();
-    await until(async () => (await ask(rich.key)).status === 200);
-    await until(async () => (await ask(newcomer.key)).status === 200);
+    ({ key: mainKey } = await main.newKey());
+    await main.webhooks.create('usr_1', { url: receiver.url, events: ['payment.completed'], secret });
+  });
+  after(async () => {
+    clock.stop();
+    await endSince(0);
   });
 
-  it('releases the reservation of a call whose usage record is lost', async () => {
-    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 1_000, allowance: 100, renewInterval: 50 };
-    const { gateway, ask, lose, counted, until } = await start('lost_', { credits, usageBacklog: 2 });
-    const { key } = await gateway.keys.create({ userId: 'usr_1' });
-    expect((await ask(key)).status).to.equal(200);
-    await until(async () => (await counted()) === 1);
-    await lose(key);
-    for (let i = 0; i < 6; i += 1) expect((await ask(key)).status).to.equal(200);
-    database.proxy.pass();
-    await until(async () => (await counted()) === 1 + 2);
-    const account = () => beside.collection<AccountDocument>('lost_credit_accounts').findOne({ _id: 'usr_1' });
-    // what is set aside is what is reserved and an allowance
-    await until(async () => (await account())?.leases[0]?.amount === 100 * 1_000_000);
-    expect((await account())?.balance).to.equal((1_000 - 3) * 1_000_000);
-  });
+  for (const name of breakable.faultNames)
+    describe(`because ${name},`, () => {
+      const rows = table.filter(({ under = name }) => under === name);
+      let started = 0;
+      let shown: readonly Promise<void>[] = [];
 
-  it('closes within 35 seconds when the database stops answering', async () => {
-    const { gateway, ask } = await start('close_', { drainTimeout: 0 });
-    const { key } = await gateway.keys.create({ userId: 'usr_1' });
-    database.proxy.swallow();
-    expect((await ask(key)).status).to.be.oneOf([200, 503]);
-    const startedAt = performance.now();
-    await gateway.close();
-    expect(performance.now() - startedAt).to.be.below(35_000);
-  });
+      before(async () => {
+        await main.untilBack();
+        started = ends.length;
+        shown = showAll(rows, database.faults[name]);
+        // each failure is told in its turn
+        for (const row of shown) row.catch(() => {});
+      });
+      after(() => endSince(started));
 
-  it("logs at start which options a host's own connection lacks, and nothing when it lacks none", async () => {
-    const slow = await mongoose.createConnection(database.uri).asPromise();
-    const quick = await mongoose.createConnection(database.uri, connectionTimes).asPromise();
-    const once = await mongoose
-      .createConnection(database.uri, { ...connectionTimes, retryReads: false, retryWrites: false })
-      .asPromise();
-    ends.push(
-      () => slow.close(),
-      () => quick.close(),
-      () => once.close(),
-    );
-    const about = ({ lines }: { lines: Line[] }) => lines.filter(({ message }) => message.startsWith('mongo:'));
-    const [told, ...more] = about(await start('slow_', { mongo: slow }));
-    expect(more).to.have.lengthOf(0);
-    for (const [option, time] of Object.entries(connectionTimes))
-      expect(told?.message).to.include(`${option}: ${time}`);
-    expect(about(await start('quick_', { mongo: quick }))).to.deep.equal([]);
-    const [untried] = about(await start('once_', { mongo: once }));
-    expect(untried?.message).to.include('{ retryReads: true, retryWrites: true }');
-  });
+      for (const [i, { says }] of rows.entries()) it(says, () => shown[i]);
+    });
 });

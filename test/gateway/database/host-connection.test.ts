@@ -1,10 +1,12 @@
 import { expect } from 'chai';
 import type { ConnectOptions } from 'mongoose';
 import type { ModelGateway } from '../../../src/index.ts';
+import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { payment } from '../../events/harness.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
+import { recordingLogger } from '../../support/logger.ts';
 
 const choices: readonly [what: string, options: ConnectOptions][] = [
   ['that reads from secondaries', { readPreference: 'secondaryPreferred' }],
@@ -58,3 +60,25 @@ for (const [what, options] of choices)
       expect(await gateway.keys.get('key_01m7yjr7ep6v60gn3fqkw5dpz6')).to.equal(null);
     });
   });
+
+describe('A gateway on a host’s own connection', () => {
+  /** What the log says of the connection until the gateway has started. */
+  async function said(options: ConnectOptions): Promise<string[]> {
+    const { connection, drop } = await watchedDatabase(options);
+    const logger = recordingLogger();
+    const gateway = await createGateway({ mongo: connection, logger });
+    await gateway.start();
+    await gateway.close();
+    await drop();
+    return logger.lines.map(({ message }) => message).filter((message) => message.startsWith('mongo:'));
+  }
+
+  it('logs once at start which options the connection lacks, and nothing when it lacks none', async () => {
+    const [told, ...more] = await said({});
+    expect(more).to.deep.equal([]);
+    for (const [option, time] of Object.entries(connectionTimes)) expect(told).to.include(`${option}: ${time}`);
+    expect(await said(connectionTimes)).to.deep.equal([]);
+    const [untried] = await said({ ...connectionTimes, retryReads: false, retryWrites: false });
+    expect(untried).to.include('{ retryReads: true, retryWrites: true }');
+  });
+});

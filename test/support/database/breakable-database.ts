@@ -3,9 +3,19 @@ import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { startTcpProxy } from '../servers/tcp-proxy.ts';
 import { memoryFolder } from './memory-folder.ts';
 
-/** One way in which a database fails, and how it comes back. */
-interface DatabaseFault {
-  readonly name: string;
+/** The ways in which a database fails. */
+export const faultNames = [
+  'it is killed',
+  'it is stopped: its connections stay open and silent',
+  'the network drops what is sent',
+  'the network drops what it answers',
+  'its connections are closed',
+  'there is no primary',
+] as const;
+export type FaultName = (typeof faultNames)[number];
+
+/** How a database fails in one of these ways, and how it comes back. */
+export interface DatabaseFault {
   begin(): Promise<void>;
   end(): Promise<void>;
 }
@@ -39,26 +49,20 @@ export async function startBreakableDatabase() {
     }
   }
 
-  const faults: DatabaseFault[] = [
-    { name: 'it is killed', begin: () => node.kill(), end: () => node.start() },
-    {
-      name: 'it is stopped: its connections stay open and silent',
+  const faults: Readonly<Record<FaultName, DatabaseFault>> = {
+    'it is killed': { begin: () => node.kill(), end: () => node.start() },
+    'it is stopped: its connections stay open and silent': {
       begin: async () => void process.kill(node.pid, 'SIGSTOP'),
       end: async () => void process.kill(node.pid, 'SIGCONT'),
     },
-    { name: 'the network drops what is sent', begin: async () => proxy.swallow(), end: async () => proxy.pass() },
-    {
-      name: 'the network drops what it answers',
-      begin: async () => proxy.swallow('down'),
-      end: async () => proxy.pass(),
-    },
-    { name: 'its connections are closed', begin: async () => proxy.cut(), end: async () => proxy.pass() },
-    {
-      name: 'there is no primary',
+    'the network drops what is sent': { begin: async () => proxy.swallow(), end: async () => proxy.pass() },
+    'the network drops what it answers': { begin: async () => proxy.swallow('down'), end: async () => proxy.pass() },
+    'its connections are closed': { begin: async () => proxy.cut(), end: async () => proxy.pass() },
+    'there is no primary': {
       begin: () => admin({ replSetStepDown: 120, force: true }),
       end: () => admin({ replSetFreeze: 0 }),
     },
-  ];
+  };
 
   return {
     uri: uriAt(proxy.port),
