@@ -185,7 +185,7 @@ export function createDeliveryWrites({
         },
       );
       const answeredAt = performance.now();
-      const now = answeredAt - askedAt < quickClaim ? undefined : await momentNow(clock);
+      const now = await momentIfSlow(clock, askedAt);
       const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
       return attempts.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
@@ -249,7 +249,9 @@ async function undoClaims(collection: Deliveries, attempts: readonly AttemptKey[
     .catch(() => {});
 }
 
-async function momentNow(clock: DatabaseClock): Promise<Moment | undefined> {
+/** Now, where the answer to claims that were asked for then has just come, and was slow; `undefined` also if the clock cannot be read. */
+export async function momentIfSlow(clock: DatabaseClock, askedAt: number): Promise<Moment | undefined> {
+  if (performance.now() - askedAt < quickClaim) return undefined;
   try {
     return { time: await clock.now(), monotonic: performance.now() };
   } catch {

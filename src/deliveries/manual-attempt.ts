@@ -15,6 +15,7 @@ import {
   toDelivered,
   toEndedAttempt,
 } from './claims.ts';
+import { momentIfSlow } from './delivery-writes.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
 import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';
@@ -26,7 +27,10 @@ const maxManualAttempts = 50;
 export const recoverableStates = ['failed', 'canceled'] as const;
 
 export interface ManualAttemptDeps
-  extends Pick<ClaimsDeps, 'deliveries' | 'owner' | 'lease' | 'renewInterval' | 'retention' | 'onAttempt' | 'onEnded'>,
+  extends Pick<
+      ClaimsDeps,
+      'deliveries' | 'clock' | 'owner' | 'lease' | 'renewInterval' | 'retention' | 'onAttempt' | 'onEnded'
+    >,
     Pick<AttemptDeps, 'send' | 'target' | 'body' | 'userAgent' | 'pendingWork' | 'logger' | 'closed'> {
   readonly sendRates: Pick<SendRates, 'wait'>;
   readonly jobs: Pick<Jobs, 'remove'>;
@@ -49,7 +53,7 @@ function withManualAttempt(record: object) {
  * delivery exclude each other: neither can be claimed while the other's lease is held.
  */
 function createManualClaims(deps: ManualAttemptDeps) {
-  const { deliveries, owner, lease: duration, renewInterval, retention, logger } = deps;
+  const { deliveries, clock, owner, lease: duration, renewInterval, retention, logger } = deps;
   const collection = durableCollection(deliveries);
   const leases = new Leases(collection, { fence: 'manual.token', until: 'manual.until', duration });
   const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, fence: token });
@@ -81,10 +85,12 @@ function createManualClaims(deps: ManualAttemptDeps) {
     async take(filter: object, more: object): Promise<Claim | null> {
       const token = randomUUID();
       const manual = { 'manual.owner': owner, 'manual.token': token, 'manual.startedAt': '$$NOW' };
+      const askedAt = performance.now();
       const taken = await leases.take(filter, { ...manual, ...outOfTheWay, ...more });
       if (!taken?.document.manual) return null;
       const { document: delivery, heldUntil } = taken;
-      const claimedAt = { time: taken.document.manual.startedAt, monotonic: performance.now() };
+      const answered = { time: taken.document.manual.startedAt, monotonic: performance.now() };
+      const claimedAt = (await momentIfSlow(clock, askedAt)) ?? answered;
       return { delivery, token, claimedAt, heldUntil };
     },
 

@@ -1,15 +1,22 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { createManualAttempts } from '../../../src/deliveries/manual-attempt.ts';
+import { createDeliveryModel } from '../../../src/deliveries/model.ts';
+import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { claimTerms, noJobs } from '../claims-of.ts';
 import {
   type DeliveryServices,
   ended,
   type FakeWebhooks,
   fakeWebhooks,
+  noRateLimits,
   payment,
   startDeliveryServices,
 } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
+import { pendingDelivery } from './pending-delivery.ts';
 
 /** `$$NOW` is up to 10 ms behind the server's own clock, and a busy machine waits for nobody. Milliseconds. */
 const tolerance = 50;
@@ -70,5 +77,47 @@ describe('The recorded time of an attempt', () => {
 
     expect(afterStart).to.be.within(-tolerance, blockTimeMS / 2);
     expect(afterEnd).to.be.below(tolerance);
+  });
+
+  it('is when its request was sent, however long the database took to answer the claim of one that was asked for', async () => {
+    const network = createNetwork();
+    const uri = new URL(freshUri());
+    uri.host = await network.addMember(0, Number(uri.port));
+    uri.pathname = `/${connection.name}`;
+    uri.searchParams.delete('replicaSet');
+    uri.searchParams.set('directConnection', 'true');
+    const far = await mongoose.createConnection(uri.href).asPromise();
+    try {
+      const deliveries = createDeliveryModel(far, 'gateway_');
+      await deliveries.create(pendingDelivery('dlv_1'));
+      const sent: { readonly at: number; readonly startedAt: Date | undefined }[] = [];
+      const terms = claimTerms(deliveries);
+      // a process that works has read the clock
+      await terms.clock.now();
+      const manual = createManualAttempts({
+        ...terms,
+        async send({ startedAt }) {
+          sent.push({ at: Date.now(), startedAt });
+          return { ...(startedAt && { startedAt }), status: 200, durationMs: 1, response: '' };
+        },
+        target: webhooks.forDelivery,
+        body: async () => Buffer.from('{}'),
+        sendRates: noRateLimits,
+        jobs: noJobs,
+        userAgent: 'test',
+      });
+      const wait = 500;
+      const answer = network.inject({ action: 'hold', way: 'down' });
+      const claiming = manual.claim('usr_1', 'dlv_1');
+      await sleep(wait);
+      answer();
+      await manual.make((await claiming) ?? expect.fail('it was not claimed'));
+      const [{ at, startedAt } = expect.fail('it was not sent')] = sent;
+
+      expect(at - Number(startedAt)).to.be.within(-tolerance, wait / 2);
+    } finally {
+      await far.close();
+      await network.close();
+    }
   });
 });
