@@ -3,7 +3,7 @@ import { type BatcherOptions, createBatcher } from '../mongo/batcher.ts';
 import { type DatabaseClock, fromNow, type Moment } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
-import { TimeoutError } from '../mongo/periodic.ts';
+import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
 import { failuresIn, isDuplicateKey } from '../mongo/writes.ts';
 import type { AttemptKey, AttemptRecord, Claim, Deliveries, DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -33,6 +33,8 @@ const enough = 8;
  * hundreds, and attempts would end, by their records, 100 ms before their receivers saw them. Milliseconds.
  */
 const quickClaim = 10;
+/** How long the clock is waited for: the claim's lease goes on meanwhile. Milliseconds. */
+const longestRead = 250;
 
 /** A delivery whose first attempt has failed. */
 interface Retry {
@@ -253,7 +255,7 @@ async function undoClaims(collection: Deliveries, attempts: readonly AttemptKey[
 export async function momentIfSlow(clock: DatabaseClock, askedAt: number): Promise<Moment | undefined> {
   if (performance.now() - askedAt < quickClaim) return undefined;
   try {
-    return { time: await clock.now(), monotonic: performance.now() };
+    return { time: await withTimeout(clock.now(), longestRead), monotonic: performance.now() };
   } catch {
     return undefined;
   }
