@@ -47,9 +47,10 @@ async function openPublishers({ uri, connection, stale, defer }: Scene) {
   const { me } = await admin.command({ hello: 1 });
   return {
     others,
-    publisher: await publisherNamed('publisher'),
+    /** A publisher of its own, so that no event waits for another one's insert. */
+    publisher: () => publisherNamed('publisher'),
     /** Its events reach the replaced primary only when that, as nobody follows it any more, has stepped down. */
-    slowPublisher: await publisherNamed(slow),
+    slowPublisher: () => publisherNamed(slow),
     async slowDown() {
       const data = { appName: slow, failCommands: ['insert'], blockConnection: true, blockTimeMS: term - 500 };
       await admin.command({ configureFailPoint: 'failCommand', mode: 'alwaysOn', data });
@@ -114,16 +115,16 @@ const acrossElection = ({ before, change, targets, requests, ...row }: AcrossEle
   fault: 'a replaced primary',
   ...row,
   async show(stage) {
-    const { slowPublisher, slowDown, insertedAt, stalePort, events, receiver, account, userId } =
-      await accountOf(stage);
+    const { slowDown, insertedAt, stalePort, events, receiver, account, userId, ...at } = await accountOf(stage);
+    const publisher = await at.slowPublisher();
     const first = (await before?.(account)) ?? '';
-    await slowPublisher.publish({ ...payment, userId });
+    await publisher.publish({ ...payment, userId });
     if (requests > 1) await receiver.count(1);
     insertedAt.delete(userId);
     await stage.fault();
     await slowDown();
     const changed = await change(account, first);
-    const publishing = slowPublisher.publish({ ...payment, userId });
+    const publishing = publisher.publish({ ...payment, userId });
     await until(() => insertedAt.has(userId));
     expect(insertedAt.get(userId), 'who was asked for its webhooks').to.match(new RegExp(`:${stalePort}$`));
     await stage.recovered();
@@ -137,12 +138,13 @@ const acrossElection = ({ before, change, targets, requests, ...row }: AcrossEle
 
 /** An event that is published again under its key when the replica set has recovered. */
 const again = (isKnown: boolean): Row => ({
-  fault: 'a replaced primary',
+  fault: 'a replaced primary that takes a write',
   subject: 'an event that is published again under its key',
   written: isKnown ? 'known only to the new primary' : 'known only to the replaced primary',
   holds: 'stored and received once',
   async show(stage) {
-    const { publisher, others, events, receiver, account, userId } = await accountOf(stage);
+    const { others, events, receiver, account, userId, ...at } = await accountOf(stage);
+    const publisher = await at.publisher();
     const idempotencyKey = `key_${isKnown}`;
     const webhookId = await account.register();
     await publisher.publish({ ...payment, userId });

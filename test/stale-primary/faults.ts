@@ -87,6 +87,8 @@ async function isolate(cluster: Cluster): Promise<Recover> {
 /** What befalls a primary, in the words of the table. In the last one it dies. */
 export const faults = {
   'a replaced primary': replace,
+  // apart, because all writes there wait for the majority from then on, also those that match nothing
+  'a replaced primary that takes a write': replace,
   'a primary without its majority': leaveAlone,
   'a primary whose writes reach no other member': isolate,
 };
