@@ -65,6 +65,7 @@ async function openGateway({ uri, connection, defer }: Scene) {
   }
 
   const missing = await gateway.keys.create({ userId });
+  const revocable = await gateway.keys.create({ userId });
   const { id: webhookId } = await gateway.webhooks.create(userId, { url: receiver.url, events: [type] });
   await gateway.credits?.topUp({ userId, credits: 1_000, reference: 'first' });
   const { eventId, deliveryId } = await publish();
@@ -79,15 +80,16 @@ async function openGateway({ uri, connection, defer }: Scene) {
     webhookId,
     eventId,
     deliveryId,
-    /** The key that the primary forgets. */
+    /** The keys that the primary forgets. */
     missing,
+    revocable,
     /** Of another event, which no worker has taken yet. */
     unstored,
     /** As if the primary had been cut off from the others before it got a key, an event, its delivery, and the account's balance. */
     async forget(): Promise<void> {
       const db = connection.getClient().db(connection.name);
       const ids = {
-        gateway_keys: [missing.id],
+        gateway_keys: [missing.id, revocable.id],
         gateway_events: [eventId, unstored.eventId],
         gateway_deliveries: [deliveryId],
         gateway_credit_accounts: [userId],
@@ -153,7 +155,8 @@ export const rows: readonly Row[] = [
   asked('a test event', ({ webhookId }) => ({ method: 'POST', path: `/webhooks/${webhookId}/test`, body: { type } })),
   asked('credits', () => get('/credits')),
   asked('a model call that credits pay for', () => ({ method: 'POST', path: '/chat/completions', body: question })),
-  asked('the revocation of a key', ({ missing }) => ({ method: 'DELETE', path: `/api_keys/${missing.id}` })),
+  // a key of its own: others are used at the same time
+  asked('the revocation of a key', ({ revocable }) => ({ method: 'DELETE', path: `/api_keys/${revocable.id}` })),
 
   row({
     subject: 'a key and credits that a host asks for',
