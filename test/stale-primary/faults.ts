@@ -29,6 +29,7 @@ export async function elect({ uri, primary }: Cluster, host: string): Promise<vo
       .getClient()
       .db('admin')
       .command({ replSetStepUp: 1 })
+      // the pace of the tries
       .catch(() => sleep(100));
   } while ((await primary()).node.host !== host);
   await member.close();

@@ -109,6 +109,7 @@ describe('The recorded time of an attempt', () => {
       const wait = 500;
       const answer = network.inject({ action: 'hold', way: 'down' });
       const claiming = manual.claim('usr_1', 'dlv_1');
+      // how long the answer is held
       await sleep(wait);
       answer();
       await manual.make((await claiming) ?? expect.fail('it was not claimed'));
