@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type BatcherOptions, createBatcher } from '../mongo/batcher.ts';
-import { type DatabaseClock, fromNow, type Moment } from '../mongo/clock.ts';
+import { type DatabaseClock, fromNow, momentIfSlow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
-import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
+import { TimeoutError } from '../mongo/periodic.ts';
 import { failuresIn, isDuplicateKey } from '../mongo/writes.ts';
 import type { AttemptKey, AttemptRecord, Claim, Deliveries, DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -27,14 +27,6 @@ const maxDelay = 5;
  */
 const interval = 500;
 const enough = 8;
-
-/**
- * After this time the clock is asked, too, when attempts were claimed: the server says when it began to write their claims, which may be
- * hundreds, and attempts would end, by their records, 100 ms before their receivers saw them. Milliseconds.
- */
-const quickClaim = 10;
-/** How long the clock is waited for: the claim's lease goes on meanwhile. Milliseconds. */
-const longestRead = 250;
 
 /** A delivery whose first attempt has failed. */
 interface Retry {
@@ -249,16 +241,6 @@ async function undoClaims(collection: Deliveries, attempts: readonly AttemptKey[
       { writeConcern: { w: 1 } },
     )
     .catch(() => {});
-}
-
-/** Now, where the answer to claims that were asked for then has just come, and was slow; `undefined` also if the clock cannot be read. */
-export async function momentIfSlow(clock: DatabaseClock, askedAt: number): Promise<Moment | undefined> {
-  if (performance.now() - askedAt < quickClaim) return undefined;
-  try {
-    return { time: await withTimeout(clock.now(), longestRead), monotonic: performance.now() };
-  } catch {
-    return undefined;
-  }
 }
 
 /**

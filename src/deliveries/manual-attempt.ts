@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 import type { SendRates } from '../fairness/send-rates.ts';
-import { fromNow } from '../mongo/clock.ts';
+import { fromNow, momentIfSlow } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { persist } from '../mongo/writes.ts';
@@ -15,7 +15,6 @@ import {
   toDelivered,
   toEndedAttempt,
 } from './claims.ts';
-import { momentIfSlow } from './delivery-writes.ts';
 import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
 import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';

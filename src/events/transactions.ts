@@ -237,8 +237,10 @@ export class OpenTransactions {
     const _id = this.#owner;
     const ids = new Map(this.#sessions);
     try {
-      if (ids.size === 0) await this.#owners.deleteOne({ _id });
-      else {
+      if (ids.size === 0) {
+        await this.#owners.deleteOne({ _id });
+        this.#hasRecord = false;
+      } else {
         this.#hasRecord = true;
         const until = fromNow(this.#lease);
         await this.#owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
@@ -246,7 +248,6 @@ export class OpenTransactions {
           updatePipeline: true,
         });
       }
-      this.#hasRecord = ids.size > 0;
       // some may have been forgotten meanwhile, and the record is removed next
       this.#written = new Set([...ids.keys()].filter((key) => this.#sessions.has(key)));
     } catch (error) {

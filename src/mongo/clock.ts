@@ -117,6 +117,24 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
   };
 }
 
+/**
+ * After this time the clock is asked, too, when something was claimed: the server says when it began to write claims, which may be hundreds,
+ * and attempts would end, by their records, 100 ms before their receivers saw them. Milliseconds.
+ */
+const quickClaim = 10;
+/** How long the clock is waited for: the claim's lease goes on meanwhile. Milliseconds. */
+const longestWait = 250;
+
+/** Now, where the answer to claims that were asked for then has just come, and was slow; `undefined` also if the clock cannot be read. */
+export async function momentIfSlow(clock: DatabaseClock, askedAt: number): Promise<Moment | undefined> {
+  if (performance.now() - askedAt < quickClaim) return undefined;
+  try {
+    return { time: await withTimeout(clock.now(), longestWait), monotonic: performance.now() };
+  } catch {
+    return undefined;
+  }
+}
+
 /** The database's time in so many milliseconds, in an update or a query. */
 export function fromNow(ms: number) {
   return { $add: ['$$NOW', ms] } as const;
