@@ -38,7 +38,17 @@ interface Several {
 }
 
 /** As `npm start` runs Node. */
-const nodeOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
+export const startOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
+
+/** The ids of the processes that a command has started once they serve; one process serves by itself. */
+export async function processesOf(command: CommandProcess, count: number): Promise<number[]> {
+  const pids: number[] = [];
+  for (let i = 1; count > 1 && i <= count; i += 1) {
+    const [, pid] = await command.until(new RegExp(`^Process ${i} serves \\(pid (\\d+)\\)$`, 'm'));
+    pids.push(Number(pid));
+  }
+  return pids;
+}
 
 /**
  * Starts the built command as its users do, with its defaults: a port and a folder of its own are all that it is told.
@@ -54,7 +64,7 @@ export async function startCommand(several?: Several): Promise<Command> {
   const command = new CommandProcess(
     ['start'],
     { PORT: '0', DATA_DIR: dataDir, ...shared },
-    several ? nodeOptions : nodeOptionsForProfile,
+    several ? startOptions : nodeOptionsForProfile,
   );
 
   async function end(): Promise<void> {
@@ -69,11 +79,7 @@ export async function startCommand(several?: Several): Promise<Command> {
       key: await printed(/^API key: (\S+)$/m),
     };
     const userId = await printed(/^User: (\S+)$/m);
-    const pids = [command.child.pid ?? 0];
-    const count = several?.count ?? 1;
-    for (let i = 1; count > 1 && i <= count; i += 1) {
-      pids.push(Number(await printed(new RegExp(`^Process ${i} serves \\(pid (\\d+)\\)$`, 'm'))));
-    }
+    const pids = [command.child.pid ?? 0, ...(await processesOf(command, several?.count ?? 1))];
     const uri = several?.uri ?? JSON.parse(await readFile(join(dataDir, 'mongo.json'), 'utf8')).uri;
     const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
     return {

@@ -1,6 +1,7 @@
 import { CommandProcess, run } from '../../cli/command.ts';
 import type { RelayFigures } from '../../scale/measured.ts';
-import { nodeOptionsForProfile, type Setup, uriOf } from '../deliveries/setup.ts';
+import { processesOf, startOptions } from '../deliveries/command.ts';
+import { type Setup, uriOf } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import { chatRequest, saturate } from '../relay/load.ts';
 import type { BenchUpstream } from '../relay/upstream.ts';
@@ -8,8 +9,6 @@ import { percentile } from '../report.ts';
 import type { Members } from './members.ts';
 
 const connections = 64;
-/** As `npm start` runs Node. */
-const nodeOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
 const question = { model: 'bench-1', messages: [{ role: 'user', content: 'What does a gateway add? '.repeat(20) }] };
 
 interface Relayed {
@@ -37,19 +36,14 @@ async function startServer({ setup, upstream, workers }: Relayed) {
       UPSTREAM_BASE_URL: `http://127.0.0.1:${upstream.port}/v1`,
       UPSTREAM_API_KEY: 'upstream',
     },
-    nodeOptions,
+    startOptions,
   );
   const printed = async (pattern: RegExp) => (await command.until(pattern))[1] ?? '';
   const port = Number(await printed(/^Base URL: http:\/\/127\.0\.0\.1:(\d+)\/v1$/m));
   const created = await run(['keys', 'create', '--database', '--user', 'usr_1'], database);
   const [, key = ''] = /^API key: (\S+)$/m.exec(created.stdout) ?? [];
   const main = command.child.pid ?? 0;
-  const others: number[] = [];
-  if (workers > 1) {
-    for (let i = 1; i <= workers; i += 1) {
-      others.push(Number(await printed(new RegExp(`^Process ${i} serves \\(pid (\\d+)\\)$`, 'm'))));
-    }
-  }
+  const others = await processesOf(command, workers);
   return { command, target: { port, key }, main, others };
 }
 
