@@ -23,6 +23,8 @@ export interface LimiterDeps {
   readonly counters: MinuteCounters;
   /** Called for each refused call with the limit that it met, in requests or tokens per minute. */
   readonly onRefused: (principal: Principal, limit: number) => void;
+  /** Called whenever something is counted. @param isNear whether a counter is near its limit. @default nothing is done */
+  readonly onUsed?: (isNear: boolean) => void;
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: () => number;
 }
@@ -98,6 +100,11 @@ function exhaustedLimit({
   return undefined;
 }
 
+/** Pure. */
+function isNear({ limits: { requestsPerMinute, tokensPerMinute }, counter }: AppliedLimits): boolean {
+  return counter.isNear('requests', requestsPerMinute) || counter.isNear('tokens', tokensPerMinute);
+}
+
 function rateLimitError(
   { whose }: AppliedLimits,
   { limit, kind }: LimitUsage,
@@ -113,7 +120,7 @@ function rateLimitError(
 }
 
 /** Decides in memory, at once. {@link LimitOptions}`.shared` says when it includes what other processes count. */
-export function createLimiter({ options, counters, onRefused, now = Date.now }: LimiterDeps): Admit {
+export function createLimiter({ options, counters, onRefused, onUsed, now = Date.now }: LimiterDeps): Admit {
   function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
     const applied: AppliedLimits[] = [];
     const { userId, keyId } = principal;
@@ -130,6 +137,7 @@ export function createLimiter({ options, counters, onRefused, now = Date.now }: 
       const present = counters.of(counter.subject, now());
       if (present === counter || difference > 0) present.tokens += difference;
     }
+    onUsed?.(applied.some(isNear));
   }
 
   return function admit(principal, estimatedTokens) {
@@ -147,6 +155,7 @@ export function createLimiter({ options, counters, onRefused, now = Date.now }: 
       counter.requests += 1;
       counter.tokens += estimatedTokens;
     }
+    onUsed?.(applied.some(isNear));
     return {
       headers: rateLimitHeaders(limitUsagesOf(applied), wait),
       closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),

@@ -109,17 +109,19 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     logger,
   });
 
-  const limit = createLimiter({
+  function onUsed(isNear: boolean): void {
+    if (!isClosed) sharing?.used(isNear);
+  }
+  const admit = createLimiter({
     options,
     counters,
-    onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
-      refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
+    onUsed,
+    onRefused({ userId, keyId: apiKeyId = null }, limit) {
+      refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() });
+      // what others give back lets calls pass again
+      onUsed(true);
+    },
   });
-  /** Sharing starts with the first call, so that a gateway that fails to start leaves no timer behind. */
-  const admit: Admit = (principal, estimatedTokens) => {
-    if (!isClosed) sharing?.start();
-    return limit(principal, estimatedTokens);
-  };
   return {
     admit: isLimiting ? admit : undefined,
     async reportExceeded(report) {

@@ -13,6 +13,8 @@ export class MinuteCounter {
   tokens = 0;
   /** By all other processes, as of the last exchange. */
   others = { requests: 0, tokens: 0 };
+  /** What this process has told the others. */
+  told = { requests: 0, tokens: 0 };
   /** Whether a call has used it since the last exchange. */
   touched = true;
 
@@ -27,6 +29,11 @@ export class MinuteCounter {
 
   used(kind: 'requests' | 'tokens'): number {
     return this[kind] + this.others[kind];
+  }
+
+  /** Whether the others have not been told of a hundredth of what is left. */
+  isNear(kind: 'requests' | 'tokens', limit: number | undefined): boolean {
+    return limit !== undefined && 100 * (this[kind] - this.told[kind]) >= limit - this.used(kind);
   }
 }
 
@@ -71,15 +78,18 @@ export interface SharingDeps {
   readonly counters: MinuteCounters;
   /** This process, `wrk_…`. */
   readonly owner: string;
-  /** Milliseconds. */
+  /** The shortest time between two exchanges. Milliseconds. */
   readonly interval: number;
   readonly logger: Logger;
 }
 
-/** Exchanges the counters with the other processes at every interval. */
+/** The shortest time between two exchanges while no counter is near its limit. Milliseconds. */
+const farInterval = 1_000;
+
+/** Exchanges the counters with the other processes. */
 export interface Sharing {
-  /** Does nothing the second time. */
-  start(): void;
+  /** Call it when counters have been used. @param isNear whether one of them is near its limit */
+  used(isNear: boolean): void;
   /** Exchanges them now: resolves with the others' counts as they were when it was called, or newer. */
   exchange(): Promise<void>;
   stop(): Promise<void>;
@@ -89,18 +99,23 @@ function idOf({ subject, minute }: MinuteCounter): string {
   return `${minute}:${subject}`;
 }
 
-/** Writes and reads only the counters used since the last exchange, in two commands no matter how many there are. */
+/**
+ * Writes and reads only the counters used since the last exchange, in two commands no matter how many there are, and none while nothing is
+ * used. Exchanged at every interval, ten calls a second that are far from their limits send 0.94 of these commands each in place of 0.2, and wake
+ * the process 1.14 times as often (1.09 to 1.14 in six pairs).
+ */
 export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps): Sharing {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
 
   async function exchangePart(touched: readonly MinuteCounter[]): Promise<void> {
     const expiresAt = new Date(Date.now() + lifetime);
+    const told = touched.map(({ requests, tokens }) => ({ requests, tokens }));
     await rates.bulkWrite(
-      touched.map((counter) => ({
+      touched.map((counter, i) => ({
         updateOne: {
           filter: { _id: idOf(counter) },
           update: {
-            $set: { [`used.${owner}`]: { requests: counter.requests, tokens: counter.tokens } },
+            $set: { [`used.${owner}`]: told[i] },
             $setOnInsert: { expiresAt },
           },
           upsert: true,
@@ -110,7 +125,7 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     );
     const documents = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
     const byId = new Map(documents.map(({ _id, used }) => [_id, used]));
-    for (const counter of touched) {
+    for (const [i, counter] of touched.entries()) {
       const others = { requests: 0, tokens: 0 };
       for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(counter)) ?? {})) {
         if (process === owner) continue;
@@ -118,21 +133,68 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
         others.tokens += tokens;
       }
       counter.others = others;
+      counter.told = told[i] ?? counter.told;
     }
   }
 
+  let timer: NodeJS.Timeout | undefined;
+  let immediate: NodeJS.Immediate | undefined;
+  /** When the next exchange begins, and when the last one did, or ended, by `performance.now()`. */
+  let dueAt = Number.POSITIVE_INFINITY;
+  let exchangedAt = Number.NEGATIVE_INFINITY;
+
+  function unschedule(): void {
+    clearTimeout(timer);
+    clearImmediate(immediate);
+    dueAt = Number.POSITIVE_INFINITY;
+  }
+
   async function exchange(): Promise<void> {
+    unschedule();
+    exchangedAt = performance.now();
     const touched = counters.takeTouched();
-    const outcomes = await writeIsolated(touched, {
-      async write(part) {
-        await exchangePart(part);
-        return [];
-      },
-    });
-    for (const [, error] of itemFailures(touched, outcomes)) logSetAside(error);
+    try {
+      const outcomes = await writeIsolated(touched, {
+        async write(part) {
+          await exchangePart(part);
+          return [];
+        },
+      });
+      for (const [, error] of itemFailures(touched, outcomes)) logSetAside(error);
+    } catch (error) {
+      for (const counter of touched) counter.touched = true;
+      throw error;
+    } finally {
+      exchangedAt = performance.now();
+    }
   }
 
   // when an exchange fails, each process continues with what it knows; the next exchange includes what this one missed
-  const sharing = createPeriodic({ name: 'sharing rate limits', task: exchange, interval, logger });
-  return { start: sharing.start, exchange, stop: sharing.stop };
+  const sharing = createPeriodic({
+    name: 'sharing rate limits',
+    task: exchange,
+    interval: lifetime,
+    initialDelay: lifetime,
+    logger,
+  });
+
+  return {
+    used(isNear) {
+      const due = exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
+      if (due >= dueAt) return;
+      // with the first call, so that a gateway that fails to start leaves no timer behind
+      sharing.start();
+      unschedule();
+      dueAt = due;
+      const wait = due - performance.now();
+      if (wait > 0) timer = setTimeout(sharing.runNow, wait).unref();
+      // after the calls that have come at the same time
+      else immediate = setImmediate(sharing.runNow);
+    },
+    exchange,
+    async stop() {
+      unschedule();
+      await sharing.stop();
+    },
+  };
 }

@@ -37,7 +37,10 @@ export interface LimitOptions {
    * between may exceed the limit. @default false
    */
   readonly shared?: boolean;
-  /** How often `shared` counts are exchanged. @default 200 */
+  /**
+   * The shortest time between two exchanges of `shared` counts. It is a second for a process that has used less than a hundredth of what is
+   * left of its callers' limits since the last. @default 200
+   */
   readonly syncInterval?: number;
   /** How long refused calls of one key are summed up in one `rate_limit.exceeded`; aligned to 1970, UTC. @default 300_000 */
   readonly eventWindow?: number;

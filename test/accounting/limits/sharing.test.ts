@@ -1,22 +1,33 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
 import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
 import { createRateModel, type RateModel } from '../../../src/accounting/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 const alice = { userId: 'usr_a' };
+const now = () => 1_767_225_600_000;
 
 describe('rate limits that processes share', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let rates: RateModel;
 
-  function start(owner: string) {
+  function start(owner: string, { requestsPerMinute = 10, interval = 60_000 } = {}) {
+    const exchanges: number[] = [];
+    const watched: RateModel = Object.assign(Object.create(rates), {
+      find(...args: Parameters<RateModel['find']>) {
+        exchanges.push(performance.now());
+        return rates.find(...args);
+      },
+    });
     const tallies = new MinuteCounters();
-    const options = { perUser: { requestsPerMinute: 10, tokensPerMinute: 1_000 } };
-    const now = () => 1_767_225_600_000;
-    const admit = createLimiter({ options, counters: tallies, onRefused() {}, now });
-    return { admit, ...createSharing({ rates, counters: tallies, owner, interval: 10, logger: silentLogger }) };
+    const options = { perUser: { requestsPerMinute, tokensPerMinute: 100 * requestsPerMinute } };
+    const sharing = createSharing({ rates: watched, counters: tallies, owner, interval, logger: silentLogger });
+    const onRefused = () => sharing.used(true);
+    const admit = createLimiter({ options, counters: tallies, onUsed: sharing.used, onRefused, now });
+    return { admit, exchanges, ...sharing };
   }
 
   beforeEach(async () => {
@@ -52,25 +63,55 @@ describe('rate limits that processes share', () => {
     expect(two.admit(alice, 1)?.headers).to.include({ 'x-ratelimit-remaining-requests': '6' });
   });
 
-  it('still apply in each process while the database is away, and send no query without calls', async () => {
-    const one = start('wrk_1');
-    const find = rates.find;
-    let asked = 0;
-    rates.find = ((...args: Parameters<typeof find>) => {
-      asked += 1;
-      return find.apply(rates, args);
-    }) as typeof find;
-    one.start();
+  it('are exchanged at once after a pause, soon where little is left, seldom where much is, and not without calls', async () => {
+    const interval = 100;
+    const near = start('wrk_1', { requestsPerMinute: 10, interval });
+    const far = start('wrk_2', { requestsPerMinute: 1_000, interval });
+    for (const calls of [1, 2]) {
+      far.admit(alice, 1);
+      near.admit(alice, 1);
+      await until(() => far.exchanges.length === calls && near.exchanges.length === calls);
+    }
+    const between = ({ exchanges: [first = 0, second = 0] }: typeof far) => second - first;
+    // timers count whole milliseconds
+    expect(between(near)).to.be.within(interval - 2, between(far) - 2 * interval);
+    expect(between(far)).to.be.at.least(1_000 - 2);
     // shows that nothing happens
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(asked).to.equal(0);
+    await sleep(2 * interval);
+    expect(near.exchanges).to.have.length(2);
+    await Promise.all([far.stop(), near.stop()]);
+  });
+
+  it('are exchanged soon once the others do not know of a hundredth of what is left', async () => {
+    const told: boolean[] = [];
+    const counters = new MinuteCounters();
+    const options = { perUser: { requestsPerMinute: 1_000, tokensPerMinute: 50_000 } };
+    const admit = createLimiter({ options, counters, onUsed: (isNear) => told.push(isNear), onRefused() {}, now });
+    for (let i = 0; i < 9; i += 1) admit(alice, 1);
+    expect(told).to.not.include(true);
+    const tenth = admit(alice, 1);
+    expect(told.splice(0).at(-1)).to.equal(true);
+    counters.of('user:usr_a', now()).told = { requests: 10, tokens: 10 };
+    tenth?.closed({ inputTokens: 400, outputTokens: 0 });
+    expect(told.at(-1)).to.equal(false);
+    admit(alice, 100);
+    expect(told.at(-1)).to.equal(true);
+  });
+
+  it('still apply in each process while the database is away, and are told afterwards', async () => {
+    const one = start('wrk_1', { interval: 10 });
     const { collection } = rates;
     const bulkWrite = collection.bulkWrite.bind(collection);
     collection.bulkWrite = async () => Promise.reject(new Error('no primary'));
     for (let i = 0; i < 10; i += 1) one.admit(alice, 1);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    // the exchange fails meanwhile, and so does the one after the refusal
+    await sleep(30);
     expect(() => one.admit(alice, 1)).to.throw(/10 requests per minute/);
+    // as above
+    await sleep(30);
     collection.bulkWrite = bulkWrite;
+    one.admit({ userId: 'usr_b' }, 1);
+    await until(async () => (await rates.countDocuments()) === 2);
     await one.stop();
   });
 });
