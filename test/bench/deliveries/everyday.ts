@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
 import type { Process, Published, Target } from './setup.ts';
+import type { Sent } from './usage.ts';
 
 /** Events a second, and how many are published at each rate: seconds enough for timers and sweeps to have their share. */
 const everyday = [
@@ -11,15 +12,6 @@ const everyday = [
   { perSecond: 50, events: 500, quickly: 200 },
   { perSecond: 200, events: 2_000, quickly: 600 },
 ] as const;
-
-/** A command that the sender has sent to its database, and how often. */
-interface Sent {
-  /** Such as `insert events`. */
-  readonly command: string;
-  /** The function and file of the package that it came from, where the stack tells. */
-  readonly caller: string;
-  readonly count: number;
-}
 
 /** What the kernel counts for a process: writes of any kind, to sockets above all, their bytes, and how often it was woken. */
 async function kernelCounts({ child }: Process): Promise<{ writes: number; bytes: number; wakes: number }> {

@@ -5,27 +5,14 @@ import { runInNewContext } from 'node:vm';
 import express from 'express';
 import mongoose from 'mongoose';
 import { createModelGateway, hardenServer, scopes } from '../../../dist/index.js';
+import { createCommandCounter } from '../commands.mjs';
 import { serve } from './rpc.mjs';
 
 /** The gateway as it is shipped, compiled, alone in a process: with its router, and with its workers once they are started. */
 const { uri, secretKey, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const { countCommands = false, ...gatewayOptions } = options ?? {};
 const connection = await mongoose.createConnection(uri, { monitorCommands: countCommands }).asPromise();
-const commands = new Map();
-if (countCommands) {
-  Error.stackTraceLimit = 50;
-  connection.getClient().on('commandStarted', ({ commandName, command }) => {
-    const at = /at (?:async )?(\S+) \(file:.*\/dist\/(.+?):\d+:\d+\)/.exec(callers(new Error().stack ?? ''));
-    const name = `${commandName} ${typeof command[commandName] === 'string' ? command[commandName] : ''}`.trim();
-    const key = JSON.stringify([name, at ? `${at[1]} in ${at[2]}` : 'driver']);
-    commands.set(key, (commands.get(key) ?? 0) + 1);
-  });
-}
-/** Lines of a stack that are of the package, without the places that all commands pass. */
-function callers(stack) {
-  const own = stack.split('\n').filter((line) => line.includes('/dist/'));
-  return (own.find((line) => !line.includes('/dist/mongo/')) ?? own[0] ?? '').trim();
-}
+const commands = countCommands ? createCommandCounter(connection) : () => [];
 const gateway = await createModelGateway({
   mongo: connection,
   secretKeys: [secretKey],
@@ -59,14 +46,7 @@ serve({
     return { cpu: (user + system) / 1e3, peak: process.resourceUsage().maxRSS / 1024 };
   },
   /** Commands since they were asked for last; with `countCommands` alone. */
-  commands() {
-    const sent = [...commands].map(([key, count]) => {
-      const [command, caller] = JSON.parse(key);
-      return { command, caller, count };
-    });
-    commands.clear();
-    return sent;
-  },
+  commands,
   /** What is held once garbage is gone; memory in bytes. */
   held() {
     setFlagsFromString('--expose-gc');

@@ -13,6 +13,15 @@ export interface Usage {
   readonly requests: number;
 }
 
+/** A command that a process has sent to its database, and how often. */
+export interface Sent {
+  /** Such as `insert events`. */
+  readonly command: string;
+  /** The function and file of the package that it came from, where the stack tells. */
+  readonly caller: string;
+  readonly count: number;
+}
+
 /** Clock ticks, of which Linux counts 100 in a second whatever the machine. Milliseconds. */
 const tick = 10;
 

@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { cpuOf } from '../deliveries/usage.ts';
+import { cpuOf, type Sent } from '../deliveries/usage.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
 import { download, fileLength, startFileUpstream, upload } from './files.ts';
 import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
@@ -29,7 +29,8 @@ const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 /** The gateway without the work of prom-client, beside the gateway. */
 const measured = ['gateway', 'unmeasured'] as const;
 type Name = (typeof names)[number] | (typeof measured)[number] | 'socket_pipe';
-const everyday = ['gateway', 'accounting'] as const;
+/** Those that are measured with calls that come alone; plain Express is the floor. */
+const everyday = ['express', 'gateway', 'accounting'] as const;
 const startedNames: readonly Name[] = onlyMetrics ? measured : [...names, 'unmeasured'];
 
 interface Server extends Target {
@@ -53,12 +54,17 @@ const pinned = hasTaskset();
  */
 const nodeOptions = ['--no-flush-bytecode'];
 
-async function start(name: Name, upstream: Pick<BenchUpstream, 'port'>, mongo: string): Promise<Server> {
+async function start(
+  name: Name,
+  upstream: Pick<BenchUpstream, 'port'>,
+  mongo: string,
+  variables: Record<string, string> = {},
+): Promise<Server> {
   const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
   const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.match(/\S+/g) ?? nodeOptions), script];
   const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
   // not on the command line, which shows a URI's password to every user of the machine
-  const env = { ...process.env, NODE_ENV: 'production', BENCH_MONGO: mongo };
+  const env = { ...process.env, NODE_ENV: 'production', BENCH_MONGO: mongo, ...variables };
   const child = spawn(command, [...args, name, String(upstream.port)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env,
@@ -70,6 +76,13 @@ async function start(name: Name, upstream: Pick<BenchUpstream, 'port'>, mongo: s
 async function stop(...servers: readonly Server[]): Promise<void> {
   for (const { child } of servers) child.send('stop');
   await Promise.all(servers.map(({ child }) => once(child, 'exit')));
+}
+
+/** The commands that a server has sent to its database since it was asked last. */
+async function commandsOf({ child }: Server): Promise<readonly Sent[]> {
+  child.send('commands');
+  const [sent] = (await once(child, 'message')) as [readonly Sent[]];
+  return sent;
 }
 
 async function usageOf({ child }: Server): Promise<{ cpu: number; peak: number }> {
@@ -169,6 +182,21 @@ async function measureEveryday(server: Server, name: (typeof everyday)[number], 
   const { cpu } = await costOf(server, () => steadily(server, request, calls, 10));
   note(`relay_${name}_10_a_second_cpu_per_request`, 'ms', cpu / 1_000 / calls);
   note(`relay_${name}_10_a_second_mongod_cpu_per_request`, 'ms', ((await cpuOf(mongod)) - before) / calls);
+}
+
+/** The commands of a call that comes alone, each with its caller. The driver reports them, which costs CPU: no time is measured. */
+async function countCommands(name: 'gateway' | 'accounting', upstream: BenchUpstream, mongo: string): Promise<void> {
+  const server = await start(name, upstream, mongo, { BENCH_COUNT_COMMANDS: 'yes' });
+  const request = chatRequest(server, question);
+  const calls = quick ? 50 : 100;
+  await saturate(server, request, 64, 2_000);
+  await steadily(server, request, 50, 10);
+  await commandsOf(server);
+  await steadily(server, request, calls, 10);
+  for (const { command, caller, count } of await commandsOf(server)) {
+    note(`relay_${name}_10_a_second_commands: ${command}, ${caller}`, 'a call', count / calls);
+  }
+  await stop(server);
 }
 
 /** Each server alone: the database works for the others, too, while they run. */
@@ -286,8 +314,10 @@ async function main(): Promise<void> {
   const uri = external ?? mongo?.uri ?? '';
   if (!onlyMetrics && !onlyEveryday && !onlySockets) await measureFiles(uri);
   if (!onlyMetrics && !onlyEveryday && !onlyFiles) await measureSockets(uri);
-  if (mongo && !onlyMetrics && !onlyFiles && !onlySockets)
+  if (mongo && !onlyMetrics && !onlyFiles && !onlySockets) {
     for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
+    for (const name of ['gateway', 'accounting'] as const) await countCommands(name, upstream, uri);
+  }
   if (!onlyEveryday && !onlyFiles && !onlySockets) await measureTogether(upstream, uri);
   upstream.close();
   await mongo?.stop();
@@ -298,28 +328,29 @@ async function main(): Promise<void> {
   );
 }
 
-/** All servers at once, which take turns. */
+/**
+ * All servers at once, which take turns; new ones in each round, because what V8 makes of a server differs from process to process by more
+ * than from turn to turn.
+ */
 async function measureTogether(upstream: BenchUpstream, uri: string): Promise<void> {
   const direct = { port: upstream.port, key: 'none' };
-  const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
-  const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
-
-  for (const name of startedNames) await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
   for (let round = 0; round < rounds; round += 1) {
+    const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
+    const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
+    for (const name of startedNames)
+      await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
     await measureMetrics(servers);
-    if (onlyMetrics) continue;
-    await measureRequests(servers, direct);
-    await measureAccounting(servers);
-    await measureLongPrompts(servers);
+    if (!onlyMetrics) {
+      await measureRequests(servers, direct);
+      await measureAccounting(servers);
+      await measureLongPrompts(servers);
+      // what is left to be counted would be counted on the same core
+      await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
+      if (round < 3) await measureStreams(servers.gateway, direct, upstream);
+      note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+    }
+    await stop(servers.gateway, servers.unmeasured);
   }
-  if (!onlyMetrics) {
-    // what is left to be counted would be counted on the same core
-    await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
-    for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, direct, upstream);
-    note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
-  }
-
-  await stop(servers.gateway, servers.unmeasured);
 }
 
 await main();

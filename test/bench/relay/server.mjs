@@ -1,17 +1,23 @@
 // One server under test, in a process and on a core of its own: `node server.mjs <variant> <upstream port>`;
-// BENCH_MONGO is the URI of its database.
+// BENCH_MONGO is the URI of its database; with BENCH_COUNT_COMMANDS it tells the commands that it sends there.
 // Plain JavaScript over the built package, so that nothing but what is shipped is measured.
 import { once } from 'node:events';
 import http from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import express from 'express';
+import mongoose from 'mongoose';
 import { Counter, Histogram } from 'prom-client';
 import { Pool } from 'undici';
 import { WebSocket, WebSocketServer } from 'ws';
+import { createCommandCounter } from '../commands.mjs';
 
 const [variant, upstreamPort] = process.argv.slice(2);
-const mongo = process.env.BENCH_MONGO;
+const uri = process.env.BENCH_MONGO;
+const counted = process.env.BENCH_COUNT_COMMANDS
+  ? await mongoose.createConnection(uri, { monitorCommands: true }).asPromise()
+  : undefined;
+const commands = counted && createCommandCounter(counted);
 const origin = `http://127.0.0.1:${upstreamPort}`;
 
 /** Node's floor: two sockets and a pipe. */
@@ -111,7 +117,7 @@ async function gateway(serve, options) {
     { name: 'two', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['other-*'] },
   ];
   const product = await createModelGateway({
-    mongo,
+    mongo: counted ?? uri,
     secretKeys,
     upstreams,
     collectionPrefix: `${variant}_`,
@@ -149,6 +155,8 @@ process.on('message', async (message) => {
     setFlagsFromString('--expose-gc');
     runInNewContext('gc')();
     process.send(process.memoryUsage().rss);
+  } else if (message === 'commands') {
+    process.send(commands());
   } else if (message === 'usage') {
     const { user, system } = process.cpuUsage();
     process.send({ cpu: user + system, peak: process.resourceUsage().maxRSS * 1024 });
