@@ -97,6 +97,9 @@ export function checkStorable(param: string, text: string): void {
 
 const idLimit = 256;
 
+/** The longest name of a model that is stored; callers choose it. Characters. */
+export const modelNameLimit = 256;
+
 /** Whether an id that a host hands in is a text of sensible length that is stored and found again unchanged. */
 export function isStorableId(id: unknown): id is string {
   return typeof id === 'string' && id.length > 0 && id.length <= idLimit && !unstorable.test(id);

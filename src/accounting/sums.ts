@@ -1,3 +1,4 @@
+import { modelNameLimit } from '../ids.ts';
 import type { StoredUsage } from '../options/options.ts';
 import type { CounterDocument, KeyTotalDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
 
@@ -43,9 +44,6 @@ export type PeriodAddition = Addition<PeriodKey>;
 
 /** What is added to the total of a key. */
 export type KeyTotalAddition = Addition<KeyTotalKey>;
-
-/** The longest name of a model that is stored; callers choose it. Characters. */
-export const modelNameLimit = 256;
 
 /** The id of the total of a key. Pure. */
 export function keyTotalId(userId: string, keyId: string): string {

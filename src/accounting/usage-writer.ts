@@ -1,9 +1,10 @@
+import { modelNameLimit } from '../ids.ts';
 import { createSetAsideLog, isItemFailure, writeIsolated } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
-import { type CountedRecord, modelNameLimit } from './sums.ts';
+import type { CountedRecord } from './sums.ts';
 
 /** What has to be written of one call. */
 type UsageWrite =

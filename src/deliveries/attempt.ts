@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SendRates } from '../fairness/send-rates.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import type { PendingWork } from '../mongo/periodic.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
+import type { PendingWork } from '../pending-work.ts';
 import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';

@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { EventModel } from '../events/model.ts';
 import { createClaimEvents, createRenewEvents, type Outbox, type SettleSubscribers } from '../events/outbox.ts';
@@ -9,9 +8,10 @@ import type { SendRateModel } from '../fairness/model.ts';
 import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
-import { createPendingWork, type OnRun } from '../mongo/periodic.ts';
+import type { OnRun } from '../mongo/periodic.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
+import { PendingWork } from '../pending-work.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
@@ -96,7 +96,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
   const clients = createDeliveryClients(deps.clients);
-  const pendingWork = createPendingWork();
+  const pendingWork = new PendingWork();
   const owner = newId('wrk', Date.now());
   const jobs = createJobs({ ...options, connection: deps.connection, owner });
   const propagateTrace = options.tracing?.propagateToReceivers;
@@ -146,7 +146,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     try {
       await stop();
     } finally {
-      await Promise.race([pendingWork.done(), sleep(pendingWorkWait, undefined, { ref: false })]);
+      await pendingWork.done(pendingWorkWait);
       closed.abort();
       await clients.close();
     }

@@ -1,6 +1,6 @@
 import { refuse } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
-import { checkUserId, isStorable } from '../ids.ts';
+import { checkUserId, isStorable, modelNameLimit } from '../ids.ts';
 import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../options/budgets.ts';
 import type { KeyDocument } from './model.ts';
 
@@ -52,8 +52,6 @@ export interface ApiKeyPatch {
 
 const nameLimit = 100;
 const maxModels = 100;
-/** The longest name of a model. Characters. */
-const modelNameLimit = 256;
 
 function isName(text: unknown, limit: number): text is string {
   return typeof text === 'string' && text.length <= limit && isStorable(text);

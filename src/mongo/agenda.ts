@@ -11,9 +11,9 @@ import {
 } from 'agenda';
 import { type Connection, mongo } from 'mongoose';
 import type { Logger } from '../logger.ts';
+import { PendingWork } from '../pending-work.ts';
 import { createBatcher } from './batcher.ts';
 import { inOneBatch } from './collection.ts';
-import { createPendingWork } from './periodic.ts';
 import { failuresIn, isDuplicateKey } from './writes.ts';
 
 /**
@@ -144,7 +144,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
   const jobs = db.collection(collection, { ignoreUndefined: true });
   const channel = new DueChannel();
   const due = new Map<string, DueJobs>();
-  const pendingWork = createPendingWork();
+  const pendingWork = new PendingWork();
   const write = createWrites(jobs);
   /** The jobs that this process has locked, and the name under which. */
   const locked = new Set<string>();
@@ -153,7 +153,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
 
   /** Work that `disconnect` waits for. */
   function tracked<T>(work: Promise<T>): Promise<T> {
-    pendingWork.add(work.then(() => {}).catch(() => {}));
+    pendingWork.add(work);
     return work;
   }
 

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
+import { PendingWork } from '../pending-work.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { createStoredRelay, storedOperations } from '../stored/calls.ts';
 import { createPollResponse, type PollResponse } from '../stored/ended-response.ts';
@@ -79,25 +79,6 @@ const closeTimeout = 5_000;
 
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
-/** Calls, until each has ended. */
-export class CallsUnderWay {
-  readonly #calls = new Set<Promise<void>>();
-
-  add(call: Promise<void>): void {
-    const ended = () => void this.#calls.delete(call);
-    this.#calls.add(call);
-    call.then(ended, ended);
-  }
-
-  /** Resolves when none is under way, or after so many milliseconds. */
-  async settledWithin(maxWait: number): Promise<void> {
-    const settle = async (): Promise<void> => {
-      while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
-    };
-    await Promise.race([settle(), sleep(maxWait, undefined, { ref: false })]);
-  }
-}
-
 /** Gives records to the recorder, then to the observers and to the host's `onUsage`. */
 function withListeners(
   usageRecorder: UsageRecorder,
@@ -120,7 +101,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret, observers = [] } = deps;
   const { storedObjects, backgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
-  const calls = new CallsUnderWay();
+  const calls = new PendingWork();
   const common = {
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
@@ -172,11 +153,11 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
         isHanging: awaited.isHanging,
         breaker: breaker.state,
       })),
-    drain: (maxWait) => calls.settledWithin(maxWait),
+    drain: (maxWait) => calls.done(maxWait),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one
-      await calls.settledWithin(closeTimeout);
+      await calls.done(closeTimeout);
     },
   };
 }

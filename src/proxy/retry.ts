@@ -118,7 +118,7 @@ async function tryOnce<Response extends RoutedResponse>(
 ): Promise<Attempt<Response> | undefined> {
   const { breaker } = upstream;
   const awaited = isModelCall ? upstream.awaited : undefined;
-  const passed = breaker.pass(userId);
+  const passed = breaker.begin(userId);
   if (!passed) return undefined;
   awaited?.sent();
   try {

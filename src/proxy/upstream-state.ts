@@ -353,7 +353,7 @@ export class Breaker {
   }
 
   /** Lets a call of an account through; `undefined` where it must not be made. */
-  pass(userId: string): PassedCall | undefined {
+  begin(userId: string): PassedCall | undefined {
     const account = this.#accounts.get(userId);
     const now = this.#now();
     if (!this.#connections.isPassable(now) || account?.isPassable(now) === false) return undefined;

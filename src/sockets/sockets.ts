@@ -13,10 +13,10 @@ import { answerError } from '../http/reply.ts';
 import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/request.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
+import { PendingWork } from '../pending-work.ts';
 import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
-import { CallsUnderWay } from '../proxy/proxy.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { requireOwned } from '../stored/references.ts';
@@ -100,7 +100,7 @@ export class Sockets {
   /** Ends the opening of a socket at an upstream, of each that is being opened. */
   readonly #opening = new Set<() => void>();
   /** Handshakes and sockets. */
-  readonly #underWay = new CallsUnderWay();
+  readonly #underWay = new PendingWork();
   #isClosing = false;
 
   constructor(deps: SocketDependencies) {
@@ -143,11 +143,11 @@ export class Sockets {
     this.#isClosing = true;
     for (const stop of [...this.#opening]) stop();
     for (const bridge of this.#open) bridge.closeWhenIdle(closeCode.goingAway, 'shutting_down');
-    await this.#underWay.settledWithin(maxWait);
+    await this.#underWay.done(maxWait);
     for (const bridge of this.#open) bridge.fail(failure('shutting_down'), closeCode.goingAway);
-    await this.#underWay.settledWithin(closeTimeout);
+    await this.#underWay.done(closeTimeout);
     for (const bridge of this.#open) bridge.terminate();
-    await this.#underWay.settledWithin(closeTimeout);
+    await this.#underWay.done(closeTimeout);
   }
 
   /** Takes a handshake through all its steps, and its socket to its end. Never rejects. */

@@ -1,7 +1,7 @@
 import { Claims } from '../../src/deliveries/claims.ts';
 import type { DeliveryModel } from '../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
-import { createPendingWork } from '../../src/mongo/periodic.ts';
+import { PendingWork } from '../../src/pending-work.ts';
 import { silentLogger } from '../support/logger.ts';
 
 /** Whom nobody needs to tell. */
@@ -19,7 +19,7 @@ export function claimTerms(deliveries: DeliveryModel, owner = 'worker', lease = 
     clock: createDatabaseClock(deliveries.db),
     logger: silentLogger,
     concurrency: 100,
-    pendingWork: createPendingWork(),
+    pendingWork: new PendingWork(),
   };
 }
 

@@ -17,8 +17,9 @@ import { createEventService } from '../../../src/events/service.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { type Held, Leases, type Renewal } from '../../../src/mongo/lease.ts';
-import { createPendingWork, withTimeout } from '../../../src/mongo/periodic.ts';
+import { withTimeout } from '../../../src/mongo/periodic.ts';
 import { sharedSpec } from '../../../src/openapi/spec.ts';
+import { PendingWork } from '../../../src/pending-work.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { eventually } from '../../support/until.ts';
@@ -207,7 +208,7 @@ export function createProcesses(
       retryDelays,
       userAgent: 'express-model-gateway/test',
       jobs,
-      pendingWork: createPendingWork(),
+      pendingWork: new PendingWork(),
       logger: silentLogger,
       get closed() {
         return isClosing ? AbortSignal.abort() : open;
@@ -252,7 +253,7 @@ export function createProcesses(
       retryDelays,
       // so long that each lease is old enough to be renewed
       lease: 4 * long,
-      pendingWork: createPendingWork(),
+      pendingWork: new PendingWork(),
       logger: silentLogger,
     });
     const { room } = fanOut;

@@ -12,7 +12,7 @@ describe('The breaker of an upstream', () => {
 
   /** Makes a call through the breaker; answers `undefined` where it is kept away. */
   async function run(breaker: Breaker, userId: string, call: () => Promise<OutboundResponse>) {
-    const passed = breaker.pass(userId);
+    const passed = breaker.begin(userId);
     if (!passed) return undefined;
     const result = await call().then(
       (response) => ({ response }),
@@ -75,8 +75,8 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
     now = 1_000;
-    const trial = breaker.pass('usr_1');
-    expect([typeof trial, breaker.pass('usr_1')]).to.deep.equal(['object', undefined]);
+    const trial = breaker.begin('usr_1');
+    expect([typeof trial, breaker.begin('usr_1')]).to.deep.equal(['object', undefined]);
     expect(await isKeptAway(run(breaker, 'usr_2', answer(200)))).to.equal(false);
     trial?.ended({ response: { status: 200 } });
     expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(false);
@@ -88,7 +88,7 @@ describe('The breaker of an upstream', () => {
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', fail('dns_failed'));
     expect(breaker.state).to.equal('open');
     now = 1_000;
-    const trial = breaker.pass('usr_2');
+    const trial = breaker.begin('usr_2');
     expect(breaker.state).to.equal('half_open');
     trial?.ended({ response: { status: 500 } });
     expect(breaker.state).to.equal('closed');
@@ -99,7 +99,7 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', fail('connect_refused'));
     now = 1_000;
-    const trial = breaker.pass('usr_2');
+    const trial = breaker.begin('usr_2');
     expect(await isKeptAway(run(breaker, 'usr_3', answer(200)))).to.equal(true);
     trial?.connected();
     expect(breaker.state).to.equal('closed');
@@ -113,7 +113,7 @@ describe('The breaker of an upstream', () => {
     const breaker = new Breaker(() => now);
     for (let i = 0; i < 5; i += 1) await run(breaker, 'usr_1', answer(500));
     now = 1_000;
-    breaker.pass('usr_1')?.connected();
+    breaker.begin('usr_1')?.connected();
     expect(await isKeptAway(run(breaker, 'usr_1', answer(200)))).to.equal(true);
   });
 });

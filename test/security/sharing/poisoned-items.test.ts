@@ -26,9 +26,9 @@ import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
-import { createPendingWork } from '../../../src/mongo/periodic.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
+import { PendingWork } from '../../../src/pending-work.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createRecorder } from '../../../src/webhooks/recorder.ts';
 import { createSubscriberLookup } from '../../../src/webhooks/subscribers.ts';
@@ -153,7 +153,7 @@ describe('An item that the database cannot take does not block the others:', fun
         renewEvents: async () => {},
         retryDelays: [],
         lease: 9_000,
-        pendingWork: createPendingWork(),
+        pendingWork: new PendingWork(),
         logger,
       });
       const lease = { heldUntil: performance.now() + 9_000, since: { time: past, monotonic: 0 }, isFirst: true };
