@@ -195,6 +195,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   };
 
   async function serve(call: StoredCall, apiRequest: ApiRequest, res: ServerResponse, meter: StoredMeter) {
+    const askedAt = performance.now();
     const { object, file, order } = await routeOf(call, apiRequest);
     await requireCounted(call, object);
     const attaches = call.effect === 'changesMetadata' || (!object && kinds[call.kind].hasMetadata);
@@ -209,6 +210,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
+      // a client would wait for it as long again
+      if (madeBy(call) !== undefined) storedObjects.require(performance.now() - askedAt);
       const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
       await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {

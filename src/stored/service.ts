@@ -3,6 +3,7 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
+import { databaseUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
@@ -76,6 +77,12 @@ interface StoredObjectsDeps {
   readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
+
+/**
+ * Where the database takes longer to tell whose is all that a request names, nothing is made: to note whose that is could take as long again, and
+ * no request waits twice. Milliseconds.
+ */
+const longestLook = 1_500;
 
 /** Remembers whose the things are that upstreams keep, in the database. */
 export function createStoredObjects(deps: StoredObjectsDeps) {
@@ -214,8 +221,14 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
   }
 
   return {
-    /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
-    require: () => database.require(),
+    /**
+     * @param waited how long the database has taken to tell whose all is that a request names. Milliseconds. @default it was not asked
+     * @throws GatewayError `database_unavailable` if nothing can be stored at present, or it was so slow that what is made now may not be
+     */
+    require(waited = 0): void {
+      if (waited > longestLook) throw databaseUnavailable();
+      database.require();
+    },
 
     /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
     add,

@@ -1,13 +1,14 @@
 import { createServer, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
 import OpenAI, { toFile } from 'openai';
 import { hardenServer } from '../../src/http/harden-server.ts';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
-import { freshDatabase } from '../support/mongo.ts';
+import { freshDatabase, freshUri } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { FileProvider } from './file-provider.ts';
 import { failure } from './support.ts';
@@ -70,7 +71,13 @@ function open({ url, key }: LiveGateway, head: string): Socket & { text: string 
 
 describe('what upstreams keep, where something goes wrong', () => {
   let scene: Awaited<ReturnType<typeof startScene>>;
-  afterEach(() => scene.close());
+  let ownConnection: Connection | undefined;
+  afterEach(async () => {
+    await scene.close();
+    await ownConnection?.dropDatabase();
+    await ownConnection?.close();
+    ownConnection = undefined;
+  });
 
   it('is not answered where its id is that of another object', async () => {
     scene = await startScene();
@@ -206,6 +213,29 @@ describe('what upstreams keep, where something goes wrong', () => {
     const large = { bytes: 8_000, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' } as const;
     const refused = await failure(client.uploads.create(large));
     expect([refused.status, refused.param]).to.deep.equal([413, 'bytes']);
+  });
+
+  it('is not made where the database was slow to say what there is: to note whose it is could take as long again', async () => {
+    const appName = `slow-look-${process.pid}`;
+    const connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    ownConnection = connection;
+    scene = await startScene({ mongo: connection });
+    const { client, provider } = scene;
+    await upload(client);
+    const answerAfter = (blockTimeMS: number) => {
+      const namespace = `${connection.name}.gateway_stored`;
+      const data = { appName, namespace, failCommands: ['aggregate'], blockConnection: true, blockTimeMS };
+      const command = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
+      return connection.getClient().db('admin').command(command);
+    };
+    const uploads = () => provider.seen.filter(({ method }) => method === 'POST').length;
+    await answerAfter(1_600);
+    const error = await failure(upload(client));
+    expect(error).to.include({ status: 503, code: 'database_unavailable' });
+    expect(uploads()).to.equal(1);
+    await answerAfter(500);
+    await upload(client);
+    expect(uploads()).to.equal(2);
   });
 
   it('is listed to its end while it is deleted, and past what is gone or has another purpose', async () => {
