@@ -133,11 +133,13 @@ export function createLimiter({ options, counters, onRefused, onUsed, now = Date
 
   /** A call may end in a later minute: there, tokens beyond the estimate count, but tokens below it are not given back. */
   function settle(applied: readonly AppliedLimits[], difference: number): void {
-    for (const { counter } of applied) {
+    let isAnyNear = false;
+    for (const { whose, limits, counter } of applied) {
       const present = counters.of(counter.subject, now());
       if (present === counter || difference > 0) present.tokens += difference;
+      isAnyNear ||= isNear({ whose, limits, counter: present });
     }
-    onUsed?.(applied.some(isNear));
+    onUsed?.(isAnyNear);
   }
 
   return function admit(principal, estimatedTokens) {

@@ -1,5 +1,5 @@
 import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
-import { createPeriodic } from '../mongo/periodic.ts';
+import { createPeriodic, withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { RateModel } from './model.ts';
 
@@ -13,8 +13,9 @@ export class MinuteCounter {
   tokens = 0;
   /** By all other processes, as of the last exchange. */
   others = { requests: 0, tokens: 0 };
-  /** What this process has told the others. */
+  /** What this process has told the others, and how many processes had used it then. */
   told = { requests: 0, tokens: 0 };
+  processes = 1;
   /** Whether a call has used it since the last exchange. */
   touched = true;
 
@@ -31,9 +32,13 @@ export class MinuteCounter {
     return this[kind] + this.others[kind];
   }
 
-  /** Whether the others have not been told of a hundredth of what is left. */
+  /**
+   * Whether all processes, if each has used or given back as much since it told the others as this one has, have moved a hundredth of what is
+   * left.
+   */
   isNear(kind: 'requests' | 'tokens', limit: number | undefined): boolean {
-    return limit !== undefined && 100 * (this[kind] - this.told[kind]) >= limit - this.used(kind);
+    if (limit === undefined) return false;
+    return 100 * this.processes * Math.abs(this[kind] - this.told[kind]) >= limit - this.used(kind);
   }
 }
 
@@ -78,13 +83,15 @@ export interface SharingDeps {
   readonly counters: MinuteCounters;
   /** This process, `wrk_…`. */
   readonly owner: string;
-  /** The shortest time between two exchanges. Milliseconds. */
+  /** The shortest time from the end of an exchange to the next. Milliseconds. */
   readonly interval: number;
   readonly logger: Logger;
 }
 
-/** The shortest time between two exchanges while no counter is near its limit. Milliseconds. */
+/** The same while no counter is near its limit. Milliseconds. */
 const farInterval = 1_000;
+/** How long stopping waits until the others are told. Milliseconds. */
+const longestLastExchange = 1_000;
 
 /** Exchanges the counters with the other processes. */
 export interface Sharing {
@@ -92,6 +99,7 @@ export interface Sharing {
   used(isNear: boolean): void;
   /** Exchanges them now: resolves with the others' counts as they were when it was called, or newer. */
   exchange(): Promise<void>;
+  /** Exchanges nothing more, after what the others have not been told yet. */
   stop(): Promise<void>;
 }
 
@@ -127,21 +135,26 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     const byId = new Map(documents.map(({ _id, used }) => [_id, used]));
     for (const [i, counter] of touched.entries()) {
       const others = { requests: 0, tokens: 0 };
-      for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(counter)) ?? {})) {
+      const used = Object.entries(byId.get(idOf(counter)) ?? {});
+      for (const [process, { requests, tokens }] of used) {
         if (process === owner) continue;
         others.requests += requests;
         others.tokens += tokens;
       }
       counter.others = others;
       counter.told = told[i] ?? counter.told;
+      counter.processes = used.length;
     }
   }
 
   let timer: NodeJS.Timeout | undefined;
   let immediate: NodeJS.Immediate | undefined;
-  /** When the next exchange begins, and when the last one did, or ended, by `performance.now()`. */
+  /** When the next exchange begins, and when the last one ended, by `performance.now()`. */
   let dueAt = Number.POSITIVE_INFINITY;
   let exchangedAt = Number.NEGATIVE_INFINITY;
+  let isExchanging = false;
+  /** Whether counters have been used during an exchange, and one of them is near its limit. */
+  let usedMeanwhile: boolean | undefined;
 
   function unschedule(): void {
     clearTimeout(timer);
@@ -149,9 +162,27 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     dueAt = Number.POSITIVE_INFINITY;
   }
 
+  function used(isNear: boolean): void {
+    if (isExchanging) {
+      usedMeanwhile ||= isNear;
+      return;
+    }
+    const due = exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
+    if (due >= dueAt) return;
+    // with the first call, so that a gateway that fails to start leaves no timer behind
+    sharing.start();
+    unschedule();
+    dueAt = due;
+    const wait = due - performance.now();
+    if (wait > 0) timer = setTimeout(sharing.runNow, wait).unref();
+    // after the calls that have come at the same time
+    else immediate = setImmediate(sharing.runNow);
+  }
+
+  /** If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed. */
   async function exchange(): Promise<void> {
     unschedule();
-    exchangedAt = performance.now();
+    isExchanging = true;
     const touched = counters.takeTouched();
     try {
       const outcomes = await writeIsolated(touched, {
@@ -166,10 +197,13 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
       throw error;
     } finally {
       exchangedAt = performance.now();
+      isExchanging = false;
+      const isNear = usedMeanwhile;
+      usedMeanwhile = undefined;
+      if (isNear !== undefined) used(isNear);
     }
   }
 
-  // when an exchange fails, each process continues with what it knows; the next exchange includes what this one missed
   const sharing = createPeriodic({
     name: 'sharing rate limits',
     task: exchange,
@@ -179,22 +213,14 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
   });
 
   return {
-    used(isNear) {
-      const due = exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
-      if (due >= dueAt) return;
-      // with the first call, so that a gateway that fails to start leaves no timer behind
-      sharing.start();
-      unschedule();
-      dueAt = due;
-      const wait = due - performance.now();
-      if (wait > 0) timer = setTimeout(sharing.runNow, wait).unref();
-      // after the calls that have come at the same time
-      else immediate = setImmediate(sharing.runNow);
-    },
+    used,
     exchange,
     async stop() {
-      unschedule();
       await sharing.stop();
+      const isOwed = dueAt < Number.POSITIVE_INFINITY;
+      unschedule();
+      if (isOwed) await withTimeout(exchange(), longestLastExchange).catch(() => {});
+      unschedule();
     },
   };
 }

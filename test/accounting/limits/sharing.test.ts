@@ -98,6 +98,69 @@ describe('rate limits that processes share', () => {
     expect(told.at(-1)).to.equal(true);
   });
 
+  it('are exchanged soon where tokens are given back, or much is used in a later minute, or many processes may have used it', async () => {
+    const told: boolean[] = [];
+    const counters = new MinuteCounters();
+    let at = now();
+    const admit = createLimiter({
+      options: { perUser: { tokensPerMinute: 50_000 } },
+      counters,
+      onUsed: (isNear) => told.push(isNear),
+      onRefused() {},
+      now: () => at,
+    });
+    const counter = counters.of('user:usr_a', at);
+    const [dropped, late] = [admit(alice, 1_000), admit(alice, 1)];
+    counter.told = { requests: 2, tokens: 1_001 };
+    dropped?.dropped();
+    expect(told.at(-1), 'given back').to.equal(true);
+    counter.told = { requests: 2, tokens: 1 };
+    admit(alice, 100);
+    expect(told.at(-1)).to.equal(false);
+    counter.processes = 10;
+    admit(alice, 1);
+    expect(told.at(-1), 'ten processes').to.equal(true);
+    at += 60_000;
+    late?.closed({ inputTokens: 501, outputTokens: 0 });
+    expect(told.at(-1), 'a later minute').to.equal(true);
+    counters.of('user:usr_a', at).told = { requests: 0, tokens: 500 };
+    dropped?.closed({ inputTokens: 0, outputTokens: 0 });
+    expect(told.at(-1), 'nothing new in it').to.equal(false);
+  });
+
+  it('are told to the others when a process ends', async () => {
+    const one = start('wrk_1', { requestsPerMinute: 1_000 });
+    one.admit(alice, 1);
+    await until(() => one.exchanges.length === 1);
+    one.admit(alice, 1);
+    await one.stop();
+    const [document] = await rates.find().lean();
+    expect(document?.used).to.deep.equal({ wrk_1: { requests: 2, tokens: 2 } });
+  });
+
+  it('leave the database its pause, however slow it is', async () => {
+    const interval = 100;
+    const one = start('wrk_1', { interval });
+    const ended: number[] = [];
+    const began: number[] = [];
+    const { collection } = rates;
+    const bulkWrite = collection.bulkWrite.bind(collection);
+    collection.bulkWrite = async (...args) => {
+      began.push(performance.now());
+      // the database takes so long
+      await sleep(2 * interval);
+      const result = await bulkWrite(...args);
+      ended.push(performance.now());
+      return result;
+    };
+    let calls = 0;
+    const calling = setInterval(() => one.admit({ userId: `usr_${calls++}` }, 1), 10);
+    await until(() => ended.length === 3);
+    clearInterval(calling);
+    await one.stop();
+    for (let i = 1; i < 3; i += 1) expect((began[i] ?? 0) - (ended[i - 1] ?? 0)).to.be.at.least(interval - 2);
+  });
+
   it('still apply in each process while the database is away, and are told afterwards', async () => {
     const one = start('wrk_1', { interval: 10 });
     const { collection } = rates;
