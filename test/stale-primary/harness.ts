@@ -3,6 +3,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { type Cluster, memberUri, startCluster } from '../faults/cluster/cluster.ts';
 import { atOnce } from '../support/at-once.ts';
+import { meeting } from '../support/meeting.ts';
 import { elect, type Fault, faults, longTerm, setTerm, term } from './faults.ts';
 
 /** A database that some rows share and others do not see, on the replica set. */
@@ -36,21 +37,6 @@ export interface Row {
   /** What is concluded, and what is not. */
   readonly holds: string;
   show(stage: Stage): Promise<void>;
-}
-
-/** Where rows wait for each other: the last that arrives, or has left, has all go on once `act` has. */
-function meeting(rows: readonly Row[], act: () => Promise<void>) {
-  const expected = new Set(rows);
-  let open = () => {};
-  const acted = new Promise<void>((resolve) => {
-    open = resolve;
-  }).then(act);
-  // the rows tell that it failed
-  acted.catch(() => {});
-  return function arrive(row: Row): Promise<void> {
-    if (expected.delete(row) && expected.size === 0) open();
-    return acted;
-  };
 }
 
 let scenesOpened = 0;

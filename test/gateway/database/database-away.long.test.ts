@@ -14,6 +14,7 @@ import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { measureAgain } from '../../support/measure-again.ts';
+import { meeting } from '../../support/meeting.ts';
 import { watchStandstill } from '../../support/processes/standstill.ts';
 import { eventually, until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
@@ -410,40 +411,26 @@ const table: readonly Row[] = [
   },
 ];
 
-/** Runs `act` when so many have come, and resolves for all of them then. */
-function meeting(missing: number, act: () => Promise<void>): () => Promise<void> {
-  let open = (_acted: Promise<void>) => {};
-  const acted = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return () => {
-    missing -= 1;
-    if (missing === 0) open(act());
-    return acted;
-  };
-}
-
 /** Shows all rows during one outage. Whoever has failed keeps no other waiting. */
 function showAll(rows: readonly Row[], fault: breakable.DatabaseFault): Promise<void>[] {
   const lasts: (() => Promise<unknown>)[] = [];
-  const begin = meeting(rows.length, async () => {
+  const meetBegin = meeting(rows, async () => {
     await Promise.all(lasts.map((last) => last()));
     await fault.begin();
   });
-  const end = meeting(rows.length, fault.end);
-  return rows.map(async ({ show }) => {
-    const ahead = [begin, end];
-    const goOn = async () => ahead.shift()?.();
+  const meetEnd = meeting(rows, fault.end);
+  return rows.map(async (row) => {
     try {
-      await show({
+      await row.show({
         begin(lastly = async () => {}) {
           lasts.push(lastly);
-          return goOn();
+          return meetBegin(row);
         },
-        end: goOn,
+        end: () => meetEnd(row),
       });
     } finally {
-      for (const meet of ahead) meet().catch(() => {});
+      void meetBegin(row);
+      void meetEnd(row);
     }
   });
 }
