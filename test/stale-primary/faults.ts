@@ -90,6 +90,8 @@ export const faults = {
   'a replaced primary': replace,
   // apart, because all writes there wait for the majority from then on, also those that match nothing
   'a replaced primary that takes a write': replace,
+  // apart, because a confirmed read writes there, too: until the first one, a write that matches nothing is confirmed at once
+  'a replaced primary that takes no write': replace,
   'a primary without its majority': leaveAlone,
   'a primary whose writes reach no other member': isolate,
 };

@@ -13,6 +13,8 @@ export interface Scene {
   readonly connection: Connection;
   /** The same database at the primary alone that is about to become stale. */
   readonly stale: Connection;
+  /** The URI of that. */
+  readonly staleUri: string;
   /** Has this done at the end, before what was deferred earlier. */
   defer(close: () => unknown): void;
 }
@@ -77,8 +79,9 @@ function describeFault(fault: Fault, rows: readonly Row[], clusterOf: () => Clus
       closing.unshift(() => connection.close());
       return connection;
     };
-    const [connection, stale] = await Promise.all([connect(uri), connect(memberUri(uri, await staleHost()))]);
-    return open({ cluster, uri, connection, stale, defer: (close) => void closing.unshift(close) });
+    const staleUri = memberUri(uri, await staleHost());
+    const [connection, stale] = await Promise.all([connect(uri), connect(staleUri)]);
+    return open({ cluster, uri, connection, stale, staleUri, defer: (close) => void closing.unshift(close) });
   }
 
   async function showOn(row: Row): Promise<void> {

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import type { Connection } from 'mongoose';
+import mongoose, { type ClientSession, type Connection } from 'mongoose';
 import { createKeyModel } from '../../src/keys/model.ts';
 import { createKeyService } from '../../src/keys/service.ts';
+import { durableTransaction } from '../../src/mongo/collection.ts';
 import { findAllConfirmed, findConfirmed, findOneConfirmed } from '../../src/mongo/confirmed-reads.ts';
 import { createSealer, keyIdsExcept } from '../../src/webhooks/secrets.ts';
 import { valid, webhookService, webhookServiceOf } from '../webhooks/support.ts';
@@ -12,12 +13,23 @@ const userId = 'usr_1';
 const sealer = createSealer([`k1:${randomBytes(32).toString('base64')}`]);
 const within = 4_500;
 
-/** The services alone at one primary: nothing is published, nothing joined in a transaction. */
+/** The services alone at one primary: nothing is published, and no transaction is repeated. */
 function servicesAt(connection: Connection) {
+  async function transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T> {
+    const session = connection.getClient().startSession();
+    try {
+      session.startTransaction(durableTransaction);
+      const result = await fn(session);
+      await session.commitTransaction();
+      return result;
+    } finally {
+      await session.endSession();
+    }
+  }
   const keys = createKeyService({
     keys: createKeyModel(connection, 'gateway_'),
     publish: async () => {},
-    transaction: (fn) => fn(undefined),
+    transaction,
     onLastUsedLost() {},
   });
   return { webhooks: webhookServiceOf(connection, { sealer }).service, keys };
@@ -27,7 +39,21 @@ type Services = ReturnType<typeof servicesAt>;
 
 async function openServices({ connection, stale }: Scene) {
   await webhookService(connection, { sealer });
+  // transactions that make it at the same moment conflict
+  await createKeyModel(connection, 'gateway_').createCollection();
   return { current: servicesAt(connection), outdated: servicesAt(stale) };
+}
+
+/** The same, where the replaced primary is asked one thing after the other: what all calls ask first comes before what any asks then. */
+async function openInTurn({ staleUri, ...scene }: Scene) {
+  const stale = await mongoose.createConnection(staleUri, { maxPoolSize: 1, monitorCommands: true }).asPromise();
+  scene.defer(() => stale.close());
+  /** The commands that the replaced primary has confirmed. */
+  const confirmed: string[] = [];
+  stale.getClient().on('commandSucceeded', ({ commandName, reply }) => {
+    if (!(reply as { writeConcernError?: object }).writeConcernError) confirmed.push(commandName);
+  });
+  return { ...(await openServices({ ...scene, stale, staleUri })), confirmed };
 }
 
 /** An account's own webhook that only the new primary has. */
@@ -115,6 +141,30 @@ export const rows: readonly Row[] = [
   resumed('sent what it had missed', (webhooks, id) => webhooks.forDelivery(id, isActive)),
   key('with its account', userId),
   key('without its account'),
+
+  {
+    fault: 'a replaced primary that takes no write',
+    subject: 'a webhook and a key that are changed, deleted or revoked',
+    written: 'made through the new primary',
+    holds: 'unavailable for the moment, although it confirms that the write has found neither',
+    async show(stage) {
+      const { current, outdated, confirmed } = await stage.scene(openInTurn);
+      await stage.fault();
+      const webhook = await current.webhooks.create(userId, valid);
+      const { id, key } = await current.keys.create({ userId });
+      await expectUnavailable(
+        within,
+        outdated.webhooks.update(userId, webhook.id, { active: false }),
+        outdated.webhooks.remove(userId, webhook.id),
+        outdated.keys.update(id, { budgets: [] }),
+        outdated.keys.revoke(id),
+      );
+      // of the revocation, it has not confirmed the transaction
+      expect(confirmed).to.deep.equal(['findAndModify', 'delete', 'findAndModify', 'findAndModify']);
+      expect(await current.webhooks.get(userId, webhook.id)).to.include({ active: true });
+      expect(await current.keys.authenticate(key)).to.include({ userId });
+    },
+  },
 
   {
     fault: 'a replaced primary',
