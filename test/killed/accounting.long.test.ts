@@ -114,7 +114,7 @@ const rows: Row[] = [
   {
     subject: 'calls',
     killed: 'in the middle of many',
-    holds: 'only the records of calls that began in its last moments are lost',
+    holds: 'each was inserted as it began, and only the records of calls that began in its last moments are lost',
     async show({ start, defer }) {
       const database = await freshDatabase();
       defer(database.drop);
@@ -124,6 +124,9 @@ const rows: Row[] = [
       const operator = await createGateway({ ...options, mongo: database.connection });
       defer(() => operator.close());
       const { key } = await operator.keys.create({ userId: 'usr_1' });
+      // a record that was not inserted in its batch is written as an upsert, one by one
+      const db = database.connection.getClient().db(database.connection.name);
+      await db.command({ profile: 1, filter: { ns: `${db.databaseName}.gateway_usage`, 'command.upsert': true } });
       const gateway = await start({ uri: database.uri, options });
       /** When each call reached the upstream, by its request id. */
       const reached = new Map<string, number>();
@@ -160,6 +163,8 @@ const rows: Row[] = [
       await gateway.kill();
       alive = false;
       await callers;
+      await db.command({ profile: 0 });
+      expect(await db.collection('system.profile').countDocuments({}), 'upserts').to.equal(0);
 
       const before = await usage.find().lean();
       const open = before.filter(({ ending }) => ending === null);
