@@ -12,15 +12,20 @@ import { BenchUpstream } from './upstream.ts';
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
  * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=metrics` for what the metrics cost, alone, with `-- --only=everyday` for calls that come alone, with `-- --only=files` for files,
- * and with `-- --only=sockets` for WebSockets.
+ * with `-- --only=` and some of `files`, `sockets`, `everyday` (calls that come alone), `metrics` (what they cost), `requests`, `prompts` and `streams`
+ * for these alone.
  */
 
 const quick = process.argv.includes('--quick');
-const onlyMetrics = process.argv.includes('--only=metrics');
-const onlyEveryday = process.argv.includes('--only=everyday');
-const onlyFiles = process.argv.includes('--only=files');
-const onlySockets = process.argv.includes('--only=sockets');
+const groups = ['files', 'sockets', 'everyday', 'metrics', 'requests', 'prompts', 'streams'] as const;
+type Group = (typeof groups)[number];
+const only = process.argv
+  .find((argument) => argument.startsWith('--only='))
+  ?.slice('--only='.length)
+  .split(',');
+const unknown = only?.find((group) => !(groups as readonly string[]).includes(group));
+if (unknown !== undefined) throw new TypeError(`--only takes some of ${groups.join(', ')}, not ${unknown}`);
+const isWanted = (...some: readonly Group[]): boolean => !only || some.some((group) => only.includes(group));
 const rounds = quick ? 3 : 5;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
@@ -31,7 +36,7 @@ const measured = ['gateway', 'unmeasured'] as const;
 type Name = (typeof names)[number] | (typeof measured)[number] | 'socket_pipe';
 /** Those that are measured with calls that come alone; plain Express is the floor. */
 const everyday = ['express', 'gateway', 'accounting'] as const;
-const startedNames: readonly Name[] = onlyMetrics ? measured : [...names, 'unmeasured'];
+const startedNames: readonly Name[] = isWanted('requests', 'prompts', 'streams') ? [...names, 'unmeasured'] : measured;
 
 interface Server extends Target {
   readonly child: ChildProcess;
@@ -312,13 +317,13 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
-  if (!onlyMetrics && !onlyEveryday && !onlySockets) await measureFiles(uri);
-  if (!onlyMetrics && !onlyEveryday && !onlyFiles) await measureSockets(uri);
-  if (mongo && !onlyMetrics && !onlyFiles && !onlySockets) {
+  if (isWanted('files')) await measureFiles(uri);
+  if (isWanted('sockets')) await measureSockets(uri);
+  if (mongo && isWanted('everyday')) {
     for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
     for (const name of ['gateway', 'accounting'] as const) await countCommands(name, upstream, uri);
   }
-  if (!onlyEveryday && !onlyFiles && !onlySockets) await measureTogether(upstream, uri);
+  if (isWanted('metrics', 'requests', 'prompts', 'streams')) await measureTogether(upstream, uri);
   upstream.close();
   await mongo?.stop();
   const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
@@ -339,17 +344,17 @@ async function measureTogether(upstream: BenchUpstream, uri: string): Promise<vo
     const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
     for (const name of startedNames)
       await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
-    await measureMetrics(servers);
-    if (!onlyMetrics) {
+    if (isWanted('metrics')) await measureMetrics(servers);
+    if (isWanted('requests')) {
       await measureRequests(servers, direct);
       await measureAccounting(servers);
-      await measureLongPrompts(servers);
-      // what is left to be counted would be counted on the same core
-      await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
-      if (round < 3) await measureStreams(servers.gateway, direct, upstream);
-      note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
     }
-    await stop(servers.gateway, servers.unmeasured);
+    if (isWanted('prompts')) await measureLongPrompts(servers);
+    // what is left to be counted would be counted on the same core
+    await stop(...startedNames.filter((name) => name !== 'gateway').map((name) => servers[name]));
+    if (round < 3 && isWanted('streams')) await measureStreams(servers.gateway, direct, upstream);
+    note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+    await stop(servers.gateway);
   }
 }
 
