@@ -5,7 +5,7 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts ids.ts logger.ts pending-work.ts version.ts api.d.ts options';
+const base = 'errors.ts ids.ts pending-work.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts http/principal.ts`;
 
@@ -13,13 +13,12 @@ const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts
 const arrows = {
   'errors.ts': '',
   'ids.ts': 'errors.ts',
-  'logger.ts': 'errors.ts',
   'pending-work.ts': '',
   'version.ts': '',
   'api.d.ts': '',
   // What the operator sees shows the other subjects, all but this file: they write to it.
   'operator/tracing.ts': 'version.ts',
-  options: 'errors.ts logger.ts http/principal.ts',
+  options: 'errors.ts http/principal.ts',
   openapi: base,
   mongo: base,
   fairness: `${base} mongo`,

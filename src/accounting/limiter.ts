@@ -23,8 +23,8 @@ export interface LimiterDeps {
   readonly counters: MinuteCounters;
   /** Called for each refused call with the limit that it met, in requests or tokens per minute. */
   readonly onRefused: (principal: Principal, limit: number) => void;
-  /** Called whenever something is counted. @param isNear whether a counter is near its limit. @default nothing is done */
-  readonly onUsed?: (isNear: boolean) => void;
+  /** Called whenever calls are admitted or have ended. @param isNear whether a counter is near its limit. @default nothing is done */
+  readonly onCounted?: (isNear: boolean) => void;
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: () => number;
 }
@@ -120,7 +120,7 @@ function rateLimitError(
 }
 
 /** Decides in memory, at once. {@link LimitOptions}`.shared` says when it includes what other processes count. */
-export function createLimiter({ options, counters, onRefused, onUsed, now = Date.now }: LimiterDeps): Admit {
+export function createLimiter({ options, counters, onRefused, onCounted, now = Date.now }: LimiterDeps): Admit {
   function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
     const applied: AppliedLimits[] = [];
     const { userId, keyId } = principal;
@@ -139,7 +139,7 @@ export function createLimiter({ options, counters, onRefused, onUsed, now = Date
       if (present === counter || difference > 0) present.tokens += difference;
       isAnyNear ||= isNear({ whose, limits, counter: present });
     }
-    onUsed?.(isAnyNear);
+    onCounted?.(isAnyNear);
   }
 
   return function admit(principal, estimatedTokens) {
@@ -157,7 +157,7 @@ export function createLimiter({ options, counters, onRefused, onUsed, now = Date
       counter.requests += 1;
       counter.tokens += estimatedTokens;
     }
-    onUsed?.(applied.some(isNear));
+    onCounted?.(applied.some(isNear));
     return {
       headers: rateLimitHeaders(limitUsagesOf(applied), wait),
       closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),

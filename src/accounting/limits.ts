@@ -92,7 +92,6 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ ...deps, grace: Math.min(2_000, eventWindow) });
   const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
-  let isClosed = false;
 
   /** All windows end at the same moment, so between two such moments none can be over. */
   function untilNextLook(): number {
@@ -109,17 +108,17 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     logger,
   });
 
-  function onUsed(isNear: boolean): void {
-    if (!isClosed) sharing?.used(isNear);
+  function onCounted(isNear: boolean): void {
+    sharing?.counted(isNear);
   }
   const admit = createLimiter({
     options,
     counters,
-    onUsed,
+    onCounted,
     onRefused({ userId, keyId: apiKeyId = null }, limit) {
       refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() });
       // what others give back lets calls pass again
-      onUsed(true);
+      onCounted(true);
     },
   });
   return {
@@ -133,7 +132,6 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     closeWindows,
     start: closing.start,
     async close() {
-      isClosed = true;
       await Promise.all([closing.stop(), sharing?.stop(), refusedCalls.close()]);
     },
   };

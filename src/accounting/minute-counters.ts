@@ -1,5 +1,5 @@
 import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
-import { createPeriodic, withTimeout } from '../mongo/periodic.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { RateModel } from './model.ts';
 
@@ -33,8 +33,8 @@ export class MinuteCounter {
   }
 
   /**
-   * Whether all processes, if each has used or given back as much since it told the others as this one has, have moved a hundredth of what is
-   * left.
+   * Whether the processes have used or given back a hundredth of what is left, if each has done as much as this one since it last told the
+   * others.
    */
   isNear(kind: 'requests' | 'tokens', limit: number | undefined): boolean {
     if (limit === undefined) return false;
@@ -90,16 +90,16 @@ export interface SharingDeps {
 
 /** The same while no counter is near its limit. Milliseconds. */
 const farInterval = 1_000;
-/** How long stopping waits until the others are told. Milliseconds. */
-const longestLastExchange = 1_000;
+/** How long the last exchange may take. Milliseconds. */
+const longestLastExchange = 3_000;
 
 /** Exchanges the counters with the other processes. */
 export interface Sharing {
-  /** Call it when counters have been used. @param isNear whether one of them is near its limit */
-  used(isNear: boolean): void;
+  /** Call it when something was counted. @param isNear whether a counter is near its limit */
+  counted(isNear: boolean): void;
   /** Exchanges them now: resolves with the others' counts as they were when it was called, or newer. */
   exchange(): Promise<void>;
-  /** Exchanges nothing more, after what the others have not been told yet. */
+  /** Tells the others what they do not know yet, then exchanges nothing more. */
   stop(): Promise<void>;
 }
 
@@ -135,15 +135,15 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     const byId = new Map(documents.map(({ _id, used }) => [_id, used]));
     for (const [i, counter] of touched.entries()) {
       const others = { requests: 0, tokens: 0 };
-      const used = Object.entries(byId.get(idOf(counter)) ?? {});
-      for (const [process, { requests, tokens }] of used) {
+      const byProcess = Object.entries(byId.get(idOf(counter)) ?? {});
+      for (const [process, { requests, tokens }] of byProcess) {
         if (process === owner) continue;
         others.requests += requests;
         others.tokens += tokens;
       }
       counter.others = others;
       counter.told = told[i] ?? counter.told;
-      counter.processes = used.length;
+      counter.processes = Math.max(1, byProcess.length);
     }
   }
 
@@ -153,8 +153,9 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
   let dueAt = Number.POSITIVE_INFINITY;
   let exchangedAt = Number.NEGATIVE_INFINITY;
   let isExchanging = false;
-  /** Whether counters have been used during an exchange, and one of them is near its limit. */
-  let usedMeanwhile: boolean | undefined;
+  let isStopped = false;
+  /** Whether a counter is near its limit for which something was counted during an exchange. */
+  let isNearMeanwhile: boolean | undefined;
 
   function unschedule(): void {
     clearTimeout(timer);
@@ -162,30 +163,32 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     dueAt = Number.POSITIVE_INFINITY;
   }
 
-  function used(isNear: boolean): void {
+  function counted(isNear: boolean): void {
+    if (isStopped) return;
     if (isExchanging) {
-      usedMeanwhile ||= isNear;
+      isNearMeanwhile ||= isNear;
       return;
     }
     const due = exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
     if (due >= dueAt) return;
     // with the first call, so that a gateway that fails to start leaves no timer behind
-    sharing.start();
+    exchanging.start();
     unschedule();
     dueAt = due;
     const wait = due - performance.now();
-    if (wait > 0) timer = setTimeout(sharing.runNow, wait).unref();
+    if (wait > 0) timer = setTimeout(exchanging.runNow, wait).unref();
     // after the calls that have come at the same time
-    else immediate = setImmediate(sharing.runNow);
+    else immediate = setImmediate(exchanging.runNow);
   }
 
   /** If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed. */
-  async function exchange(): Promise<void> {
+  async function exchange(timeout?: number): Promise<void> {
     unschedule();
     isExchanging = true;
     const touched = counters.takeTouched();
     try {
       const outcomes = await writeIsolated(touched, {
+        ...(timeout !== undefined && { timeout }),
         async write(part) {
           await exchangePart(part);
           return [];
@@ -198,29 +201,28 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     } finally {
       exchangedAt = performance.now();
       isExchanging = false;
-      const isNear = usedMeanwhile;
-      usedMeanwhile = undefined;
-      if (isNear !== undefined) used(isNear);
+      const isNear = isNearMeanwhile;
+      isNearMeanwhile = undefined;
+      if (isNear !== undefined) counted(isNear);
     }
   }
 
-  const sharing = createPeriodic({
+  const exchanging = createPeriodic({
     name: 'sharing rate limits',
-    task: exchange,
+    task: () => exchange(),
     interval: lifetime,
     initialDelay: lifetime,
     logger,
   });
 
   return {
-    used,
+    counted,
     exchange,
     async stop() {
-      await sharing.stop();
-      const isOwed = dueAt < Number.POSITIVE_INFINITY;
+      isStopped = true;
       unschedule();
-      if (isOwed) await withTimeout(exchange(), longestLastExchange).catch(() => {});
-      unschedule();
+      await exchanging.stop();
+      await exchange(longestLastExchange).catch(() => {});
     },
   };
 }

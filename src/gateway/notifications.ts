@@ -1,6 +1,6 @@
 import type { FailedDelivery } from '../deliveries/claims.ts';
 import { describeThrown, refuse } from '../errors.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../options/options.ts';
 import type { DisabledWebhook } from '../options/webhooks.ts';
 import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health-changes.ts';
 

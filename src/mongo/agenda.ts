@@ -10,7 +10,7 @@ import {
   toJobId,
 } from 'agenda';
 import { type Connection, mongo } from 'mongoose';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import { createBatcher } from './batcher.ts';
 import { inOneBatch } from './collection.ts';

@@ -1,4 +1,4 @@
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../options/options.ts';
 import { TimeoutError, withTimeout } from './periodic.ts';
 import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
 

@@ -1,4 +1,4 @@
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../options/options.ts';
 import type { durableCollection } from './collection.ts';
 
 /** Reports, by a change stream, the documents that any process inserts. */

@@ -38,8 +38,8 @@ export interface LimitOptions {
    */
   readonly shared?: boolean;
   /**
-   * The shortest time between two exchanges of `shared` counts. It is at least a second while processes that use as much as this one have
-   * together used less than a hundredth of what is left of each limit since the last. @default 200
+   * The shortest time between two exchanges of `shared` counts. It is at least a second while no call is refused, and processes that use or give
+   * back as much as this one have together done so with less than a hundredth of what is left of each limit since the last. @default 200
    */
   readonly syncInterval?: number;
   /** How long refused calls of one key are summed up in one `rate_limit.exceeded`; aligned to 1970, UTC. @default 300_000 */

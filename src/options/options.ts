@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
-import type { Logger } from '../logger.ts';
 import type { CreditOptions, LimitOptions, QuotaOptions } from './accounts.ts';
+import type { Logger } from './logger.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import type {
   BackgroundOptions,
@@ -16,8 +16,8 @@ import type {
 import type { UpstreamOptions } from './upstreams.ts';
 import type { DeliveryOptions, DisableOptions, EventTypeOptions } from './webhooks.ts';
 
-export type { Logger } from '../logger.ts';
 export type { CreditOptions, LimitOptions, Quota, QuotaOptions, RateLimits, RateLimitsFor } from './accounts.ts';
+export type { Logger } from './logger.ts';
 export type {
   CallEnding,
   ModelAnswer,

@@ -1,5 +1,5 @@
-import { faultTolerant } from '../logger.ts';
 import { checkWholeNumber, refuseOption } from './kinds.ts';
+import { faultTolerant } from './logger.ts';
 import type { ModelGatewayOptions, Quota, ResolvedOptions } from './options.ts';
 import { checkQuotaObject, checkRows, rowsIn } from './table.ts';
 

@@ -1,4 +1,3 @@
-import { consoleLogger } from '../logger.ts';
 import {
   accountRows,
   type CreditOptions,
@@ -24,6 +23,7 @@ import {
   wholeNumber,
   yesOrNo,
 } from './kinds.ts';
+import { consoleLogger } from './logger.ts';
 import type { ModelGatewayOptions, OptionalOption } from './options.ts';
 import { checkDashboardPath, type DashboardOptions, type TracingOptions } from './process.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';

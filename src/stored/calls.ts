@@ -136,7 +136,7 @@ class FilePlaces {
     this.#deps = deps;
   }
 
-  /** @returns what ends it. @throws GatewayError `file_limit_reached`; `request_too_large` for an upload that announces more */
+  /** @returns what ends it. @throws GatewayError `file_limit_reached`, `database_unavailable`; `request_too_large` for an upload that announces more */
   async take({ principal: { userId }, body }: ApiRequest): Promise<() => void> {
     const { storedObjects, maxFiles, maxFileBytes } = this.#deps;
     const { bytes = 0 } = (body ?? {}) as { readonly bytes?: number };
@@ -152,7 +152,10 @@ class FilePlaces {
       else this.#underWay.delete(userId);
     };
     try {
-      if ((await storedObjects.count({ userId, kind: 'file' }, maxFiles)) + underWay < maxFiles) return release;
+      const askedAt = performance.now();
+      const files = await storedObjects.count({ userId, kind: 'file' }, maxFiles);
+      storedObjects.require(performance.now() - askedAt);
+      if (files + underWay < maxFiles) return release;
       throw new GatewayError(
         'file_limit_reached',
         `This account has ${maxFiles} files, the most it may have; delete some`,
@@ -195,7 +198,6 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   };
 
   async function serve(call: StoredCall, apiRequest: ApiRequest, res: ServerResponse, meter: StoredMeter) {
-    const askedAt = performance.now();
     const { object, file, order } = await routeOf(call, apiRequest);
     await requireCounted(call, object);
     const attaches = call.effect === 'changesMetadata' || (!object && kinds[call.kind].hasMetadata);
@@ -210,8 +212,6 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      // a client would wait for it as long again
-      if (madeBy(call) !== undefined) storedObjects.require(performance.now() - askedAt);
       const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
       await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {

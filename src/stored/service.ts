@@ -78,11 +78,8 @@ interface StoredObjectsDeps {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/**
- * Where the database takes longer to tell whose is all that a request names, nothing is made: to note whose that is could take as long again, and
- * no request waits twice. Milliseconds.
- */
-const longestLook = 1_500;
+/** Where the database takes longer to count an account's files, none goes up: to note its owner could take as long again. Milliseconds. */
+const longestFileCount = 1_500;
 
 /** Remembers whose the things are that upstreams keep, in the database. */
 export function createStoredObjects(deps: StoredObjectsDeps) {
@@ -222,11 +219,11 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
 
   return {
     /**
-     * @param waited how long the database has taken to tell whose all is that a request names. Milliseconds. @default it was not asked
-     * @throws GatewayError `database_unavailable` if nothing can be stored at present, or it was so slow that what is made now may not be
+     * @param waited how long the database has taken to count the account's files. Milliseconds. @default it was not asked
+     * @throws GatewayError `database_unavailable` if nothing can be stored at present, or it was so slow that what goes up may not be
      */
     require(waited = 0): void {
-      if (waited > longestLook) throw databaseUnavailable();
+      if (waited > longestFileCount) throw databaseUnavailable();
       database.require();
     },
 

@@ -44,7 +44,7 @@ async function openServices({ connection, stale }: Scene) {
   return { current: servicesAt(connection), outdated: servicesAt(stale) };
 }
 
-/** The same, where the replaced primary is asked one thing after the other: what all calls ask first comes before what any asks then. */
+/** The same, where the replaced primary is asked one thing after the other: the first commands of all calls come before the second of any. */
 async function openInTurn({ staleUri, ...scene }: Scene) {
   const stale = await mongoose.createConnection(staleUri, { maxPoolSize: 1, monitorCommands: true }).asPromise();
   scene.defer(() => stale.close());

@@ -215,7 +215,7 @@ describe('what upstreams keep, where something goes wrong', () => {
     expect([refused.status, refused.param]).to.deep.equal([413, 'bytes']);
   });
 
-  it('is not made where the database was slow to say what there is: to note whose it is could take as long again', async () => {
+  it('does not go up where the database is slow to count the files: to note its owner could take as long again', async () => {
     const appName = `slow-look-${process.pid}`;
     const connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
     ownConnection = connection;
@@ -233,7 +233,7 @@ describe('what upstreams keep, where something goes wrong', () => {
     const error = await failure(upload(client));
     expect(error).to.include({ status: 503, code: 'database_unavailable' });
     expect(uploads()).to.equal(1);
-    await answerAfter(500);
+    await answerAfter(100);
     await upload(client);
     expect(uploads()).to.equal(2);
   });

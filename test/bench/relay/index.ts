@@ -352,7 +352,7 @@ async function measureTogether(upstream: BenchUpstream, uri: string): Promise<vo
     if (isWanted('prompts')) await measureLongPrompts(servers);
     // what is left to be counted would be counted on the same core
     await stop(...startedNames.filter((name) => name !== 'gateway').map((name) => servers[name]));
-    if (round < 3 && isWanted('streams')) await measureStreams(servers.gateway, direct, upstream);
+    if (isWanted('streams')) await measureStreams(servers.gateway, direct, upstream);
     note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
     await stop(servers.gateway);
   }

@@ -4,7 +4,7 @@ import { existsSync, openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createLogger, type LogSettings } from '../../../src/cli/server/logger.ts';
-import { faultTolerant } from '../../../src/logger.ts';
+import { faultTolerant } from '../../../src/options/logger.ts';
 
 /** What is written of three lines. */
 function written(settings: LogSettings): string[] {

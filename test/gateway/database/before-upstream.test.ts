@@ -47,7 +47,7 @@ describe('a model call of a known account', () => {
         perKey: { requestsPerMinute: 1_000 },
         perUser: { tokensPerMinute: 1e6 },
         shared: true,
-        syncInterval: rarely,
+        syncInterval: 6 * rarely,
       },
       quotas: { perUser: { unit: 'credits', daily: 1_000 } },
       credits: { prices: { '*': { input: 1, output: 1 } }, initialBalance: 100, renewInterval: rarely },

@@ -52,10 +52,11 @@ describe("the rotation of a webhook's secret", () => {
   });
 
   const rotate = (body: object) => live.call('POST', `/v1/webhooks/${id}/rotate_secret`, body);
+  /** A second ago: the sender goes by the database's clock, which lags. */
   const endOverlap = () =>
     connection
       .collection('gateway_webhooks')
-      .updateOne({ _id: id as never }, { $set: { 'rotation.endsAt': new Date(Date.now() - 1) } });
+      .updateOne({ _id: id as never }, { $set: { 'rotation.endsAt': new Date(Date.now() - 1_000) } });
 
   /** What of the next delivery is signed with the old secret and with the new one. */
   async function signatures() {

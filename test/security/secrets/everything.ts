@@ -3,7 +3,7 @@ import express from 'express';
 import mongoose, { type Connection, mongo } from 'mongoose';
 import { createLogger } from '../../../src/cli/server/logger.ts';
 import { createModelGateway, type Logger, type ModelGateway } from '../../../src/index.ts';
-import { faultTolerant } from '../../../src/logger.ts';
+import { faultTolerant } from '../../../src/options/logger.ts';
 import { hang, reset as resetAnswer, startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { createGateway, loopbackOptions } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';

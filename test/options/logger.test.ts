@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { expect } from 'chai';
 import pino from 'pino';
-import { faultTolerant } from '../src/logger.ts';
+import { faultTolerant } from '../../src/options/logger.ts';
 
 describe("a host's logger", () => {
   it('may be pino, or a child of it, which gets the fields as its own', () => {

@@ -1,4 +1,4 @@
-import { describeThrown, refuse } from './errors.ts';
+import { describeThrown, refuse } from '../errors.ts';
 
 /** Where the gateway writes what an operator should see, such as pino or the console. Never given a secret, a key or a body. */
 export interface Logger {
