@@ -68,7 +68,7 @@ const memoryFactor = 4;
 const memoryFloor = 10 * 1024 * 1024;
 
 /** What a request may cost is a matter of its bytes, so the least that is measured tells it; other processes only add to it. */
-const measuredTimes = 3;
+const measuredTimes = 6;
 
 /** A cost with its times as they are on the machine of the bounds. */
 async function onReferenceMachine<Measured extends Cost>(edge: MeasuredEdge, cost: Measured): Promise<Measured> {
