@@ -152,10 +152,7 @@ class FilePlaces {
       else this.#underWay.delete(userId);
     };
     try {
-      const askedAt = performance.now();
-      const files = await storedObjects.count({ userId, kind: 'file' }, maxFiles);
-      storedObjects.require(performance.now() - askedAt);
-      if (files + underWay < maxFiles) return release;
+      if ((await storedObjects.count({ userId, kind: 'file' }, maxFiles)) + underWay < maxFiles) return release;
       throw new GatewayError(
         'file_limit_reached',
         `This account has ${maxFiles} files, the most it may have; delete some`,

@@ -3,7 +3,6 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
-import { databaseUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
@@ -79,7 +78,7 @@ interface StoredObjectsDeps {
 }
 
 /** Where the database takes longer to count an account's files, none goes up: to note its owner could take as long again. Milliseconds. */
-const longestFileCount = 1_500;
+const longestCount = 1_500;
 
 /** Remembers whose the things are that upstreams keep, in the database. */
 export function createStoredObjects(deps: StoredObjectsDeps) {
@@ -218,14 +217,8 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
   }
 
   return {
-    /**
-     * @param waited how long the database has taken to count the account's files. Milliseconds. @default it was not asked
-     * @throws GatewayError `database_unavailable` if nothing can be stored at present, or it was so slow that what goes up may not be
-     */
-    require(waited = 0): void {
-      if (waited > longestFileCount) throw databaseUnavailable();
-      database.require();
-    },
+    /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
+    require: () => database.require(),
 
     /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
     add,
@@ -263,10 +256,14 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
         return (await collection.findOne(filter, { projection: { _id: 1 } })) !== null;
       }),
 
-    /** How many objects of a kind an account has, counted up to `most`; those that their upstreams do not know are left out. */
+    /**
+     * How many objects of a kind an account has, counted up to `most`; those that their upstreams do not know are left out.
+     * @throws GatewayError `database_unavailable`, after 1.5 s at most
+     */
     count: ({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> =>
-      database.run(() =>
-        collection.countDocuments({ userId, kind, missingSince: { $exists: false } }, { limit: most }),
+      database.run(
+        () => collection.countDocuments({ userId, kind, missingSince: { $exists: false } }, { limit: most }),
+        longestCount,
       ),
 
     /** Removes an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
