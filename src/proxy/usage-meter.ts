@@ -204,7 +204,12 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   // realtime responses have their details under names in the singular
   const inputDetails = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
   const outputDetails = usage.completion_tokens_details ?? usage.output_tokens_details ?? usage.output_token_details;
-  const cached = detailIn(inputDetails, 'cached_tokens');
+  // DeepSeek and Moonshot have it beside the details, or in place of them
+  const cached = Math.max(
+    detailIn(inputDetails, 'cached_tokens'),
+    detailIn(usage, 'prompt_cache_hit_tokens'),
+    detailIn(usage, 'cached_tokens'),
+  );
   const reasoning = detailIn(outputDetails, 'reasoning_tokens');
   return {
     inputTokens,

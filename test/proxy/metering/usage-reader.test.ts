@@ -81,6 +81,17 @@ describe('the usage reader', () => {
       expect(read(chat, size)).to.deep.equal(used(9, 1, 8));
       expect(read(image, size)).to.deep.equal(used(9, 1, 8));
     }
+    const count = '"prompt_tokens":9,"completion_tokens":1';
+    const deepSeek = `{"usage":{${count},"prompt_cache_hit_tokens":8,"prompt_cache_miss_tokens":1}}`;
+    const moonshot = `{"usage":{${count},"total_tokens":10,"cached_tokens":8}}`;
+    const both = `{"usage":{${count},"prompt_tokens_details":{"cached_tokens":0},"prompt_cache_hit_tokens":8}}`;
+    for (const text of [deepSeek, moonshot, both]) {
+      expect(read(text), text).to.deep.equal(used(9, 1, 8));
+      expect(read(text.replace(':8', ':80')), text).to.deep.equal(used(9, 1, 9));
+      for (const wrong of [':-8', ':1.5', ':"8"', ':null']) {
+        expect(read(text.replace(':8', wrong)), text + wrong).to.deep.equal(used(9, 1));
+      }
+    }
     for (const [details, cached] of [
       ['{"cached_tokens":99}', 9],
       ['{"cached_tokens":-1}', 0],
