@@ -55,7 +55,8 @@ export class UsageMeter {
     const marks = stream ? imageMarks.stream : imageMarks.whole;
     this.#images = answersImages ? marks.map((mark) => new Occurrences(mark)) : [];
     this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
-      if (typeof value === 'string') this.#finishedChoices += 1;
+      // some upstreams write '' until there is one
+      if (typeof value === 'string' && value !== '') this.#finishedChoices += 1;
     });
     if (stream && textKey !== undefined) {
       this.#text = new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));

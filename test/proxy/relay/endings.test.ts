@@ -125,6 +125,14 @@ describe('the end of a stream', () => {
     });
   }
 
+  it('has not come with the empty finish_reason that some upstreams write in every event', async () => {
+    const half = 'data: {"choices":[{"delta":{"content":"a"},"finish_reason":""}]}\n\n';
+    const text = await (await ask(chunks([half, half]))).text();
+    expect(text.startsWith(half + half)).to.equal(true);
+    expect(text).to.match(/upstream_disconnected[^\n]*\n\n$/);
+    expect(await record).to.include({ ending: 'upstream_failed' });
+  });
+
   it('has not come with an empty body', async () => {
     expect(await (await ask(chunks(['']))).text()).to.match(/^data: .*upstream_disconnected/);
     expect(await record).to.include({ ending: 'upstream_failed' });
