@@ -86,6 +86,22 @@ const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const
 /** Keys as providers and this gateway write them, and what follows `Bearer`. */
 const keyLike = /\b(?:sk|pk|rk|ek|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
+/** What an answer says of when to retry. */
+function keptOf(headers: HeaderValues): Record<string, string> {
+  const kept = keptHeaders.map((name) => [name, headers[name]] as const);
+  return Object.fromEntries(
+    kept.filter((entry): entry is [(typeof keptHeaders)[number], string] => typeof entry[1] === 'string'),
+  );
+}
+
+/** The error for a response that cannot be relayed, such as a page or an empty body: it says when to retry, as the response did. Pure. */
+export function invalidResponse({ status, headers }: Pick<DecodedResponse, 'status' | 'headers'>): GatewayError {
+  if (status === 429) return failure('upstream_rate_limited', { headers: keptOf(headers) });
+  // the client's own retries would not help when the request was refused
+  const isRefusal = status >= 400 && status < 500;
+  return failure('upstream_invalid_response', { headers: isRefusal ? { 'x-should-retry': 'false' } : keptOf(headers) });
+}
+
 /** One response whose body the client must not see. */
 export interface MaskedResponse {
   readonly upstream: Upstream;
@@ -169,10 +185,7 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
   const { requestId } = apiRequest;
   const error = maskedError({ upstream, status, requestId, body: await readText(masked) }, logger);
   if (deadline.client.disconnected) return 'client_left';
-  for (const name of keptHeaders) {
-    const value = headers[name];
-    if (typeof value === 'string') res.setHeader(name, value);
-  }
+  for (const [name, value] of Object.entries(keptOf(headers))) res.setHeader(name, value);
   if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
   const text = JSON.stringify(error.toBody());
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });

@@ -8,7 +8,7 @@ import type { CallDeadline } from './call-deadline.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
-import { failure, failureFrom } from './failure.ts';
+import { failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
 import { errorInBody, errorInEvent, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
 import { AudioEnd, errorEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
@@ -89,6 +89,11 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   return transfer(plan, handlers);
 }
 
+/** Whether an answer says in plain text what is wrong with the request, as DeepSeek and servers in Rust do. A page is not for clients. */
+function isRefusalInText({ status, headers }: DecodedResponse, bytes: Buffer): boolean {
+  return status >= 400 && status < 500 && bytes.length > 0 && /^text\/plain\b/i.test(String(headers['content-type']));
+}
+
 function sendWhole(plan: ResponsePlan, bytes: Buffer): CallEnding {
   const { res, deadline, meter, repairsVectors } = plan;
   if (plan.looksForError && holdsJson(plan.answers, plan.response)) meter.failure ??= errorInBody(bytes);
@@ -111,14 +116,12 @@ function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): CallEnding
   }
   const mayBeAny = plan.answers !== undefined && response.status < 300;
   if (whole) {
-    if (mayBeAny || isJson(bytes)) return sendWhole(plan, bytes);
+    if (mayBeAny || isJson(bytes) || isRefusalInText(response, bytes)) return sendWhole(plan, bytes);
   } else if (mayBeAny || beginsAsJson(bytes)) {
     return sendLarge(plan, bytes);
   }
   response.data.destroy();
-  // the client's own retries would not help when the request was refused
-  const details = response.status >= 500 || response.status < 400 ? {} : { headers: { 'x-should-retry': 'false' } };
-  throw failure('upstream_invalid_response', details);
+  throw invalidResponse(response);
 }
 
 /** Sends a body that is no stream of events. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import OpenAI from 'openai';
 import type { UpstreamTimeouts } from '../../../src/options/options.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
@@ -161,6 +162,20 @@ const table: Row[] = [
     calls: 1,
   },
   {
+    name: 'sends an error page with 429',
+    script: json(429, Buffer.from('<html>10.0.0.7</html>'), { 'content-type': 'text/html', 'retry-after': '60' }),
+    status: 429,
+    code: 'upstream_rate_limited',
+    calls: 1,
+  },
+  {
+    name: 'answers 429 and nothing else',
+    script: json(429, Buffer.alloc(0), { 'retry-after': '60' }),
+    status: 429,
+    code: 'upstream_rate_limited',
+    calls: 1,
+  },
+  {
     name: 'redirects',
     script: json(302, {}, { location: 'http://127.0.0.1:1/' }),
     status: 502,
@@ -293,6 +308,32 @@ describe('an upstream that', () => {
       // the call has left its place to the next one
       upstream.script = json(200, {});
       expect((await ask()).status).to.equal(200);
+    });
+  }
+
+  it('refuses a request in plain text is passed on as it answers', async () => {
+    await start();
+    const text = 'Failed to deserialize the JSON body into the target type: messages[0]: é\n';
+    upstream.script = json(422, Buffer.from(text), { 'content-type': 'text/plain; charset=utf-8' });
+    const answer = await ask();
+    expect([answer.status, answer.text]).to.deep.equal([422, text]);
+    expect(answer.headers.get('content-type')).to.equal('text/plain; charset=utf-8');
+    const thrown = await server
+      .client()
+      .chat.completions.create({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] })
+      .then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    expect(thrown).to.be.instanceOf(OpenAI.UnprocessableEntityError).with.property('message').include('messages[0]');
+  });
+
+  for (const status of [429, 503]) {
+    it(`says when to try again, in a page with ${status}, is heard by the client`, async () => {
+      await start();
+      upstream.script = json(status, Buffer.from('<html>'), { 'content-type': 'text/html', 'retry-after': '60' });
+      const { headers } = await ask();
+      expect([headers.get('retry-after'), headers.get('x-should-retry')]).to.deep.equal(['60', null]);
     });
   }
 
