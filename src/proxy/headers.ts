@@ -83,7 +83,9 @@ export function withAccountsIdempotencyKey(
 export function setResponseHeaders(res: ServerResponse, upstreamHeaders: HeaderValues): void {
   for (const name of passedResponseHeaders) {
     const value = upstreamHeaders[name];
-    if (typeof value === 'string') res.setHeader(name, value);
+    // each may be there once; an upstream behind several proxies may send it twice
+    const first = typeof value === 'object' ? value[0] : value;
+    if (first !== undefined && (name !== 'content-encoding' || isEncoded(upstreamHeaders))) res.setHeader(name, first);
   }
   if (isEventStream(upstreamHeaders)) {
     // so that neither a host's `compression()` nor a proxy such as nginx delays a stream
@@ -98,10 +100,13 @@ export function isEventStream(headers: HeaderValues): boolean {
   return type !== undefined && /^text\/event-stream\b/i.test(String(type));
 }
 
-/** Whether an answer is encoded nevertheless, and so can only be passed on as it is. Pure. */
+/**
+ * Whether an answer is encoded nevertheless, and so can only be passed on as it is. `none` is no encoding: servers write it so that nothing
+ * compresses, and holds back, their streams. Pure.
+ */
 export function isEncoded(headers: HeaderValues): boolean {
   const encoding = headers['content-encoding'];
-  return encoding !== undefined && !/^(identity)?$/i.test(String(encoding));
+  return encoding !== undefined && !/^(identity|none)?$/i.test(String(encoding));
 }
 
 /** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). Pure. */

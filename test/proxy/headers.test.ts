@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { expect } from 'chai';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
-import { events, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
+import { events, json, raw, type Script, ScriptedUpstream } from '../support/upstream.ts';
 
 /** What a provider might say of itself, its account and its connection. */
 const talkative = {
@@ -120,6 +120,12 @@ describe('the headers of a model call', () => {
       'access-control-allow-origin': 'https://app.example',
     });
     expect(headers['x-request-id']).to.match(/^req_/).and.equal(upstream.last.headers['x-request-id']);
+  });
+
+  it('of an answer reach the client once where the upstream sends them twice', async () => {
+    const twice = 'content-type: text/event-stream; charset=utf-8\r\nopenai-version: 1\r\n'.repeat(2);
+    const { headers } = await call(raw(`HTTP/1.1 200 OK\r\n${twice}\r\ndata: [DONE]\n\n`), true);
+    expect(headers).to.include({ 'content-type': 'text/event-stream; charset=utf-8', 'openai-version': '1' });
   });
 
   it('of a stream tell proxies not to buffer or change it', async () => {

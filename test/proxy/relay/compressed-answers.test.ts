@@ -5,7 +5,7 @@ import type OpenAI from 'openai';
 import type { UsageRecord } from '../../../src/index.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
-import { json, ScriptedUpstream } from '../../support/upstream.ts';
+import { chunks, json, ScriptedUpstream } from '../../support/upstream.ts';
 
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
 const completion = { id: 'c', choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' } }], usage };
@@ -117,6 +117,18 @@ describe('an upstream that compresses although it was asked not to', () => {
     const list = { object: 'list', data: [{ id: 'x', object: 'model', created: 1, owned_by: 'them' }] };
     upstream.script = json(200, gzipSync(JSON.stringify(list)), { 'content-encoding': 'gzip' });
     expect((await client.models.list()).data).to.deep.equal(list.data);
+  });
+
+  it('has its answer taken as it is where it says that it is in no encoding', async () => {
+    for (const none of ['none', 'None', 'identity']) {
+      records = [];
+      const head = { 'content-type': 'text/event-stream', 'content-encoding': none };
+      upstream.script = chunks([event(delta('Hi')), event({ choices: [], usage }), 'data: [DONE]\n\n'], head);
+      const response = await post({ ...ask, stream: true });
+      expect(response.headers.get('content-encoding'), none).to.equal(null);
+      expect(await response.text()).to.equal(`${event(delta('Hi'))}data: [DONE]\n\n`);
+      expect(await recorded()).to.include({ inputTokens: 3, outputTokens: 2, estimated: false, ending: 'complete' });
+    }
   });
 
   it('is answered with 502 where its answer is not compressed', async () => {
