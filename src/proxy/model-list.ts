@@ -4,6 +4,7 @@ import type { FineTunedModel, FineTunedModels } from '../stored/fine-tuned-model
 import { collect, decoded } from './answer-body.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
+import { isObject } from './inspect-answer.ts';
 import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. @public */
@@ -25,7 +26,9 @@ const defaultLifetime = 60_000;
 const unlisted = { object: 'model', created: 0, owned_by: 'system' } as const;
 
 function readList(bytes: Buffer): Model[] {
-  const { data } = JSON.parse(bytes.toString('utf8')) as { data: unknown };
+  const list: unknown = JSON.parse(bytes.toString('utf8'));
+  // Together answers a bare list, and a server in Go null for an empty one
+  const data = isObject(list) ? (list.data === null ? [] : list.data) : list;
   if (!Array.isArray(data)) throw new OutboundError('invalid_response', 'the list of models has no data');
   return data.filter((model) => typeof model?.id === 'string').map((model) => ({ ...unlisted, ...model }));
 }

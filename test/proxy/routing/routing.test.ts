@@ -279,6 +279,20 @@ describe('model calls over several upstreams', () => {
       expect(models[3]).to.include({ owned_by: 'vendor', context: 8_000 });
     });
 
+    it('is read where an upstream answers it bare, or null in its place', async () => {
+      const warnings: unknown[] = [];
+      const logger = { ...silentLogger, warn: (_message: string, fields?: object) => warnings.push(fields) };
+      a.script = json(200, [{ id: 'bare', object: 'model', created: 7 }]);
+      b.script = json(200, { object: 'list', data: null });
+      await start({}, { models: ['named'] }, { logger });
+      const models = (await server?.client().models.list())?.data ?? [];
+      expect(models.map(({ id, owned_by }) => [id, owned_by])).to.deep.equal([
+        ['bare', 'system'],
+        ['named', 'system'],
+      ]);
+      expect(warnings).to.deep.equal([]);
+    });
+
     it('is cached for a while, and fetched once for many callers', async () => {
       a.script = list('x');
       b.script = list('y');
