@@ -133,12 +133,14 @@ const tailLength = 96;
 const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;
 
 /**
- * The events of these types, by their field `event` or by the `type` that their data begins with. Both begin a line, which nothing
- * inside a JSON string can do: what a caller has named, such as metadata, is in the events too.
+ * The events of these types, by their field `event`, or by the `type` that their data begins or ends with (Llama Stack's end with it). These begin or end a
+ * line, which nothing inside a JSON string can do, and no object inside the data: what a caller has named, such as metadata, is in the events too.
  * @param types as alternatives of a regular expression
  */
 function eventsOf(types: string): RegExp {
-  return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|(?:^|[\\r\\n])data: ?\\{\\s*"type"\\s*:\\s*"(${types})"`);
+  const type = `"type"\\s*:\\s*"(${types})"`;
+  const begins = `(?:^|[\\r\\n])data: ?\\{\\s*(?:"sequence_number"\\s*:\\s*\\d{1,15}\\s*,\\s*)?${type}`;
+  return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|${begins}|${type}\\s*\\}[\\r\\n]`);
 }
 
 /** Looks for the last event of a stream that does not end in `[DONE]`, however it is split into chunks. */
@@ -157,7 +159,7 @@ class LastEvent {
     const text = this.#tail + chunk.toString('latin1');
     if (this.type === undefined) {
       const found = this.#pattern.exec(text);
-      this.type = found?.[1] ?? found?.[2];
+      this.type = found?.[1] ?? found?.[2] ?? found?.[3];
     }
     this.#tail = text.slice(-tailLength);
     return text;

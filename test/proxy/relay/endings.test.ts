@@ -48,7 +48,7 @@ describe('the end of a stream', () => {
     return fetch(server.baseUrl + path, {
       method: 'POST',
       headers: { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json' },
-      body: '{"model":"m","prompt":"Hi","stream":true,"messages":[{"role":"user","content":"Hi"}]}',
+      body: '{"model":"m","prompt":"Hi","input":"Hi","store":false,"stream":true,"messages":[{"role":"user","content":"Hi"}]}',
       ...(signal && { signal }),
     });
   }
@@ -130,6 +130,38 @@ describe('the end of a stream', () => {
     const text = await (await ask(chunks([half, half]))).text();
     expect(text.startsWith(half + half)).to.equal(true);
     expect(text).to.match(/upstream_disconnected[^\n]*\n\n$/);
+    expect(await record).to.include({ ending: 'upstream_failed' });
+  });
+
+  const response = (fields: object) => ({ id: 'resp_1', object: 'response', ...fields });
+  const completed = response({ status: 'completed', usage: { input_tokens: 3, output_tokens: 2 } });
+  const data = (fields: object, end = '\n') => `data: ${JSON.stringify(fields)}${end}${end}`;
+  const begun = data({ response: response({ status: 'in_progress' }), sequence_number: 0, type: 'response.created' });
+  const lasts: [what: string, last: string][] = [
+    ['last', data({ response: completed, sequence_number: 1, type: 'response.completed' })],
+    ['last, in lines that end in CRLF', data({ response: completed, type: 'response.completed' }, '\r\n')],
+    ['behind the number', data({ sequence_number: 1, type: 'response.completed', response: completed })],
+  ];
+  for (const [what, last] of lasts) {
+    for (const [how, cut] of [
+      ['whole', (text: string) => [text]],
+      ['byte by byte', (text: string) => [...text]],
+    ] as const) {
+      it(`of a response comes with an event without a name whose type stands ${what}, ${how}`, async () => {
+        for (const end of ['', done]) {
+          const text = begun + last + end;
+          expect(await (await ask(chunks(cut(text)), '/responses')).text()).to.equal(text);
+          const { inputTokens, outputTokens, estimated, ending } = await record;
+          expect([inputTokens, outputTokens, estimated, ending]).to.deep.equal([3, 2, false, 'complete']);
+        }
+      });
+    }
+  }
+
+  it('of a response does not come with what the client has named so', async () => {
+    const metadata = { type: 'response.completed' };
+    const text = begun + data({ type: 'response.in_progress', response: response({ metadata }) });
+    expect(await (await ask(chunks([text]), '/responses')).text()).to.match(/upstream_disconnected[^\n]*\n\n$/);
     expect(await record).to.include({ ending: 'upstream_failed' });
   });
 
