@@ -5,12 +5,12 @@ const colon = 0x3a;
 /** The most that is held of an unfinished event. Bytes. A larger event is passed on as it comes. */
 const holdLimit = 16 * 1024;
 
-/** Looks at events, and says which are removed. */
+/** Looks at events, and says what is sent of them. */
 export interface EventFilter {
   /** Whether some event in these bytes may concern the filter; if not, whole events pass without being parsed. */
   mayConcern(bytes: Buffer): boolean;
-  /** Whether this whole event is sent. */
-  keeps(event: Buffer): boolean;
+  /** What is sent for this whole event: itself, another in its place, or nothing. */
+  pass(event: Buffer): Buffer | undefined;
 }
 
 const eventEnd = Buffer.from('\n\n');
@@ -113,7 +113,8 @@ export class EventFramer {
   end(): Buffer[] {
     this.#done = this.done;
     const rest = Buffer.concat(this.#takeHeld());
-    return rest.length > 0 && this.#filter.keeps(rest) ? [rest] : [];
+    const sent = rest.length > 0 ? this.#filter.pass(rest) : undefined;
+    return sent ? [sent] : [];
   }
 
   #takeHeld(): Buffer[] {
@@ -157,8 +158,9 @@ export class EventFramer {
       return;
     }
     const event = this.#heldBytes === 0 ? last : Buffer.concat([...this.#takeHeld(), last]);
-    this.#droppedLast = !this.#filter.keeps(event);
-    if (!this.#droppedLast) out.push(event);
+    const sent = this.#filter.pass(event);
+    this.#droppedLast = sent === undefined;
+    if (sent) out.push(sent);
     if (event.length < 64 && endsInDone(event)) this.#done = true;
   }
 

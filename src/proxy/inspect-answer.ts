@@ -238,10 +238,23 @@ export function errorInEvent(event: Buffer): ErrorInside | undefined {
   return errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined);
 }
 
+const dataLine = /(?:^|[\r\n])data:/;
+/** A JSON object in the place of an event, alone or behind the `error:` of llama.cpp before September 2025. */
+const unframedJson = /^\s*(error: ?)?(\{[\s\S]*\})\s*$/;
+
+/** The event that an error should have been which is in none, so that clients pass over it; `undefined` for anything else. Pure. */
+export function framedError(event: Buffer): Buffer | undefined {
+  if (!mayHoldError(event)) return undefined;
+  const text = event.toString();
+  const [, field, json = ''] = dataLine.test(text) ? [] : (unframedJson.exec(text) ?? []);
+  const value = parsed(json);
+  const error = field === undefined ? isObject(value) && value.error : value;
+  return error ? Buffer.from(`data: ${JSON.stringify({ error })}\n\n`) : undefined;
+}
+
 /** The largest first event that is looked at. Bytes. */
 const eventLimit = 16 * 1024;
 const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
-const dataLine = /(?:^|[\r\n])data:/;
 
 /**
  * What the first event with data says, comments and other events before it aside: its error, `null` where it is none, `undefined` while it
@@ -252,9 +265,12 @@ function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null 
   const text = bytes.toString('latin1', 0, eventLimit);
   let from = 0;
   for (const { index, 0: end } of text.matchAll(eventEnd)) {
-    if (dataLine.test(text.slice(from, index))) return errorInEvent(bytes.subarray(from, index + end.length)) ?? null;
+    const event = bytes.subarray(from, index + end.length);
+    const framed = framedError(event);
+    if (framed || dataLine.test(text.slice(from, index))) return errorInEvent(framed ?? event) ?? null;
     from = index + end.length;
   }
-  if (isWhole) return errorInEvent(bytes.subarray(from)) ?? null;
+  const rest = bytes.subarray(from);
+  if (isWhole) return errorInEvent(framedError(rest) ?? rest) ?? null;
   return bytes.length > eventLimit ? null : undefined;
 }

@@ -10,7 +10,7 @@ import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
 import { failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
-import { errorInBody, errorInEvent, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
+import { errorInBody, errorInEvent, framedError, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
 import { AudioEnd, errorEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
@@ -146,9 +146,10 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const wasError = meter.failure !== undefined;
   const framer = new EventFramer({
     mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
-    keeps(event) {
-      meter.failure ??= errorInEvent(event);
-      return !(dropsUsageChunk && isUsageChunk(event));
+    pass(event) {
+      const framed = framedError(event) ?? event;
+      meter.failure ??= errorInEvent(framed);
+      return dropsUsageChunk && isUsageChunk(framed) ? undefined : framed;
     },
   });
   const end = streamEnd(plan, framer);

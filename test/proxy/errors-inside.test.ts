@@ -153,6 +153,27 @@ describe('an error in an answer with the status 200', () => {
     });
   }
 
+  const context = { code: 400, message: 'exceeds the context', type: 'invalid_request_error' };
+  const unframed: [what: string, parts: string[], begins: boolean][] = [
+    ['JSON without data:', [JSON.stringify({ error: context })], true],
+    ['JSON without data:, and a blank line', [`${JSON.stringify({ error: context })}\r\n\r\n`], true],
+    ['a line error:, as llama.cpp had it', [`error: ${JSON.stringify(context)}\n\n`, done], true],
+    ['such a line after other events', [text, `error: ${JSON.stringify(context)}\n\n`, done], false],
+  ];
+  for (const [what, parts, begins] of unframed) {
+    it(`becomes an event where it is in none: ${what}`, async () => {
+      first.script = chunks(parts);
+      second.script = wellStreamed;
+      const answer = await (await ask(await serverOver(1), '/chat/completions', true)).text();
+      expect(answer).to.equal((begins ? '' : text) + said({ error: context }) + (parts.includes(done) ? done : ''));
+      await expectFree();
+      expect(failures).to.deep.equal([]);
+      const other = await (await ask(await serverOver(2), '/chat/completions', true)).text();
+      if (begins) expect(other).to.include('Hel').and.not.include('error');
+      else expect(other).to.equal(answer);
+    });
+  }
+
   it('costs nothing on any metered endpoint', async () => {
     for (const call of endpointCalls.filter(({ isMetered }) => isMetered)) {
       records = [];
