@@ -4138,8 +4138,10 @@ export interface components {
         };
         /** @description A text, several texts, or the same as lists of token numbers. */
         Prompt: string | components["schemas"]["PromptItem"][];
-        /** @description A text, a token number, or a list of token numbers. */
-        PromptItem: string | number | number[];
+        /** @description A text, a token number, a list of token numbers, or what a provider takes for a picture. */
+        PromptItem: string | number | number[] | {
+            [key: string]: unknown;
+        };
         Completion: {
             id: string;
             /** @constant */
@@ -4309,7 +4311,7 @@ export interface components {
         EmbeddingRequest: {
             /** @description The id of the model. */
             model: string;
-            /** @description A text, several texts, or the same as lists of token numbers. */
+            /** @description A text, several texts, or the same as lists of token numbers; for a model that embeds pictures, also objects. */
             input: components["schemas"]["EmbeddingInput"];
             /** @description `float` for lists of numbers, `base64` for little-endian 32-bit floats in base64. */
             encoding_format?: string | null;
@@ -4318,10 +4320,12 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description A text, several texts, or the same as lists of token numbers. */
+        /** @description A text, several texts, or the same as lists of token numbers; for a model that embeds pictures, also objects. */
         EmbeddingInput: string | components["schemas"]["EmbeddingInputItem"][];
-        /** @description A text, a token number, or a list of token numbers. */
-        EmbeddingInputItem: string | number | number[];
+        /** @description A text, a token number, a list of token numbers, or what a provider takes for a picture. */
+        EmbeddingInputItem: string | number | number[] | {
+            [key: string]: unknown;
+        };
         /** @description A vector, as numbers or as base64. */
         EmbeddingVector: number[] | string;
         EmbeddingList: {

@@ -57,6 +57,16 @@ describe('bytes through the relay', () => {
       });
     }
 
+    it('with texts and pictures to embed', async () => {
+      upstream.script = json(200, { object: 'list', data: [] });
+      const picture = '{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}';
+      for (const input of [`[{"type":"text","text":"Hi"}, ${picture}]`, `["Hi", {"content":[${picture}]}]`]) {
+        const body = `{"model":"m", "input":${input}}`;
+        expect((await post(plain, body, '/embeddings')).status, input).to.equal(200);
+        expect(upstream.last.body.toString()).to.equal(body);
+      }
+    });
+
     it('but for the name of a model that has an alias', async () => {
       upstream.script = json(200, {});
       await post(plain, `{"seed":9223372036854775807, "model" : "fa\\u0073t",${messages}}`);
