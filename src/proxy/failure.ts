@@ -60,6 +60,11 @@ export function failureFrom(error: OutboundError): GatewayError {
   return failure(codes[error.code], { cause: error });
 }
 
+/** Whether an answer refuses the gateway's own credentials: those for the upstream, or for a proxy on the way to it. */
+function refusesKey(status: number): boolean {
+  return status === 401 || status === 403 || status === 407;
+}
+
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
 export function requireRelayable(
   response: Pick<DecodedResponse, 'status'> & { readonly headers: HeaderValues; readonly data: { destroy(): void } },
@@ -67,7 +72,7 @@ export function requireRelayable(
 ): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(apiRequest.headers, String(headers['content-encoding']));
-  if (status === 401 || status === 403) {
+  if (refusesKey(status)) {
     response.data.destroy();
     throw failure('upstream_auth_failed');
   }
@@ -220,8 +225,8 @@ export function createFailureLog(logger: Logger): FailureLog {
     failed,
     answered(upstream, path, status) {
       const { name } = upstream;
-      const refusesKey = status === 401 || status === 403;
-      if (status >= 500 || refusesKey || (status === 404 && !proven.has(name))) return failed(upstream, path, status);
+      if (status >= 500 || refusesKey(status) || (status === 404 && !proven.has(name)))
+        return failed(upstream, path, status);
       if (status < 300) proven.add(name);
       if (failing.delete(name)) logger.info('an upstream answers again', { upstream: name });
     },

@@ -153,7 +153,7 @@ describe("OpenAI's own client", () => {
     expect(upstream.requests).to.have.lengthOf(calls);
   });
 
-  for (const status of [401, 403]) {
+  for (const status of [401, 403, 407]) {
     it(`is not told that its key is wrong when the upstream answers the gateway ${status}`, async () => {
       upstream.script = json(status, { error: { message: 'Incorrect API key provided: sk-upstream-canary' } });
       const thrown = await failure(client.chat.completions.create(ask));
