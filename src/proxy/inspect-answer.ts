@@ -177,6 +177,15 @@ function errorOfChoice({ choices }: Fields): ErrorInside | undefined {
   return failed === undefined ? undefined : errorInside(failed.error);
 }
 
+/** What providers write as a code where nothing is wrong. */
+const successCodes: ReadonlySet<unknown> = new Set([undefined, null, 0, 200, '0', '200']);
+
+/** The error of an answer without a result, in the words of providers that do not call it one: a code with a message, or MiniMax's status. */
+function unnamedError({ code, message, msg, base_resp: status }: Fields): ErrorInside | undefined {
+  if (isObject(status) && !successCodes.has(status.status_code)) return errorInside(undefined);
+  return typeof (message ?? msg) === 'string' && !successCodes.has(code) ? errorInside({ code }) : undefined;
+}
+
 /** @param isEvent clients raise on any event with an error, whatever stands beside it */
 function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
   if (!isObject(value)) return undefined;
@@ -185,7 +194,7 @@ function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
   if (type === 'error' || object === 'error') return errorInside(value);
   if (type === 'response.failed') return errorInside(isObject(response) ? response.error : undefined);
   if (object === 'response' && status === 'failed') return errorInside(undefined);
-  return errorOfChoice(value);
+  return errorOfChoice(value) ?? (isEvent || hasResult(value) ? undefined : unnamedError(value));
 }
 
 /** The error of a message of a WebSocket, which may have a status beside it; `undefined` where it is none. Pure. */
@@ -206,10 +215,10 @@ function parsed(text: string): unknown {
 }
 
 /** Every form of an error has one of these; most answers have none, and need not be parsed. */
-const marks = ['"error"', '"failed"', '"response.failed"'].map((mark) => Buffer.from(mark));
+const marks = ['"error"', '"failed"', '"response.failed"', '"code"', '"base_resp"'].map((mark) => Buffer.from(mark));
 /** A response without an error has `"error": null`. */
 const nullErrors = /"error"\s*:\s*null/g;
-const anyMark = /"(?:error|failed|response\.failed)"/;
+const anyMark = /"(?:error|failed|response\.failed|code|base_resp)"/;
 
 function holdsMark(bytes: Buffer): boolean {
   return marks.some((mark) => bytes.includes(mark)) && anyMark.test(bytes.toString('latin1').replace(nullErrors, ''));

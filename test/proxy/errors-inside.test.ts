@@ -99,6 +99,13 @@ describe('an error in an answer with the status 200', () => {
     ['a choice that ended in one', '/chat/completions', { ...failedChoice, usage }],
     ['a choice of a completion', '/completions', choice({ text: 'Hel', finish_reason: 'error' })],
     ['a response that has failed', '/responses', { ...failedResponse, output: [{ type: 'message' }], usage }],
+    ['a code and a message beside no result', '/chat/completions', { code: 'daily_limit', message: 'used up' }],
+    ['a code and a msg beside no result', '/embeddings', { code: 1113, msg: 'no balance', data: null }],
+    [
+      "MiniMax's status beside no result",
+      '/chat/completions',
+      { id: 'c', choices: null, usage, base_resp: { status_code: 1008, status_msg: 'insufficient balance' } },
+    ],
     ['the place of vectors', '/embeddings', refused],
     ['the place of images', '/images/generations', refused],
   ];
@@ -374,6 +381,23 @@ describe('an error in an answer with the status 200', () => {
           response: { id: 'resp_1', error: null, tools: [{ error: { type: 'response.failed' } }] },
         }),
       ]),
+    ],
+    [
+      'a code and a message that say that all is well',
+      '/chat/completions',
+      false,
+      json(200, { code: 0, message: 'ok', base_resp: { status_code: 0, status_msg: '' } }),
+    ],
+    [
+      'a code, a message and a status beside a result',
+      '/chat/completions',
+      false,
+      json(200, {
+        ...choice({ message: { content: 'Hi' }, finish_reason: 'stop' }),
+        code: 'partial',
+        message: 'a filter has looked at it',
+        base_resp: { status_code: 1027, status_msg: 'sensitive' },
+      }),
     ],
     [
       'a result beside it',
