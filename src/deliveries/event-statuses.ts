@@ -1,7 +1,7 @@
 import type { EventStatus, EventStatuses, EventStatusPage, FannedOut } from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
 import { firstId, timeOf } from '../ids.ts';
-import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { distinctValues, durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { maxSeen, readPageBelow } from '../mongo/list-page.ts';
 import { type Deliveries, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
 
@@ -89,7 +89,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
 
     async list(userId, page) {
       const { state, type, after, since, limit } = page;
-      const types = type === undefined ? await collection.distinct('type', { userId }) : [type];
+      const types = type === undefined ? await distinctValues(collection, 'type', { userId }) : [type];
       const filter = { userId, type: { $in: types }, state: { $eq: state } };
       const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
       // read first: the query below finds what is stored in between

@@ -1,6 +1,6 @@
 import type { EventModel } from '../events/model.ts';
 import { firstId } from '../ids.ts';
-import { durableCollection } from '../mongo/collection.ts';
+import { distinctValues, durableCollection } from '../mongo/collection.ts';
 import { confirm } from '../mongo/confirmed-reads.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
@@ -44,7 +44,7 @@ export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promi
     if (last === undefined) return;
     after = last;
     const needed = new Set(
-      await confirm((options) => deliveries.distinct('eventId', { eventId: { $in: ids } }, options)),
+      await confirm((options) => distinctValues(deliveries, 'eventId', { eventId: { $in: ids } }, options)),
     );
     const expired = ids.filter((id) => !needed.has(id));
     await collection.updateMany({ _id: { $in: expired } }, [{ $set: { expiresAt: '$$NOW' } }]);

@@ -3,7 +3,7 @@ import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/outbox.ts';
 import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
-import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { distinctValues, durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { checkPage, checkTimes, maxSeen, type Page, pageLimit, readPageBelow } from '../mongo/list-page.ts';
 import { firstDelivery } from './fan-out.ts';
@@ -211,7 +211,7 @@ export async function queriesFor(
   }
   const owner = webhookId === undefined ? { userId } : { webhookId };
   // skips through the index, one step for each type
-  const types = type === undefined ? await collection.distinct('type', owner) : [type];
+  const types = type === undefined ? await distinctValues(collection, 'type', owner) : [type];
   const groups = types.length * states.length > maxRanges ? states.map((single) => [single]) : [states];
   const hint = webhookId === undefined ? 'ofUser' : 'ofWebhook';
   return groups.map((group) => ({ filter: { ...common, type: { $in: types }, state: { $in: [...group] } }, hint }));

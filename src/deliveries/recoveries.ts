@@ -4,7 +4,7 @@ import { GatewayError, refuse } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
 import { firstId, isId, newId } from '../ids.ts';
 import { fromNow } from '../mongo/clock.ts';
-import { durableCollection } from '../mongo/collection.ts';
+import { distinctValues, durableCollection } from '../mongo/collection.ts';
 import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
@@ -430,7 +430,7 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
   async function endedFilter(selection: Selection, after: string | null) {
     const { userId, webhookId } = selection;
     const states = selection.states.filter((state) => state !== 'skipped');
-    const type = { $in: await confirm((options) => deliveries.distinct('type', { webhookId }, options)) };
+    const type = { $in: await confirm((options) => distinctValues(deliveries, 'type', { webhookId }, options)) };
     return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', selection, after), userId, test: false };
   }
 

@@ -57,5 +57,21 @@ export function insertOnly(document: object, computed: Readonly<Record<string, u
   return [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
 }
 
+/**
+ * The values of a field in the documents that match, each once. Where an index begins with the fields of the filter and then has this one, it
+ * skips from one value to the next, as the command `distinct` does; but that is not in MongoDB's Stable API, which the connections of hosts may
+ * be limited to. Of a field that is an array it would find whole arrays.
+ */
+export async function distinctValues<T extends mongo.Document, Field extends keyof T & string>(
+  collection: mongo.Collection<T>,
+  field: Field,
+  filter: mongo.Filter<T>,
+  options: mongo.AggregateOptions = {},
+): Promise<T[Field][]> {
+  const pipeline = [{ $match: filter }, { $group: { _id: `$${field}` } }];
+  const groups = await collection.aggregate<{ _id: T[Field] }>(pipeline, { ...inOneBatch, ...options }).toArray();
+  return groups.map(({ _id }) => _id);
+}
+
 /** For reads that are limited anyway: of 102 documents, the server would otherwise hold back one until it is asked again. */
 export const inOneBatch = { batchSize: 100_000 } as const;

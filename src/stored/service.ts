@@ -1,5 +1,5 @@
 import { fromNow } from '../mongo/clock.ts';
-import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
+import { distinctValues, durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
@@ -142,7 +142,7 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     for (const document of documents) own.set(document.item as string, toObject(document));
     const others = ids.filter((id) => !own.has(id));
     const foreign =
-      others.length === 0 ? [] : await collection.distinct('item', { item: { $in: others }, kind: 'item' });
+      others.length === 0 ? [] : await distinctValues(collection, 'item', { item: { $in: others }, kind: 'item' });
     return { own, foreign: new Set(foreign as string[]) };
   }
 
@@ -211,7 +211,7 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
         : { ...object, model: null };
     });
     const ids = objects.map(documentId);
-    const read = () => collection.distinct('_id', { _id: { $in: ids }, removedFrom: userId });
+    const read = () => distinctValues(collection, '_id', { _id: { $in: ids }, removedFrom: userId });
     const gone = new Set(await database.run(read));
     await Promise.all(objects.filter((object) => !gone.has(documentId(object))).map(add));
   }

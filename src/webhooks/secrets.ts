@@ -64,22 +64,33 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   };
 }
 
-/** The ids of keys in use that are not in `known`. Each costs one read of the index; a confirmed read proves that there are no others. */
-export async function keyIdsExcept(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
-  const collection = durableCollection(webhooks);
+const sealedWithOnly = { projection: { sealedWith: 1 } } as const;
+
+/** Finds a webhook with a key of which that is true. */
+type FindSealed = (sealedWith: {
+  readonly $elemMatch: { readonly $nin: string[] };
+}) => Promise<Pick<WebhookDocument, 'sealedWith'> | null>;
+
+/** The ids of keys in use that are not in `known`. Each costs one read of the index, and one tells that there are no others. */
+async function findKeyIds(find: FindSealed, known: readonly string[]): Promise<string[]> {
   const otherIds = new Set<string>();
   for (;;) {
-    const others = { $elemMatch: { $nin: [...known, ...otherIds] } };
-    const webhook = await findOneConfirmed(collection, { sealedWith: others }, { projection: { sealedWith: 1 } });
+    const webhook = await find({ $elemMatch: { $nin: [...known, ...otherIds] } });
     if (!webhook) return [...otherIds];
     for (const id of webhook.sealedWith) if (!known.includes(id)) otherIds.add(id);
   }
 }
 
+/** The ids of keys in use that are not in `known`; a confirmed read proves that there are no others. */
+export function keyIdsExcept(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
+  const collection = durableCollection(webhooks);
+  return findKeyIds((sealedWith) => findOneConfirmed(collection, { sealedWith }, sealedWithOnly), known);
+}
+
 /** The ids of keys in use that the sealer does not have, as a usual read finds them: enough for those who ask again. */
-export async function missingKeyIds(webhooks: WebhookModel, { keyIds }: Pick<Sealer, 'keyIds'>): Promise<string[]> {
-  const used: string[] = await durableCollection(webhooks).distinct('sealedWith');
-  return used.filter((id) => !keyIds.includes(id));
+export function missingKeyIds(webhooks: WebhookModel, { keyIds }: Pick<Sealer, 'keyIds'>): Promise<string[]> {
+  const collection = durableCollection(webhooks);
+  return findKeyIds((sealedWith) => collection.findOne({ sealedWith }, sealedWithOnly), keyIds);
 }
 
 /**

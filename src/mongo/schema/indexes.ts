@@ -63,17 +63,24 @@ const namespaceNotFound = 26;
 const namespaceExists = 48;
 const indexOptionsConflict = 85;
 const indexKeySpecsConflict = 86;
+const apiStrictError = 323;
 
 const hasCode = (error: unknown, code: number) => (error as { code?: unknown }).code === code;
 
-async function list(db: Db, collection: string): Promise<readonly Listed[]> {
+/** @param options what tells an index that is being built from one that is there */
+async function list(
+  db: Db,
+  collection: string,
+  options: object = { includeBuildUUIDs: true },
+): Promise<readonly Listed[]> {
   try {
     // a collection has 64 indexes at most
-    const command = { listIndexes: collection, includeBuildUUIDs: true, cursor: { batchSize: 100 } };
-    const { cursor } = await db.command(command);
+    const { cursor } = await db.command({ listIndexes: collection, cursor: { batchSize: 100 }, ...options });
     return cursor.firstBatch;
   } catch (error) {
     if (hasCode(error, namespaceNotFound)) return [];
+    // the Stable API does not have these options: there, one that is being built counts as present
+    if (hasCode(error, apiStrictError)) return list(db, collection, {});
     throw error;
   }
 }
