@@ -26,13 +26,20 @@ const memberSteps = [
   { isPrimary: false, seconds: -memberStep },
 ] as const;
 
-async function stepMember({ cluster, memberClocks }: Scene, i: number): Promise<void> {
+/** Sets the clock of a member; resolves when the member tells that time. */
+async function setClock({ cluster, memberClocks }: Scene, node: MongoNode, seconds: number): Promise<void> {
+  await memberClocks.step(node.port, seconds);
+  await cluster.untilClockIs(node, seconds, memberStep / 4);
+}
+
+async function stepMember(scene: Scene, i: number): Promise<void> {
   const { isPrimary, seconds } = memberSteps[i % memberSteps.length] ?? memberSteps[0];
+  const { cluster } = scene;
   const { node: primary } = await cluster.primary();
   const node = isPrimary ? primary : (cluster.nodes.find((one) => one !== primary) as MongoNode);
-  await memberClocks.step(node.port, seconds);
+  await setClock(scene, node, seconds);
   await sleep(2_000);
-  await memberClocks.step(node.port, 0);
+  await setClock(scene, node, 0);
   await sleep(1_000);
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
 import { type MongoNode, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { memoryFolder } from '../../support/database/memory-folder.ts';
+import { until } from '../../support/until.ts';
 import { createNetwork } from './network.ts';
 
 /** `appName` of the suite's own connections, which no fault of the network meets. */
@@ -51,6 +52,19 @@ export async function startCluster() {
     }
   }
 
+  /** Resolves when a member tells a time that is so many seconds ahead of this process's, within `tolerance`. */
+  async function untilClockIs({ host }: MongoNode, ahead: number, tolerance: number): Promise<void> {
+    const member = await mongoose.createConnection(memberUri(uri, host), { appName: suiteApp }).asPromise();
+    try {
+      await until(async () => {
+        const { localTime } = await member.getClient().db('admin').command({ hello: 1 });
+        return Math.abs(localTime.getTime() - Date.now() - ahead * 1_000) < tolerance * 1_000;
+      });
+    } finally {
+      await member.close();
+    }
+  }
+
   /** Calls back whenever a member has been elected, be it the same again. */
   function onElection(tell: () => void): void {
     let last: string | undefined;
@@ -70,6 +84,7 @@ export async function startCluster() {
     connection,
     admin,
     primary,
+    untilClockIs,
     async stop() {
       await connection.close();
       // nothing of it is kept, and a primary that is asked to end first waits for a successor

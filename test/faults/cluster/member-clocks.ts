@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
@@ -10,16 +9,13 @@ import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/
 const run = promisify(execFile);
 const library = 'libfaketimeMT.so.1';
 const downloads = fileURLToPath(new URL('../../../node_modules/.cache/faults/libfaketime', import.meta.url));
-/** How often the library looks what time it is to tell, and a little more. Milliseconds. */
-const noticedWithin = 1_300;
-
 /** The clocks of the members of a replica set on this machine, each of which can be set by itself. */
 export interface MemberClocks {
   /** Whether they can be set: not where there is no libfaketime. */
   readonly canStep: boolean;
   /** Runs what starts the members, so that their clocks can be set later. */
   around<T>(start: () => Promise<T>): Promise<T>;
-  /** Makes the clock of the member at this port wrong by so many seconds; resolves when the member has noticed. */
+  /** Makes the clock of the member at this port wrong by so many seconds. The member notices about a second later. */
   step(port: number, seconds: number): Promise<void>;
   remove(): Promise<void>;
 }
@@ -86,10 +82,7 @@ export async function createMemberClocks(): Promise<MemberClocks> {
         process.env.PATH = PATH;
       }
     },
-    async step(port, seconds) {
-      await writeFile(join(folder, String(port)), `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`);
-      await sleep(noticedWithin);
-    },
+    step: (port, seconds) => writeFile(join(folder, String(port)), `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`),
     remove: () => rm(folder, { recursive: true, force: true }),
   };
 }

@@ -33,6 +33,11 @@ describe('the attempts that a fault may have repeated', () => {
     const broken = { from: 10_000, to: 12_000, once: false };
     expect(excusable([arrival(9_000), arrival(10_500), arrival(11_000), arrival(20_000)], [broken])).to.equal(3);
   });
+
+  it('are also those that begin while a gateway may count from what it read of the clock before that was set', () => {
+    const stepped = { from: 10_000, to: 12_000, once: false, clockOff: 20_000 };
+    expect(excusable([arrival(14_000), arrival(21_000), arrival(23_000)], [stepped])).to.equal(2);
+  });
 });
 
 describe('the error that a wrong clock may cause in the recorded times of a delivery', () => {
