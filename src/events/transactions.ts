@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError, refuse } from '../errors.ts';
 import { newId } from '../ids.ts';
@@ -60,7 +61,11 @@ export function createTransactions(
       }, options);
     } finally {
       open.leave();
-      await undoing();
+      if (undoing()) {
+        await undoing();
+        // what the server did not answer in time may have begun the transaction after it was rolled back
+        await open.end(session);
+      }
       await session.endSession();
     }
   }
@@ -92,6 +97,11 @@ export function createTransactions(
     },
   };
 }
+
+/** After this time the server itself has rolled a transaction back (`transactionLifetimeLimitSeconds`, and half of it). Milliseconds. */
+const longestOpen = 90_000;
+/** How long the server may take to roll one back, and how soon it is asked again. Milliseconds. */
+const [longestKill, killInterval] = [9_000, 500] as const;
 
 type SessionId = OwnerDocument['sessions'][number];
 
@@ -161,11 +171,24 @@ export class OpenTransactions {
   }
 
   /**
-   * Makes the server roll back the session's transaction, by another connection. Call it before the session ends: otherwise it would
-   * roll back the transaction of the session's next user. Never rejects.
+   * Makes the server roll back the session's transaction, by another connection; asks again until the server has answered, or rolls it back
+   * by itself. Others wait for its documents until then, and counting usage is one of them. Call it before the session ends: otherwise
+   * it would roll back the transaction of the session's next user. Never rejects.
    */
   async end(session: ClientSession): Promise<void> {
-    await this.#admin.command({ killSessions: [session.id] }).catch(() => {});
+    const rolledBackAt = performance.now() + longestOpen;
+    while (!(await this.#kill(session)) && performance.now() < rolledBackAt) {
+      await sleep(killInterval, undefined, { ref: false });
+    }
+  }
+
+  async #kill({ id }: ClientSession): Promise<boolean> {
+    try {
+      await withTimeout(this.#admin.command({ killSessions: [id] }), longestKill, false);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Ends the sessions of processes whose lease has ended. If such a process lives after all, it runs its transaction again. */

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
-import { OpenTransactions } from '../../../src/events/transactions.ts';
+import { createTransactions, OpenTransactions, type Transactions } from '../../../src/events/transactions.ts';
+import { watchedDatabase } from '../../support/commands.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -87,5 +88,53 @@ describe('the record of open transactions', () => {
     await until(async () => (await owners.collection.countDocuments()) === 0);
     await session.endSession();
     await idle.close();
+  });
+});
+
+describe('A transaction that its caller no longer waits for', () => {
+  const appName = 'given-up';
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
+  let transactions: Transactions;
+  let open: OpenTransactions;
+
+  before(async () => {
+    database = await watchedDatabase({ appName });
+    const owners = createOwnerModel(database.connection, 'gateway_');
+    await buildIndexes(database.connection, owners);
+    open = new OpenTransactions({ owners, logger: silentLogger });
+    transactions = createTransactions(database.connection, open, () => {});
+  });
+  after(async () => {
+    await open.close();
+    await database.drop();
+  });
+
+  it('is rolled back once the database can be asked for it again', async () => {
+    const accounts = database.connection.collection<{ _id: string; balance: number }>('accounts');
+    await accounts.insertOne({ _id: 'usr_1', balance: 1 });
+    const failing = {
+      configureFailPoint: 'failCommand',
+      data: { appName, failCommands: ['killSessions'], errorCode: 50 },
+    };
+    const admin = database.connection.getClient().db('admin');
+    await admin.command({ ...failing, mode: 'alwaysOn' });
+    let answer = () => {};
+    const unanswered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    try {
+      const given = transactions.run(async (session) => {
+        await accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 1 } }, { session });
+        await unanswered;
+      }, 200);
+      expect(await given.catch((error: Error) => error.name)).to.equal('TimeoutError');
+      await admin.command({ ...failing, mode: 'off' });
+      // as long as the transaction is open, the server lets this write wait
+      await accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 10 } }, { maxTimeMS: 10_000 });
+      expect(await accounts.findOne()).to.include({ balance: 11 });
+    } finally {
+      await admin.command({ ...failing, mode: 'off' });
+      answer();
+    }
   });
 });
