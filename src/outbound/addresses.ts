@@ -76,28 +76,56 @@ export function addressesIn(hostsFile: string, hostname: string): string[] {
   return addresses;
 }
 
-/**
- * Looks names up in a hosts file, and reads it again when it has changed. A missing file has no names. Reads synchronously, because
- * the thread pool may be full of look-ups that wait for a slow name server.
- */
-function createHostsFile(location: string): (hostname: string) => string[] {
-  let version = '';
-  let text = '';
+/** What a resolv.conf says of names that are not complete (resolv.conf(5)). */
+interface SearchRules {
+  /** What is appended to such a name, one after the other. */
+  readonly domains: readonly string[];
+  /** A name with fewer dots may lack its domain. */
+  readonly ndots: number;
+}
 
-  function read(): string {
-    const { mtimeMs, size } = statSync(location);
-    if (version !== `${mtimeMs} ${size}`) {
-      text = readFileSync(location, 'utf8');
-      version = `${mtimeMs} ${size}`;
+/** The last `search` or `domain` counts, as for the system's resolver. Pure. */
+function searchRulesIn(resolvConf: string): SearchRules {
+  let rules: SearchRules = { domains: [], ndots: 1 };
+  for (const line of resolvConf.split(/\r?\n/)) {
+    const [keyword = '', ...values] = line
+      .replace(/[#;].*/, '')
+      .trim()
+      .split(/\s+/);
+    if (keyword === 'search') rules = { ...rules, domains: values };
+    else if (keyword === 'domain') rules = { ...rules, domains: values.slice(0, 1) };
+    else if (keyword === 'options') {
+      const ndots = values.map((value) => /^ndots:(\d+)$/.exec(value)?.[1]).find((count) => count !== undefined);
+      if (ndots !== undefined) rules = { ...rules, ndots: Number(ndots) };
     }
-    return text;
   }
+  return { ...rules, domains: rules.domains.map((domain) => domain.replace(/\.$/, '')).filter(Boolean) };
+}
 
-  return function addressesOf(hostname) {
+/** The complete names that an incomplete one may stand for. Pure. */
+function searchedNames(hostname: string, { domains, ndots }: SearchRules): readonly string[] {
+  if (hostname.endsWith('.') || hostname.split('.').length > ndots) return [];
+  return domains.map((domain) => `${hostname}.${domain}`);
+}
+
+/**
+ * Makes a function that returns what a file says, and reads it again when it has changed. A missing file is empty. Reads synchronously,
+ * because the thread pool may be full of look-ups that wait for a slow name server.
+ */
+function createFileReader<T>(location: string, parse: (text: string) => T): () => T {
+  let version = '';
+  let content = parse('');
+
+  return function read() {
     try {
-      return addressesIn(read(), hostname);
+      const { mtimeMs, size } = statSync(location);
+      if (version !== `${mtimeMs} ${size}`) {
+        content = parse(readFileSync(location, 'utf8'));
+        version = `${mtimeMs} ${size}`;
+      }
+      return content;
     } catch {
-      return [];
+      return parse('');
     }
   };
 }
@@ -123,26 +151,37 @@ export interface ResolverOptions {
   readonly servers?: readonly string[];
   /** Asked before any name server. @default '/etc/hosts' */
   readonly hostsFile?: string;
+  /** Names the search domains. @default '/etc/resolv.conf' */
+  readonly resolvConf?: string;
 }
+
+/** What a name server answers that knows no addresses of a name. */
+const unknownName: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA']);
 
 /**
  * Resolves names with c-ares, which does not use the thread pool: a slow name server delays only its own names. c-ares reads no
- * hosts file, so that is asked first. Returns the addresses of both families unchecked: the address guard decides which of them
+ * hosts file, so that is asked first; and Node's resolver appends no search domains, by which a cluster's services have short names, so they
+ * are tried for a name that is not known. Returns the addresses of both families unchecked: the address guard decides which of them
  * may be called.
  */
 export function createResolver(options: ResolverOptions = {}): ResolveHost {
-  const { timeout = 5_000, maxWait = 1_000, servers, hostsFile = '/etc/hosts' } = options;
-  const inHostsFile = createHostsFile(hostsFile);
+  const {
+    timeout = 5_000,
+    maxWait = 1_000,
+    servers,
+    hostsFile = '/etc/hosts',
+    resolvConf = '/etc/resolv.conf',
+  } = options;
+  const readHosts = createFileReader(hostsFile, (text) => text);
+  const readSearchRules = createFileReader(resolvConf, searchRulesIn);
 
-  return async function resolveHost(hostname) {
-    const hostsFileAddresses = inHostsFile(hostname);
-    if (hostsFileAddresses.length > 0) return hostsFileAddresses;
-
+  /** @param time milliseconds for both families, all tries included */
+  async function ask(hostname: string, time: number): Promise<readonly string[]> {
     // c-ares extends its waits: a quarter leaves time for a second try, and the timer ends both
-    const resolver = new Resolver({ timeout: Math.ceil(timeout / 4), tries: 2 });
+    const resolver = new Resolver({ timeout: Math.ceil(time / 4), tries: 2 });
     if (servers) resolver.setServers(servers);
     const cancel = () => resolver.cancel();
-    const timers = [setTimeout(cancel, timeout)];
+    const timers = [setTimeout(cancel, time)];
     const lookUps = [resolver.resolve4(hostname), resolver.resolve6(hostname)];
     for (const lookUp of lookUps)
       lookUp.then(
@@ -156,6 +195,25 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
     const failed = answers.find((answer) => answer.status === 'rejected');
     if (addresses.length === 0 && failed) throw failed.reason;
     return addresses;
+  }
+
+  return async function resolveHost(hostname) {
+    const hostsFileAddresses = addressesIn(readHosts(), hostname);
+    if (hostsFileAddresses.length > 0) return hostsFileAddresses;
+
+    const startedAt = performance.now();
+    try {
+      return await ask(hostname, timeout);
+    } catch (error) {
+      // of the name as it stands, whatever comes of the others
+      if (!unknownName.has((error as NodeJS.ErrnoException).code)) throw error;
+      for (const name of searchedNames(hostname, readSearchRules())) {
+        const remaining = timeout - (performance.now() - startedAt);
+        const addresses = remaining > 0 ? await ask(name, remaining).catch(() => []) : [];
+        if (addresses.length > 0) return addresses;
+      }
+      throw error;
+    }
   };
 }
 

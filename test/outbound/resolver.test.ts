@@ -27,6 +27,7 @@ describe('The resolver', () => {
       maxWait: 60,
       servers: [names.address],
       hostsFile: join(folder, 'none'),
+      resolvConf: join(folder, 'none'),
       ...options,
     });
   const failure = (promise: Promise<unknown>): Promise<string> =>
@@ -158,6 +159,57 @@ describe('The resolver', () => {
       for (const file of [hostsFile, join(folder, 'missing')]) {
         expect(await resolver({ hostsFile: file })('db.internal')).to.deep.equal(['93.184.216.34']);
       }
+    });
+  });
+
+  describe('with search domains', () => {
+    /** As Kubernetes writes it. */
+    const inCluster =
+      'nameserver 10.96.0.10\nsearch shop.svc.cluster.local svc.cluster.local cluster.local.\noptions ndots:5 edns0\n';
+    const unknown = { code: 3 };
+
+    async function withConf(text: string) {
+      const resolvConf = join(folder, 'resolv.conf');
+      await writeFile(resolvConf, text);
+      return resolver({ resolvConf });
+    }
+
+    it('finds the services of a cluster by their short names', async () => {
+      const resolve = await withConf(inCluster);
+      names.answers((name) => (name === 'orders.shop.svc.cluster.local' ? { addresses: ['10.0.0.7'] } : unknown));
+      for (const name of ['orders', 'orders.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local']) {
+        expect(await resolve(name), name).to.deep.equal(['10.0.0.7']);
+      }
+    });
+
+    it('asks for no other name where the name is known as it stands', async () => {
+      const resolve = await withConf(inCluster);
+      names.answers(() => ({ addresses: ['93.184.216.34'] }));
+      expect(await resolve('receiver')).to.deep.equal(['93.184.216.34']);
+      expect(new Set(names.asked)).to.deep.equal(new Set(['receiver']));
+    });
+
+    for (const [what, conf, name, answer] of [
+      ['is complete', inCluster, 'orders.shop.', unknown],
+      ['has as many dots as ndots', inCluster, 'a.b.c.d.e.f', unknown],
+      ['has a dot, and the file says nothing of ndots', 'search cluster.local\n', 'orders.shop', unknown],
+      ['is refused', inCluster, 'orders.shop', { code: 5 }],
+    ] as const) {
+      it(`asks for no other name where the name ${what}`, async () => {
+        const resolve = await withConf(conf);
+        names.answers((asked) => (asked.endsWith('.local') ? { addresses: ['10.0.0.7'] } : answer));
+        expect(await failure(resolve(name))).to.equal('dns_failed');
+        expect(names.asked.filter((asked) => asked.endsWith('.local'))).to.deep.equal([]);
+      });
+    }
+
+    it('reports dns_failed when the time is over before it has asked for all of them', async () => {
+      const resolvConf = join(folder, 'slow');
+      await writeFile(resolvConf, inCluster);
+      names.answers((name) => (name === 'orders' ? unknown : new Promise(() => {})));
+      const [code, took] = await timed(failure(resolver({ resolvConf, timeout: 400 })('orders')));
+      expect(code).to.equal('dns_failed');
+      expect(took).to.be.below(8_000);
     });
   });
 });
