@@ -7,7 +7,7 @@ import { sendReply } from './reply.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */
 export interface HardenOptions {
-  /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
+  /** From the connection, or the first byte of a later request, to the end of a request's head. @default 10_000 (Node: 60_000) */
   readonly headersTimeout?: number;
   /**
    * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more. Files that are uploaded may take
@@ -16,7 +16,10 @@ export interface HardenOptions {
   readonly requestTimeout?: number;
   /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
   readonly connectionsCheckingInterval?: number;
-  /** How long a connection is kept for another request. @default 5_000 (Node: the same) */
+  /**
+   * How long a connection is kept for another request: longer than a proxy in front keeps it, or that sends a request on one that is being
+   * closed, and answers 502. AWS's load balancers and nginx keep theirs for 60 s. @default 65_000 (Node: 5_000)
+   */
   readonly keepAliveTimeout?: number;
   /** How many headers one request may have; Node 20 and 22 drop the rest, Node 24 refuses the request with 431. @default 100 (Node: 2_000) */
   readonly maxHeadersCount?: number;
@@ -28,7 +31,7 @@ const defaults: Required<HardenOptions> = {
   headersTimeout: 10_000,
   requestTimeout: 130_000,
   connectionsCheckingInterval: 2_000,
-  keepAliveTimeout: 5_000,
+  keepAliveTimeout: 65_000,
   maxHeadersCount: 100,
   maxConnections: 10_000,
 };

@@ -113,13 +113,24 @@ describe('a hardened server', () => {
     expect(answers.filter((text) => text === '')).to.have.length(3);
   });
 
+  it('keeps an idle connection for longer than the head of a request may take', async () => {
+    await start();
+    const client = connectRaw(port);
+    client.write(head('GET', '/v1/models', { authorization }));
+    await client.received(/HTTP\/1\.1 200/);
+    // idle for longer than any request may take
+    await sleep(2 * short.requestTimeout);
+    client.write(head('GET', '/v1/models', { authorization, connection: 'close' }));
+    expect((await client.ended()).match(/HTTP\/1\.1 \d+/g)).to.deep.equal(['HTTP/1.1 200', 'HTTP/1.1 200']);
+  });
+
   it('has the default values that are documented', () => {
     server = hardenServer(createServer());
     expect(server).to.deep.include({
       headersTimeout: 10_000,
       requestTimeout: 130_000,
       connectionsCheckingInterval: 2_000,
-      keepAliveTimeout: 5_000,
+      keepAliveTimeout: 65_000,
       maxHeadersCount: 100,
       maxConnections: 10_000,
     });
