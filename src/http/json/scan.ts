@@ -37,7 +37,7 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** What the scan expects next. White space may come before it. */
+/** What the scan expects next. White space may come before it, except within a string. */
 const next = {
   value: 0,
   valueOrEnd: 1,
@@ -45,9 +45,9 @@ const next = {
   keyOrEnd: 3,
   colon: 4,
   commaOrEnd: 5,
-  restOfKey: 6,
-  restOfValue: 7,
-  nothing: 8,
+  nothing: 6,
+  restOfKey: 7,
+  restOfValue: 8,
 } as const;
 
 /**
@@ -77,14 +77,17 @@ export class JsonScan {
   /** The shape of the next value. */
   #shape: BodyShape | undefined;
   #stringStart = 0;
-  readonly #budget: JsonBudget;
+  #partsLeft = maxParts;
+  #numbers = 0;
+  /** How many bytes the tree may still take. */
+  #weightLeft: number;
 
   /** @param bytes valid UTF-8 */
   constructor(bytes: Buffer, shape?: BodyShape) {
     this.#bytes = bytes;
     this.#shape = shape;
     this.#weighsAll = shape === undefined;
-    this.#budget = new JsonBudget(bytes.length);
+    this.#weightLeft = Math.min(largestTree, Math.max(smallTree, 2 * bytes.length));
   }
 
   /**
@@ -96,25 +99,22 @@ export class JsonScan {
     const bytes = this.#bytes;
     while (this.#at < until) {
       const byte = bytes[this.#at] as number;
-      // white space inside a string is text
-      if (byte <= 0x20 && this.#next < next.restOfKey && isSpace(byte)) this.#at += 1;
-      else this.#step(byte, until);
+      const expected = this.#next;
+      if (byte <= 0x20 && expected < next.restOfKey && isSpace(byte)) this.#at += 1;
+      else if (expected === next.value) this.#readValue(byte);
+      else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
+      else if (expected === next.key) this.#readKey(byte);
+      else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
+      else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
+      else if (expected === next.colon && byte === colon) {
+        this.#at += 1;
+        this.#next = next.value;
+      } else if (expected < next.restOfKey) throw new NotJson(this.#at);
+      else this.#goOnWithString(until);
     }
     if (this.#at < bytes.length) return false;
     if (this.#next !== next.nothing) throw new NotJson(bytes.length);
     return true;
-  }
-
-  #step(byte: number, until: number): void {
-    const expected = this.#next;
-    if (expected === next.value) this.#readValue(byte);
-    else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
-    else if (expected === next.key) this.#readKey(byte);
-    else if (expected === next.colon) this.#pass(byte === colon, next.value);
-    else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
-    else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
-    else if (expected === next.nothing) this.#pass(isSpace(byte), next.nothing);
-    else this.#goOnWithString(until);
   }
 
   #goOnWithLevel(byte: number, level: Level): void {
@@ -124,12 +124,6 @@ export class JsonScan {
       this.#next = level.isArray ? next.value : next.key;
     } else if (byte === (level.isArray ? closeBracket : closeBrace)) this.#close();
     else throw new NotJson(this.#at);
-  }
-
-  #pass(isRight: boolean, then: number): void {
-    if (!isRight) throw new NotJson(this.#at);
-    this.#at += 1;
-    this.#next = then;
   }
 
   #readKey(byte: number): void {
@@ -148,11 +142,8 @@ export class JsonScan {
   }
 
   #endKey(start: number, end: number): void {
-    this.#budget.countPart(this.#weighsAll ? weights.key : 0);
-    if (this.#weighsAll) {
-      this.#budget.spend(end - start);
-      this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
-    }
+    this.#countPart(this.#weighsAll ? weights.key + end - start : 0);
+    if (this.#weighsAll) this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
     this.#at = end;
     this.#next = next.colon;
   }
@@ -178,16 +169,17 @@ export class JsonScan {
       this.#readNumber(start);
     } else {
       const { value, end } = literalAt(this.#bytes, start);
-      this.#budget.countPart(isKept ? weights.scalar : 0);
+      this.#countPart(isKept ? weights.scalar : 0);
       this.#finish(value, end, start);
     }
   }
 
   #readNumber(start: number): void {
     const end = endOfNumber(this.#bytes, start);
-    this.#budget.countNumber();
+    this.#numbers += 1;
+    if (this.#numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
     if (this.#weighsAll) {
-      this.#budget.spend(weights.scalar);
+      this.#spend(weights.scalar);
       if (this.changedNumber === undefined) this.#noteNumber(start, end);
     }
     const level = this.#level;
@@ -217,20 +209,21 @@ export class JsonScan {
   }
 
   #endString(start: number, end: number): void {
-    this.#budget.countPart(this.#weighsAll || this.#shape !== undefined ? weights.string : 0);
     const shape = this.#shape;
     const isLong = end - start > (shape?.keptString ?? keptString);
-    if (this.#weighsAll || (!isLong && shape?.keptString !== undefined)) this.#budget.spend(end - start);
+    const isWeighed = this.#weighsAll || (!isLong && shape?.keptString !== undefined);
+    const weight = this.#weighsAll || shape !== undefined ? weights.string : 0;
+    this.#countPart(isWeighed ? weight + end - start : weight);
     this.#finish(shape && (isLong ? '…' : textAt(this.#bytes, start, end)), end, start);
   }
 
   #open(isArray: boolean, isKept: boolean): void {
     if (this.#depth === maxDepth) throw nestsTooDeep();
-    this.#budget.countPart(isKept ? weights.container : 0);
-    // levels are reused: most bodies have few, a hostile one has a million
+    this.#countPart(isKept ? weights.container : 0);
+    // levels are reused: with new ones, a hostile body of a million lists takes 1.5 times the CPU
     this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
-    level.open(isArray, this.#shape, this.#at, this.#budget.numbers);
+    level.open(isArray, this.#shape, this.#at, this.#numbers);
     this.#depth += 1;
     this.#level = level;
     this.#shape = undefined;
@@ -243,7 +236,7 @@ export class JsonScan {
     this.#depth -= 1;
     this.#level = this.#depth === 0 ? undefined : this.#levels[this.#depth - 1];
     this.#shape = shape;
-    this.#finish(kept, this.#at + 1, start, this.#budget.numbers - numbersBefore);
+    this.#finish(kept, this.#at + 1, start, this.#numbers - numbersBefore);
   }
 
   /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has */
@@ -255,11 +248,42 @@ export class JsonScan {
     this.#next = level ? next.commaOrEnd : next.nothing;
     if (!shape) return;
     if (!level) this.value = value;
-    else if (level.isArray) keepItem(level, value, this.#budget);
+    else if (level.isArray) this.#keepItem(level, value);
     else {
       if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
       (level.kept as Record<string, unknown>)[level.key] = value;
     }
+  }
+
+  /** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
+  #keepItem(level: Level, value: unknown): void {
+    const items = level.kept as unknown[];
+    if (level.integers >= 0) {
+      if (Number.isInteger(value)) {
+        level.integers += 1;
+        if (level.integers > keptIntegers) return;
+      } else {
+        // an error must name the index that the item has in the body
+        this.#spend((level.integers - items.length) * weights.scalar);
+        while (items.length < level.integers) items.push(0);
+        level.integers = -1;
+      }
+    }
+    this.#spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
+    items.push(value);
+  }
+
+  /** Counts a key, or a value that is not a number. @param weight of it in the tree. Bytes. @throws GatewayError `request_too_large` */
+  #countPart(weight: number): void {
+    this.#partsLeft -= 1;
+    if (this.#partsLeft < 0) throw tooLarge(`The body has more than ${maxParts} keys and values`);
+    this.#spend(weight);
+  }
+
+  /** Counts memory that the tree takes, before it exists. @param weight bytes @throws GatewayError `request_too_large` */
+  #spend(weight: number): void {
+    this.#weightLeft -= weight;
+    if (this.#weightLeft < 0) throw tooLarge('The body has too many small values for its length');
   }
 }
 
@@ -321,24 +345,6 @@ function describedKey(level: Level, key: string, fields: ReadonlyMap<string, Fie
   });
 }
 
-/** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
-function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
-  const items = level.kept as unknown[];
-  if (level.integers >= 0) {
-    if (Number.isInteger(value)) {
-      level.integers += 1;
-      if (level.integers > keptIntegers) return;
-    } else {
-      // an error must name the index that the item has in the body
-      budget.spend((level.integers - items.length) * weights.scalar);
-      while (items.length < level.integers) items.push(0);
-      level.integers = -1;
-    }
-  }
-  budget.spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
-  items.push(value);
-}
-
 /** The path of the value inside these levels: `data.items[0]`. */
 function pathOf(levels: readonly Level[]): string {
   return levels.reduce((path, { isArray, index, key }) => {
@@ -368,38 +374,6 @@ function tooLarge(message: string): GatewayError {
 
 function nestsTooDeep(): GatewayError {
   return new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
-}
-
-/** Counts the values of a JSON text, and the memory that its parsed tree would take, before the tree exists. */
-export class JsonBudget {
-  #partsLeft = maxParts;
-  /** Numbers counted so far. */
-  numbers = 0;
-  #weightLeft: number;
-
-  /** @param length of the text. Bytes. */
-  constructor(length: number) {
-    this.#weightLeft = Math.min(largestTree, Math.max(smallTree, 2 * length));
-  }
-
-  /** Counts a key, or a value that is not a number. @param weight of it in the tree. Bytes. @throws GatewayError `request_too_large` */
-  countPart(weight: number): void {
-    this.#partsLeft -= 1;
-    if (this.#partsLeft < 0) throw tooLarge(`The body has more than ${maxParts} keys and values`);
-    this.spend(weight);
-  }
-
-  /** @throws GatewayError `request_too_large` */
-  countNumber(): void {
-    this.numbers += 1;
-    if (this.numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
-  }
-
-  /** Counts memory that the tree takes. @param weight bytes @throws GatewayError `request_too_large` */
-  spend(weight: number): void {
-    this.#weightLeft -= weight;
-    if (this.#weightLeft < 0) throw tooLarge('The body has too many small values for its length');
-  }
 }
 
 /**
