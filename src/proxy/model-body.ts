@@ -30,7 +30,8 @@ export interface ModelBody {
 }
 
 /**
- * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
+ * Reads what routing and metering need from a JSON body: places and the model's name from the bytes that go up, all else from what was parsed of
+ * them. Pure.
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
 export function readModelBody({
@@ -38,22 +39,25 @@ export function readModelBody({
   fields,
   body,
 }: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>): ModelBody {
-  const prompt = typeof body === 'object' && body !== null && 'prompt' in body ? body.prompt : undefined;
+  const given = fieldsOf(body);
   const modelSpan = fields.get('model');
-  const usage = fields.get('stream_options.include_usage');
-  const model = modelOf(bytes, modelSpan);
-  const stream = shortValue(bytes, fields.get('stream')) === true;
-  const wantsUsage = shortValue(bytes, usage) === true;
+  const stream = given.stream === true;
+  const wantsUsage = fieldsOf(given.stream_options).include_usage === true;
   return {
-    model,
+    model: modelOf(bytes, modelSpan),
     stream,
-    wantsBase64: shortValue(bytes, fields.get('encoding_format')) === 'base64',
-    output: requestedOutput(bytes, fields, prompt),
+    wantsBase64: given.encoding_format === 'base64',
+    output: requestedOutput(given),
     listedTokens: listedTokens(bytes, fields),
     modelSpan,
     writeModel: JSON.stringify,
-    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields.get('stream_options'), usage) : [],
+    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields) : [],
   };
+}
+
+/** The fields of a value; none where it is no object. */
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 type Form = NonNullable<ApiRequest['form']>;
@@ -176,15 +180,12 @@ function promptsIn(prompt: unknown): number {
  * Reads what a JSON body asks for. Of two fields that say the same the larger one counts: which of them an upstream follows
  * is its own affair. Pure.
  */
-function requestedOutput(bytes: Buffer, fields: ReadonlyMap<string, ByteRange>, prompt: unknown): RequestedOutput {
-  /** The whole number that a field has; 0 where it has none. */
-  const whole = (name: string): number => {
-    const value = shortValue(bytes, fields.get(name));
-    return Number.isSafeInteger(value) ? (value as number) : 0;
-  };
-  const answers = Math.max(1, whole('n'), whole('best_of'));
-  const maxTokens = Math.max(whole('max_tokens'), whole('max_completion_tokens'), whole('max_output_tokens'));
-  const choices = Math.min(choicesLimit, answers * promptsIn(prompt));
+function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutput {
+  /** The largest whole number that one of these fields has; 0 where none has one. */
+  const largest = (...names: readonly string[]): number =>
+    names.reduce((most, name) => (Number.isSafeInteger(body[name]) ? Math.max(most, body[name] as number) : most), 0);
+  const maxTokens = largest('max_tokens', 'max_completion_tokens', 'max_output_tokens');
+  const choices = Math.min(choicesLimit, Math.max(1, largest('n', 'best_of')) * promptsIn(body.prompt));
   return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
 }
 
@@ -201,7 +202,9 @@ function isEmptyObject(bytes: Buffer, { start }: ByteRange): boolean {
 }
 
 /** The edits that make `stream_options.include_usage` true. */
-function usageEdits(bytes: Buffer, options: ByteRange | undefined, usage: ByteRange | undefined): Edit[] {
+function usageEdits(bytes: Buffer, fields: ApiRequest['fields']): Edit[] {
+  const options = fields.get('stream_options');
+  const usage = fields.get('stream_options.include_usage');
   if (usage) return [{ ...usage, text: 'true' }];
   if (!options) {
     const start = bytes.indexOf('{') + 1;

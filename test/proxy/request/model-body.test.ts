@@ -14,7 +14,7 @@ const shape = bodyShape(loadSpec(), { properties: { ...chat.properties, ...embed
 function readBytes(bytes: Buffer) {
   const scan = new JsonScan(bytes, shape);
   scan.run(bytes.length);
-  return readModelBody({ rawBody: bytes, fields: scan.fields, body: undefined });
+  return readModelBody({ rawBody: bytes, fields: scan.fields, body: scan.value });
 }
 
 const read = (text: string) => readBytes(Buffer.from(text));
