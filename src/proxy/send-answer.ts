@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import { JsonSearch, searchedKey } from '../http/json/search.ts';
 import type { CallEnding } from '../options/options.ts';
 import type { BodySink } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
@@ -198,13 +197,13 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   return end.isDone && hadAll ? 'complete' : ending;
 }
 
-const usageObjects = searchedKey('usage', '{');
+const usageName = Buffer.from('"usage"');
+/** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
+const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
 
 /** Whether a usage object begins somewhere in these bytes; cheap enough for every chunk of a stream. Pure. */
 export function holdsUsage(bytes: Buffer): boolean {
-  const search = new JsonSearch(usageObjects);
-  search.next(bytes, 0);
-  return search.isInside;
+  return bytes.includes(usageName) && usageObject.test(bytes.toString('latin1'));
 }
 
 /**

@@ -5,9 +5,11 @@ import type { RequestedCall } from './admission.ts';
 import type { Endpoint } from './endpoint.ts';
 import { isObject } from './inspect-answer.ts';
 
-/** The most that is held of an incomplete piece of text. Bytes. */
+/** The most that is held of an incomplete usage object, and of an incomplete piece of text. Bytes. */
+const usageLimit = 16 * 1024;
 const textLimit = 64 * 1024;
 const reasonLimit = 1024;
+const usageKey = searchedKey('usage', '{');
 const finishKey = searchedKey('finish_reason', '"');
 const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
 /** Most images come as bytes, some as an address; of each string an image in the answer has at most one. */
@@ -29,7 +31,8 @@ type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'unit'>;
 
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
-  readonly #usage = new UsageReader();
+  readonly #usage: ValueReader;
+  #reported: ReportedUsage | undefined;
   readonly #finished: ValueReader;
   readonly #text: ValueReader | undefined;
   readonly #images: readonly Occurrences[];
@@ -54,6 +57,7 @@ export class UsageMeter {
     this.#choices = choices;
     const marks = stream ? imageMarks.stream : imageMarks.whole;
     this.#images = answersImages ? marks.map((mark) => new Occurrences(mark)) : [];
+    this.#usage = new ValueReader(usageKey, usageLimit, (value) => this.#said(usageFrom(value)));
     this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
       // some upstreams write '' until there is one
       if (typeof value === 'string' && value !== '') this.#finishedChoices += 1;
@@ -84,8 +88,9 @@ export class UsageMeter {
     this.bytes += length;
   }
 
+  /** What the upstream says was used; `undefined` until a valid usage has come. */
   get reported(): ReportedUsage | undefined {
-    return this.trustsUsage ? this.#usage.usage : undefined;
+    return this.trustsUsage ? this.#reported : undefined;
   }
 
   /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */
@@ -121,6 +126,14 @@ export class UsageMeter {
   #stretch(): number {
     const stretch = performance.now() - this.#quietSince;
     return stretch >= shortSilence ? stretch : 0;
+  }
+
+  /**
+   * The largest usage counts: repeated reports in a stream only grow, and another object of that name must not replace the real one by a
+   * smaller one.
+   */
+  #said(usage: ReportedUsage | undefined): void {
+    if (usage && (!this.#reported || sizeOf(usage) >= sizeOf(this.#reported))) this.#reported = usage;
   }
 
   #wrote(value: unknown): void {
@@ -220,30 +233,9 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   };
 }
 
-/** The most that is held of an incomplete usage object. Bytes. */
-const keepLimit = 16 * 1024;
-
-const usageKey = searchedKey('usage', '{');
-
+/** Of two reports of one usage the larger one counts. Pure. */
 const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
   inputTokens + outputTokens + seconds;
-
-/**
- * Reads the `usage` out of an answer's bytes. The largest one counts: repeated reports in a stream only grow, and another object
- * of that name must not replace the real one by a smaller one.
- */
-export class UsageReader {
-  /** The usage; `undefined` until a valid one has come. */
-  usage: ReportedUsage | undefined;
-  readonly #reader = new ValueReader(usageKey, keepLimit, (value) => {
-    const usage = usageFrom(value);
-    if (usage && (!this.usage || sizeOf(usage) >= sizeOf(this.usage))) this.usage = usage;
-  });
-
-  read(chunk: Buffer): void {
-    this.#reader.read(chunk);
-  }
-}
 
 /** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
 const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;

@@ -1,18 +1,20 @@
 import { expect } from 'chai';
-import { UsageReader } from '../../../src/proxy/usage-meter.ts';
+import { UsageMeter } from '../../../src/proxy/usage-meter.ts';
+
+const newMeter = () => new UsageMeter({ answersImages: false }, false, 1);
 
 function read(text: string, size = text.length): unknown {
-  const reader = new UsageReader();
+  const meter = newMeter();
   const bytes = Buffer.from(text);
-  for (let i = 0; i < bytes.length; i += size) reader.read(bytes.subarray(i, i + size));
-  return reader.usage;
+  for (let i = 0; i < bytes.length; i += size) meter.read(bytes.subarray(i, i + size));
+  return meter.reported;
 }
 
 function used(inputTokens: number, outputTokens: number, cachedInputTokens = 0) {
   return { inputTokens, cachedInputTokens, outputTokens };
 }
 
-describe('the usage reader', () => {
+describe('the usage that a meter reads', () => {
   it('reads the output tokens that were reasoning, which are never more than all of them', () => {
     const chat =
       '{"usage":{"prompt_tokens":9,"completion_tokens":8,"completion_tokens_details":{"reasoning_tokens":6}}}';
@@ -121,9 +123,9 @@ describe('the usage reader', () => {
   });
 
   it('gives up an object that grows too long', () => {
-    const reader = new UsageReader();
-    reader.read(Buffer.from(`{"usage":{"a":"${'x'.repeat(100_000)}`));
-    reader.read(Buffer.from('"}}'));
-    expect(reader.usage).to.equal(undefined);
+    const meter = newMeter();
+    meter.read(Buffer.from(`{"usage":{"a":"${'x'.repeat(100_000)}`));
+    meter.read(Buffer.from('"}}'));
+    expect(meter.reported).to.equal(undefined);
   });
 });
