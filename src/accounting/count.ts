@@ -221,7 +221,9 @@ export function createCounting({ count, batchSize, interval, logger }: CountingD
   return counting;
 }
 
-interface CountBatchDeps extends Omit<ThresholdDeps, 'cost'> {
+interface CountBatchDeps extends Omit<ThresholdDeps, 'cost' | 'quotas'> {
+  /** `undefined` for none: then no threshold is published. */
+  readonly quotas: ThresholdDeps['quotas'] | undefined;
   readonly usage: UsageModel;
   readonly counters: CounterModel;
   readonly keyTotals: KeyTotalModel;
@@ -261,12 +263,12 @@ class CountedByOthers extends Error {}
  * process may count.
  */
 function createCountBatch(deps: CountBatchDeps): CountBatch {
-  const { cost, batchSize } = deps;
+  const { cost, quotas, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
   const addToKeyTotals = createAddToKeyTotals(deps);
-  const publishThresholds = createPublishThresholds({ ...deps, cost });
+  const publishThresholds = quotas && createPublishThresholds({ ...deps, quotas, cost });
 
   async function mark(records: readonly CountedRecord[], inSession: InSession): Promise<number> {
     const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
@@ -288,7 +290,7 @@ function createCountBatch(deps: CountBatchDeps): CountBatch {
       await addToKeyTotals(toKeyTotals, inSession);
       await counters.bulkWrite(counterIncrements, inSession);
       await periods.bulkWrite(periodIncrements, inSession);
-      await publishThresholds(toPeriods, inSession.session);
+      await publishThresholds?.(toPeriods, inSession.session);
     };
   }
 

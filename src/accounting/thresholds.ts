@@ -20,8 +20,7 @@ export interface ThresholdQuotas {
 export interface ThresholdDeps {
   readonly periods: PeriodModel;
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** `undefined` for none: then no threshold is published. */
-  readonly quotas: ThresholdQuotas | undefined;
+  readonly quotas: ThresholdQuotas;
   /** What quotas of credits count. */
   readonly cost: CostOf;
   readonly logger: Logger;
@@ -33,7 +32,7 @@ export type PublishThresholds = (additions: readonly PeriodAddition[], session?:
 export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
-  const thresholds = quotas?.thresholds ?? accountRows['quotas.thresholds'].default;
+  const thresholds = quotas.thresholds ?? accountRows['quotas.thresholds'].default;
 
   async function publishCrossing(
     { userId, period, start }: PeriodDocument,
@@ -52,7 +51,7 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   }
 
   function crossed(addition: PeriodAddition, after: PeriodDocument): Crossing[] {
-    const quota = quotas?.quotaOf(after.userId);
+    const quota = quotas.quotaOf(after.userId);
     const limit = quota?.[after.period];
     if (!quota || limit === undefined) return [];
     const amounts = addition.records.map((record) => amountOf(record, quota.unit));
@@ -67,7 +66,7 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   }
 
   return async function publishThresholds(additions, session) {
-    const concerned = additions.filter(({ key }) => quotas?.quotaOf(key.userId)?.[key.period] !== undefined);
+    const concerned = additions.filter(({ key }) => quotas.quotaOf(key.userId)?.[key.period] !== undefined);
     if (concerned.length === 0) return;
     const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
     const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
