@@ -197,13 +197,12 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   return end.isDone && hadAll ? 'complete' : ending;
 }
 
-const usageName = Buffer.from('"usage"');
 /** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
 const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
 
 /** Whether a usage object begins somewhere in these bytes; cheap enough for every chunk of a stream. Pure. */
 export function holdsUsage(bytes: Buffer): boolean {
-  return bytes.includes(usageName) && usageObject.test(bytes.toString('latin1'));
+  return usageObject.test(bytes.toString('latin1'));
 }
 
 /**
