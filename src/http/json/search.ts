@@ -80,11 +80,11 @@ export class JsonSearch {
     const index = bytes.indexOf(key, at);
     if (index !== -1) return this.#foundKey(index + key.length);
     // the chunk may end inside the key: its only quotes are at its ends, so only the last quote can begin it
-    const tail = bytes.lastIndexOf(quote);
-    const length = bytes.length - tail;
-    if (tail >= at && length < key.length && key.compare(bytes, tail, bytes.length, 0, length) === 0) {
-      this.#matched = length;
-    }
+    let tail = bytes.length - 1;
+    while (tail >= at && tail > bytes.length - key.length && bytes[tail] !== quote) tail -= 1;
+    let length = 0;
+    while (tail >= at && bytes[tail + length] === key[length]) length += 1;
+    if (tail + length === bytes.length) this.#matched = length;
     return bytes.length;
   }
 
