@@ -3,7 +3,7 @@ import type { ClientSession, Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic, type Periodic, TimeoutError } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
-import { poolsOf } from './connection.ts';
+import { type Pool, poolsOf } from './connection.ts';
 
 /** How long one request waits for the database. Milliseconds. */
 export const longestDatabaseWait = 4_500;
@@ -232,20 +232,14 @@ interface DriverConnection {
 /** How often the pools are looked through. Milliseconds. */
 const interval = 2_000;
 
-function* checkedOut(client: Client): Iterable<DriverConnection> {
-  for (const { checkedOutConnections = [] } of poolsOf(client)) {
-    yield* checkedOutConnections as Iterable<DriverConnection>;
-  }
-}
-
 /**
  * The driver (mongodb 7.8) never settles a command whose connection is closed while the command waits to be written: it
  * listens for `drain` and `error`, and the destroyed socket emits neither. The command keeps its place in the pool for good, and
  * when no place is left, every command hangs. No public API leads to those connections, so this reads the driver's own
  * objects; if they have another form, it does nothing.
  */
-function settleForgottenCommands(client: Client): void {
-  for (const { closed, socket } of [...checkedOut(client)]) {
+function settleForgottenCommands({ checkedOutConnections = [] }: Pool): void {
+  for (const { closed, socket } of [...(checkedOutConnections as Iterable<DriverConnection>)]) {
     const isForgotten = closed === true && socket?.destroyed === true && socket.listenerCount('drain') > 0;
     if (isForgotten)
       socket.emit('error', Object.assign(new Error('the connection was closed'), { code: 'ERR_STREAM_DESTROYED' }));
@@ -257,12 +251,10 @@ function settleForgottenCommands(client: Client): void {
  * of what an idle client takes, 4.7 to 5.4 ms of CPU a second in place of 0.8 to 0.9. Here they are looked for every 2 s; a connection that
  * a command is to use is looked at then in any case.
  */
-function checkPools(client: Client): void {
-  for (const pool of poolsOf(client)) {
-    if (pool.minPoolSizeTimer === undefined) continue;
-    pool.ensureMinPoolSize?.();
-    clearTimeout(pool.minPoolSizeTimer);
-  }
+function checkPool(pool: Pool): void {
+  if (pool.minPoolSizeTimer === undefined) return;
+  pool.ensureMinPoolSize?.();
+  clearTimeout(pool.minPoolSizeTimer);
 }
 
 type PoolUpkeep = Pick<Periodic, 'start'> & { stop(): void };
@@ -270,8 +262,10 @@ type PoolUpkeep = Pick<Periodic, 'start'> & { stop(): void };
 /** Looks through the pools of a client again and again. */
 function createPoolUpkeep(client: Client, logger: Pick<Logger, 'warn'>): PoolUpkeep {
   function task(): void {
-    settleForgottenCommands(client);
-    checkPools(client);
+    for (const pool of poolsOf(client)) {
+      settleForgottenCommands(pool);
+      checkPool(pool);
+    }
   }
   const upkeep = createPeriodic({ name: 'the upkeep of connections', task, interval, logger });
 

@@ -128,7 +128,7 @@ export async function openDatabase(mongo: Connection | Mongoose | string, logger
 type Client = ReturnType<Connection['getClient']>;
 
 /** What is read of a pool of the driver (mongodb 7.8): one for each server. */
-interface Pool {
+export interface Pool {
   readonly checkedOutConnections?: Iterable<unknown>;
   readonly currentCheckedOutCount?: number;
   readonly availableConnectionCount?: number;
