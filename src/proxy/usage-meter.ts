@@ -418,12 +418,13 @@ export const noUsage: Used = Object.freeze({
 
 /** What a call has used when it has ended. Pure. */
 export function finalUsage(meter: Measured, call: MeteredCall): Used {
-  const { reported, duration } = meter;
+  const { reported } = meter;
   const { ending, hasFailed, endpoint, output } = call;
   const { answersImages, unit, isFree } = endpoint;
   if (isFree || hasFailed) return noUsage;
   // an upstream that works on images finishes them, also when the client has left
-  const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
+  const unseen = ending === 'client_left' ? output.choices : 0;
+  const images = answersImages ? Math.max(meter.images, unseen) : 0;
   // exact, whatever came of the answer: the whole text was sent up
   const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
   if (reported) {
@@ -432,7 +433,8 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
     return { images, seconds, characters, estimated: false, ...tokens };
   }
   if (unit === 'characters') return { ...noUsage, characters };
-  if (unit === 'seconds' && duration !== undefined) return { ...noUsage, seconds: duration };
+  const duration = unit === 'seconds' ? meter.duration : undefined;
+  if (duration !== undefined) return { ...noUsage, seconds: duration };
   // images are counted by number; many providers report no tokens for them
   if (images > 0 && ending === 'complete') {
     return { ...noUsage, images };
