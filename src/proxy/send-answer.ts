@@ -152,6 +152,8 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     },
   });
   const end = streamEnd(plan, framer);
+  /** Whether the last event had come when the client disconnected, if it did. */
+  let hadAll = !deadline.client.disconnected;
   const handlers: StreamHandlers = {
     transform: framer,
     observer: {
@@ -162,6 +164,9 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     },
     // an error is the end of a stream, whether or not more should follow
     isWhole: () => end.isDone || end.isWhole || meter.failure !== undefined,
+    onClose() {
+      hadAll = end.isDone;
+    },
     breakOff(_res, error) {
       if (end.isDone || meter.failure) {
         // its blank line has not come
@@ -174,16 +179,9 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     },
   };
   writeHead(plan);
-  let hadAll = true;
-  const noteEnd = (): void => {
-    hadAll = end.isDone;
-  };
-  if (deadline.client.disconnected) noteEnd();
-  res.once('close', noteEnd);
   const ended = transfer(plan, handlers);
   res.flushHeaders();
   const ending = await ended;
-  res.off('close', noteEnd);
   meter.events = framer.events;
   // the last event may be too large to be read
   if (end.lastType === 'response.failed') meter.failure ??= { blamesRequest: false };
@@ -270,6 +268,8 @@ interface StreamHandlers {
   readonly observer?: ChunkObserver;
   /** Whether a body that ended is complete. @default it is */
   isWhole?(): boolean;
+  /** Called when the client disconnects before the body has ended. */
+  onClose?(): void;
   /** Ends an answer when its body breaks off after its head has been sent. */
   breakOff(res: ServerResponse, error: OutboundError): void;
 }
@@ -349,6 +349,7 @@ class Transfer implements BodySink {
    * begun.
    */
   #onClose = (): void => {
+    this.#handlers.onClose?.();
     if (this.#plan.deadline.aborted) this.#body.resume();
     else this.#onDrain();
   };
