@@ -7,8 +7,8 @@ const holdLimit = 16 * 1024;
 
 /** Looks at events, and says what is sent of them. */
 export interface EventFilter {
-  /** Whether some event in these bytes may concern the filter; if not, whole events pass without being parsed. */
-  mayConcern(bytes: Buffer): boolean;
+  /** What each event that concerns the filter has in it; whole events without it pass without being parsed. */
+  readonly marks: RegExp;
   /** What is sent for this whole event: itself, another in its place, or nothing. */
   pass(event: Buffer): Buffer | undefined;
 }
@@ -134,7 +134,7 @@ export class EventFramer {
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
     if (!isWhole || chunk[0] === lf || chunk.includes(cr) || chunk.includes(commentStart)) return false;
-    if (this.#filter.mayConcern(chunk)) return false;
+    if (this.#filter.marks.test(chunk.toString('latin1'))) return false;
     for (let at = chunk.indexOf(eventEnd); at !== -1; at = chunk.indexOf(eventEnd, at + 2)) this.events += 1;
     if (chunk[length - 3] === closeBracket && endsInDone(chunk)) this.#done = true;
     return true;

@@ -229,18 +229,16 @@ export function errorInBody(body: Buffer): ErrorInside | undefined {
   return holdsMark(body) ? errorOf(parsed(body.toString()), false) : undefined;
 }
 
-/** To look for words in text takes half as long as in bytes: 0.14 µs in place of 0.25 for a chunk of 300 bytes. */
-const errorWord = /error|response\.failed/;
+/**
+ * What each event that is an error has in it. It is looked for in every chunk of a stream, in its text: that takes half as long as in its bytes,
+ * 0.14 µs in place of 0.25 for 300 of them.
+ */
+export const errorWord = /error|response\.failed/;
 const errorField = /^event: ?error[\r\n]/m;
-
-/** Whether some event in these bytes may be an error; cheap enough for every chunk of a stream. Pure. */
-export function mayHoldError(bytes: Buffer): boolean {
-  return errorWord.test(bytes.toString('latin1'));
-}
 
 /** The error of a server-sent event; `undefined` where it is none. Pure. */
 export function errorInEvent(event: Buffer): ErrorInside | undefined {
-  if (!mayHoldError(event)) return undefined;
+  if (!errorWord.test(event.toString('latin1'))) return undefined;
   const text = event.toString();
   const isNamed = errorField.test(text);
   if (!isNamed && !holdsMark(event)) return undefined;
@@ -254,7 +252,7 @@ const unframedJson = /^\s*(error: ?)?(\{[\s\S]*\})\s*$/;
 
 /** The event that an error should have been which is in none, so that clients pass over it; `undefined` for anything else. Pure. */
 export function framedError(event: Buffer): Buffer | undefined {
-  if (!mayHoldError(event)) return undefined;
+  if (!errorWord.test(event.toString('latin1'))) return undefined;
   const text = event.toString();
   const [, field, json = ''] = dataLine.test(text) ? [] : (unframedJson.exec(text) ?? []);
   const value = parsed(json);

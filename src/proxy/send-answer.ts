@@ -9,7 +9,7 @@ import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
 import { failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
-import { errorInBody, errorInEvent, framedError, holdLimit, holdsJson, mayHoldError } from './inspect-answer.ts';
+import { errorInBody, errorInEvent, errorWord, framedError, holdLimit, holdsJson } from './inspect-answer.ts';
 import { AudioEnd, errorEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
@@ -144,7 +144,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   /** Whether its first event is an error: then there is no response. */
   const wasError = meter.failure !== undefined;
   const framer = new EventFramer({
-    mayConcern: (bytes) => mayHoldError(bytes) || (dropsUsageChunk && holdsUsage(bytes)),
+    marks: dropsUsageChunk ? errorOrUsage : errorWord,
     pass(event) {
       const framed = framedError(event) ?? event;
       meter.failure ??= errorInEvent(framed);
@@ -196,19 +196,15 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
 }
 
 /** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
-const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
-
-/** Whether a usage object begins somewhere in these bytes; cheap enough for every chunk of a stream. Pure. */
-export function holdsUsage(bytes: Buffer): boolean {
-  return usageObject.test(bytes.toString('latin1'));
-}
+export const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
+const errorOrUsage = new RegExp(`${errorWord.source}|${usageObject.source}`);
 
 /**
  * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
  * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it. Pure.
  */
 export function isUsageChunk(event: Buffer): boolean {
-  if (!holdsUsage(event)) return false;
+  if (!usageObject.test(event.toString('latin1'))) return false;
   try {
     const { choices, usage, error } = JSON.parse(dataOf(event.toString('utf8')));
     const hasChoices = Array.isArray(choices) ? choices.length > 0 : choices !== undefined && choices !== null;

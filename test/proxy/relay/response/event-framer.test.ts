@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type EventFilter, EventFramer } from '../../../../src/proxy/event-framer.ts';
-import { holdsUsage, isUsageChunk } from '../../../../src/proxy/send-answer.ts';
+import { isUsageChunk, usageObject } from '../../../../src/proxy/send-answer.ts';
 
-const keepAll: EventFilter = { mayConcern: () => false, pass: (event) => event };
+const keepAll: EventFilter = { marks: /(?!)/, pass: (event) => event };
 
 function pass(pieces: Buffer[], filter: EventFilter = keepAll): { out: string; framer: EventFramer } {
   const framer = new EventFramer(filter);
@@ -38,7 +38,7 @@ describe('the framing of an event stream', () => {
     });
 
     it(`removes only the usage chunk, with ${name} line ends, however the stream is cut`, () => {
-      const keep: EventFilter = { mayConcern: holdsUsage, pass: (event) => (isUsageChunk(event) ? undefined : event) };
+      const keep: EventFilter = { marks: usageObject, pass: (event) => (isUsageChunk(event) ? undefined : event) };
       expect(pass([bytes], keep).out).to.equal(without);
       expect(pass(everyByte(bytes), keep).out).to.equal(without);
       for (const i of bytes.keys()) expect(pass(cutAt(bytes, [i]), keep).out, `cut at ${i}`).to.equal(without);
@@ -66,7 +66,7 @@ describe('the framing of an event stream', () => {
   });
 
   it('shows the filter a last event that ends without its blank line, and knows the end of a stream by it', () => {
-    const filter: EventFilter = { mayConcern: holdsUsage, pass: (event) => (isUsageChunk(event) ? undefined : event) };
+    const filter: EventFilter = { marks: usageObject, pass: (event) => (isUsageChunk(event) ? undefined : event) };
     for (const end of ['', '\n']) {
       expect(pass([Buffer.from(`${content}\n\n${usage}${end}`)], filter).out, 'the usage chunk').to.equal(
         Buffer.from(`${content}\n\n`).toString('latin1'),
@@ -79,7 +79,7 @@ describe('the framing of an event stream', () => {
   it('passes comments and blank lines on together, in few writes', () => {
     for (const line of ['\n', '\r', '\r\n', ':\n']) {
       const framer = new EventFramer({
-        mayConcern: holdsUsage,
+        marks: usageObject,
         pass: (event) => (isUsageChunk(event) ? undefined : event),
       });
       const bytes = Buffer.from(`${line.repeat(10_000)}data: a\n\n${line.repeat(10_000)}`);
