@@ -214,8 +214,11 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Every form of an error has one of these; most answers have none, and need not be parsed. */
-const marks = ['"error"', '"failed"', '"response.failed"', '"code"', '"base_resp"'].map((mark) => Buffer.from(mark));
+/**
+ * Every form of an error has one of these; most answers have none, and need not be parsed. Without the quote before them, which is the most
+ * frequent byte of JSON, a text of 200 KB is searched in 0.13 ms in place of 0.35.
+ */
+const marks = ['error"', 'failed"', 'code"', 'base_resp"'].map((mark) => Buffer.from(mark));
 /** A response without an error has `"error": null`. */
 const nullErrors = /"error"\s*:\s*null/g;
 const anyMark = /"(?:error|failed|response\.failed|code|base_resp)"/;
