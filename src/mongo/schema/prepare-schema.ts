@@ -8,7 +8,7 @@ import { createCachedReading } from '../probes/probes.ts';
 import { isUnavailable } from '../unavailable.ts';
 import { isDuplicateKey } from '../writes.ts';
 import {
-  buildIndexesOf,
+  buildIndexes,
   type CollectionIndexes,
   type FoundIndex,
   findIndexes,
@@ -40,9 +40,9 @@ export function primaryOf(connection: Connection): mongo.Db {
  */
 export async function buildSchema({ connection, prefix, needed }: SchemaDeps): Promise<readonly FoundIndex[]> {
   const db = primaryOf(connection);
-  const altered = await Promise.all(needed.map((collection) => buildIndexesOf(db, collection)));
+  const altered = await buildIndexes(db, needed);
   await writeSchemaRecord(db, prefix);
-  return altered.flat();
+  return altered;
 }
 
 /**

@@ -1,5 +1,9 @@
 import type { Connection, Model } from 'mongoose';
-import { buildIndexesOf, type CollectionIndexes, indexesOfModel } from '../../../src/mongo/schema/indexes.ts';
+import {
+  buildIndexes as buildNeeded,
+  type CollectionIndexes,
+  indexesOfModel,
+} from '../../../src/mongo/schema/indexes.ts';
 import { primaryOf } from '../../../src/mongo/schema/prepare-schema.ts';
 
 /** Makes collections with their indexes, as a gateway does when it starts. */
@@ -11,5 +15,5 @@ export async function buildIndexes(
   const needed = collections.map((model) =>
     'indexes' in model ? (model as CollectionIndexes) : indexesOfModel(model),
   );
-  await Promise.all(needed.map((one) => buildIndexesOf(primaryOf(connection), one)));
+  await buildNeeded(primaryOf(connection), needed);
 }
