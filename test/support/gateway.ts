@@ -4,7 +4,7 @@ import type { Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
 import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
-import { freshDatabase } from './mongo.ts';
+import { gatewayDatabase } from './mongo.ts';
 
 /** A key for sealing that no other test has. */
 export function newSecretKey(id = 'k1'): string {
@@ -40,7 +40,7 @@ export function createGateway(
 
 /** Starts a gateway and serves it; with `mongo`, in that database. */
 export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {
-  const database = options.mongo ? undefined : await freshDatabase();
+  const database = options.mongo ? undefined : await gatewayDatabase();
   const gateway = await createGateway({ mongo: database?.connection as Connection, ...options });
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
@@ -65,7 +65,7 @@ export async function startGateway(options: Partial<ModelGatewayOptions> = {}): 
     async close() {
       await close();
       await gateway.close();
-      await database?.drop();
+      await database?.giveBack();
     },
   };
 }
