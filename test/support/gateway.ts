@@ -11,7 +11,7 @@ export function newSecretKey(id = 'k1'): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
 
-/** A gateway in an Express 5 app on loopback, with a database of its own and a key for `usr_1`. */
+/** A gateway in an Express 5 app on loopback, with a database that nobody else uses and a key for `usr_1`. */
 export interface LiveGateway {
   gateway: ModelGateway;
   /** Where the app listens, without `/v1`. */
