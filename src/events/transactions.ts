@@ -60,12 +60,13 @@ export function createTransactions(
         return fn(session);
       }, options);
     } finally {
-      open.leave();
       if (undoing()) {
         await undoing();
         // what the server did not answer in time may have begun the transaction after it was rolled back
         await open.end(session);
       }
+      // until then other processes find it in the record, should this one die
+      open.leave();
       await session.endSession();
     }
   }
@@ -102,6 +103,14 @@ export function createTransactions(
 const longestOpen = 90_000;
 /** How long the server may take to roll one back, and how soon it is asked again. Milliseconds. */
 const [longestKill, killInterval] = [9_000, 500] as const;
+
+/** The server's codes for a user or a connection that may not end sessions, whenever it asks. */
+const refusals: ReadonlySet<unknown> = new Set([
+  13, // Unauthorized
+  59, // CommandNotFound
+  323, // APIStrictError
+  8_000, // AtlasError
+]);
 
 type SessionId = OwnerDocument['sessions'][number];
 
@@ -143,6 +152,7 @@ export class OpenTransactions {
   /** The dead processes at the last look. */
   #dead = new Set<string>();
   #endedAt = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
 
   constructor({ owners, logger, lease = 5_000 }: OpenTransactionsDeps) {
     this.#owners = owners;
@@ -172,22 +182,23 @@ export class OpenTransactions {
 
   /**
    * Makes the server roll back the session's transaction, by another connection; asks again until the server has answered, or rolls it back
-   * by itself. Others wait for its documents until then, and counting usage is one of them. Call it before the session ends: otherwise
+   * by itself, or this process closes. Others wait for its documents until then, and counting usage is one of them. Call it before the session ends: otherwise
    * it would roll back the transaction of the session's next user. Never rejects.
    */
   async end(session: ClientSession): Promise<void> {
     const rolledBackAt = performance.now() + longestOpen;
-    while (!(await this.#kill(session)) && performance.now() < rolledBackAt) {
+    while (!(await this.#kill(session)) && !this.#isClosed && performance.now() < rolledBackAt) {
       await sleep(killInterval, undefined, { ref: false });
     }
   }
 
+  /** Resolves with whether the server need not be asked again. */
   async #kill({ id }: ClientSession): Promise<boolean> {
     try {
       await withTimeout(this.#admin.command({ killSessions: [id] }), longestKill, false);
       return true;
-    } catch {
-      return false;
+    } catch (error) {
+      return refusals.has((error as { readonly code?: unknown }).code);
     }
   }
 
@@ -206,6 +217,7 @@ export class OpenTransactions {
 
   /** Removes the record. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     if (!this.#timer) return;
     this.#stopTimer();
     await this.#remove();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
 import { createTransactions, OpenTransactions, type Transactions } from '../../../src/events/transactions.ts';
@@ -107,6 +108,33 @@ describe('A transaction that its caller no longer waits for', () => {
   after(async () => {
     await open.close();
     await database.drop();
+  });
+
+  it('is not asked for again where sessions may not be ended', async () => {
+    const failing = {
+      configureFailPoint: 'failCommand',
+      data: { appName, failCommands: ['killSessions'], errorCode: 323 },
+    };
+    const admin = database.connection.getClient().db('admin');
+    await admin.command({ ...failing, mode: 'alwaysOn' });
+    let answer = () => {};
+    const unanswered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    let asked = 0;
+    database.connection.getClient().on('commandStarted', ({ commandName }) => {
+      if (commandName === 'killSessions') asked += 1;
+    });
+    try {
+      const given = transactions.run(() => unanswered, 50);
+      expect(await given.catch((error: Error) => error.name)).to.equal('TimeoutError');
+      // longer than between two tries
+      await sleep(700);
+      expect(asked).to.equal(1);
+    } finally {
+      answer();
+      await admin.command({ ...failing, mode: 'off' });
+    }
   });
 
   it('is rolled back once the database can be asked for it again', async () => {
