@@ -4138,10 +4138,8 @@ export interface components {
         };
         /** @description A text, several texts, or the same as lists of token numbers. */
         Prompt: string | components["schemas"]["PromptItem"][];
-        /** @description A text, a token number, a list of token numbers, or what a provider takes for a picture. */
-        PromptItem: string | number | number[] | {
-            [key: string]: unknown;
-        };
+        /** @description A text, a token number, or a list of token numbers. */
+        PromptItem: string | number | number[];
         Completion: {
             id: string;
             /** @constant */

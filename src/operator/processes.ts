@@ -44,7 +44,7 @@ export interface UpstreamInfo {
   readonly breaker: Readonly<Record<UpstreamCounts['breaker'], number>>;
   /** Requests to it, retried ones too. */
   readonly requests: number;
-  /** Those without a response, and those answered 401, 403, 408, 429 or 5xx. */
+  /** Those without a response, and those answered 401, 403, 407, 408, 429 or 5xx. */
   readonly errors: number;
   /** The same, by code: `http_503`, `connect_refused`. */
   readonly errorCodes: Readonly<Record<string, number>>;

@@ -31,7 +31,7 @@ export interface UpstreamReport {
 }
 
 /** These say that the upstream, or the gateway's account there, is not well; other statuses below 500 are the caller's. */
-const errorStatuses: ReadonlySet<number> = new Set([401, 403, 408, 429]);
+const errorStatuses: ReadonlySet<number> = new Set([401, 403, 407, 408, 429]);
 
 function add(counts: Uint32Array, ms: number): void {
   const bucket = Math.min(buckets - 1, bucketOf(ms));

@@ -12,7 +12,7 @@ import type { CallEnding, Logger } from '../options/options.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { collect, type DecodedResponse } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
-import { acceptsEncoding, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
+import { acceptsEncoding, encodingsOf, firstOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';
 
 const messages = {
@@ -61,7 +61,7 @@ export function failureFrom(error: OutboundError): GatewayError {
 }
 
 /** Whether an answer refuses the gateway's own credentials: those for the upstream, or for a proxy on the way to it. */
-function refusesKey(status: number): boolean {
+export function refusesKey(status: number): boolean {
   return status === 401 || status === 403 || status === 407;
 }
 
@@ -71,7 +71,8 @@ export function requireRelayable(
   apiRequest: Pick<ApiRequest, 'headers'>,
 ): void {
   const { status, headers } = response;
-  const unreadable = isEncoded(headers) && !acceptsEncoding(apiRequest.headers, String(headers['content-encoding']));
+  const encodings = encodingsOf(headers);
+  const unreadable = encodings !== undefined && !acceptsEncoding(apiRequest.headers, encodings);
   if (refusesKey(status)) {
     response.data.destroy();
     throw failure('upstream_auth_failed');
@@ -87,24 +88,28 @@ const readLimit = 8 * 1024;
 /** How much of it is logged. Characters. */
 const logLimit = 2_000;
 /** Headers that say when to retry, and nothing about the upstream. */
-const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
+const retryHeaderNames = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
 /** Keys as providers and this gateway write them, and what follows `Bearer`. */
 const keyLike = /\b(?:sk|pk|rk|ek|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
 /** What an answer says of when to retry. */
-function keptOf(headers: HeaderValues): Record<string, string> {
-  const kept = keptHeaders.map((name) => [name, headers[name]] as const);
-  return Object.fromEntries(
-    kept.filter((entry): entry is [(typeof keptHeaders)[number], string] => typeof entry[1] === 'string'),
-  );
+function retryHeaders(headers: HeaderValues): Record<string, string> {
+  const told: Record<string, string> = {};
+  for (const name of retryHeaderNames) {
+    const value = firstOf(headers[name]);
+    if (value !== undefined) told[name] = value;
+  }
+  return told;
 }
 
 /** The error for a response that cannot be relayed, such as a page or an empty body: it says when to retry, as the response did. Pure. */
 export function invalidResponse({ status, headers }: Pick<DecodedResponse, 'status' | 'headers'>): GatewayError {
-  if (status === 429) return failure('upstream_rate_limited', { headers: keptOf(headers) });
+  if (status === 429) return failure('upstream_rate_limited', { headers: retryHeaders(headers) });
   // the client's own retries would not help when the request was refused
   const isRefusal = status >= 400 && status < 500;
-  return failure('upstream_invalid_response', { headers: isRefusal ? { 'x-should-retry': 'false' } : keptOf(headers) });
+  return failure('upstream_invalid_response', {
+    headers: isRefusal ? { 'x-should-retry': 'false' } : retryHeaders(headers),
+  });
 }
 
 /** One response whose body the client must not see. */
@@ -190,7 +195,7 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
   const { requestId } = apiRequest;
   const error = maskedError({ upstream, status, requestId, body: await readText(masked) }, logger);
   if (deadline.client.disconnected) return 'client_left';
-  for (const [name, value] of Object.entries(keptOf(headers))) res.setHeader(name, value);
+  for (const [name, value] of Object.entries(retryHeaders(headers))) res.setHeader(name, value);
   if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
   const text = JSON.stringify(error.toBody());
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });

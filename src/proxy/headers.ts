@@ -79,13 +79,17 @@ export function withAccountsIdempotencyKey(
   return { ...headers, [idempotencyKeyName]: hidden.digest('base64url') };
 }
 
+/** The value of a header that may be there once: an upstream behind several proxies may send it twice. Pure. */
+export function firstOf(value: HeaderValues[string]): string | undefined {
+  return typeof value === 'object' ? value[0] : value;
+}
+
 /** Sets the headers of the answer to the client, except its length. */
 export function setResponseHeaders(res: ServerResponse, upstreamHeaders: HeaderValues): void {
   for (const name of passedResponseHeaders) {
-    const value = upstreamHeaders[name];
-    // each may be there once; an upstream behind several proxies may send it twice
-    const first = typeof value === 'object' ? value[0] : value;
-    if (first !== undefined && (name !== 'content-encoding' || isEncoded(upstreamHeaders))) res.setHeader(name, first);
+    // encodings are a list, however many headers they come in (RFC 9110, section 8.4)
+    const value = name === 'content-encoding' ? encodingsOf(upstreamHeaders) : firstOf(upstreamHeaders[name]);
+    if (value !== undefined) res.setHeader(name, value);
   }
   if (isEventStream(upstreamHeaders)) {
     // so that neither a host's `compression()` nor a proxy such as nginx delays a stream
@@ -101,12 +105,18 @@ export function isEventStream(headers: HeaderValues): boolean {
 }
 
 /**
- * Whether an answer is encoded nevertheless, and so can only be passed on as it is. `none` is no encoding: servers write it so that nothing
- * compresses, and holds back, their streams. Pure.
+ * How an answer is encoded nevertheless; `undefined` where it is not. `none` is no encoding: servers write it so that nothing compresses, and
+ * holds back, their streams. Pure.
  */
+export function encodingsOf(headers: HeaderValues): string | undefined {
+  const encodings = String(headers['content-encoding'] ?? '');
+  const isPlain = encodings.split(',').every((encoding) => /^(identity|none)?$/i.test(encoding.trim()));
+  return isPlain ? undefined : encodings;
+}
+
+/** Whether an answer is encoded nevertheless, and so can only be passed on as it is. Pure. */
 export function isEncoded(headers: HeaderValues): boolean {
-  const encoding = headers['content-encoding'];
-  return encoding !== undefined && !/^(identity|none)?$/i.test(String(encoding));
+  return encodingsOf(headers) !== undefined;
 }
 
 /** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). Pure. */

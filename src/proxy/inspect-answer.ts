@@ -178,12 +178,27 @@ function errorOfChoice({ choices }: Fields): ErrorInside | undefined {
 }
 
 /** What providers write as a code where nothing is wrong. */
-const successCodes: ReadonlySet<unknown> = new Set([undefined, null, 0, 200, '0', '200']);
+const successCodes: ReadonlySet<unknown> = new Set([undefined, null, '', 0, 200, '0', '200']);
 
-/** The error of an answer without a result, in the words of providers that do not call it one: a code with a message, or MiniMax's status. */
-function unnamedError({ code, message, msg, base_resp: status }: Fields): ErrorInside | undefined {
-  if (isObject(status) && !successCodes.has(status.status_code)) return errorInside(undefined);
-  return typeof (message ?? msg) === 'string' && !successCodes.has(code) ? errorInside({ code }) : undefined;
+/** What MiniMax's codes mean where it is not at fault: too many requests, an input that it refuses, a wrong parameter. */
+const miniMaxStatuses: ReadonlyMap<unknown, number> = new Map([
+  [1002, 429],
+  [1026, 400],
+  [2013, 400],
+]);
+
+/**
+ * The error of an answer without a result, in the words of providers that do not call it one: MiniMax's status, or a code with a message. An
+ * object in the place of a result may be one.
+ */
+function unnamedError(answer: Fields): ErrorInside | undefined {
+  const { code, message, msg, base_resp: status } = answer;
+  if (isObject(status) && !successCodes.has(status.status_code)) {
+    return errorInside({ status: miniMaxStatuses.get(status.status_code) });
+  }
+  if (successCodes.has(code) || resultFields.some((name) => isObject(answer[name]))) return undefined;
+  const said = message ?? msg;
+  return typeof said === 'string' && said !== '' ? errorInside(answer) : undefined;
 }
 
 /** @param isEvent clients raise on any event with an error, whatever stands beside it */
@@ -266,6 +281,7 @@ export function framedError(event: Buffer): Buffer | undefined {
 /** The largest first event that is looked at. Bytes. */
 const eventLimit = 16 * 1024;
 const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
+const leadingComments = /^(?::[^\r\n]*(?:\r\n|\n|\r))*/;
 
 /**
  * What the first event with data says, comments and other events before it aside: its error, `null` where it is none, `undefined` while it
@@ -276,7 +292,8 @@ function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null 
   const text = bytes.toString('latin1', 0, eventLimit);
   let from = 0;
   for (const { index, 0: end } of text.matchAll(eventEnd)) {
-    const event = bytes.subarray(from, index + end.length);
+    const [comments = ''] = leadingComments.exec(text.slice(from, index)) ?? [];
+    const event = bytes.subarray(from + comments.length, index + end.length);
     const framed = framedError(event);
     if (framed || dataLine.test(text.slice(from, index))) return errorInEvent(framed ?? event) ?? null;
     from = index + end.length;

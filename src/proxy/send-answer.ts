@@ -164,7 +164,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     },
     // an error is the end of a stream, whether or not more should follow
     isWhole: () => end.isDone || end.isWhole || meter.failure !== undefined,
-    onClose() {
+    onDisconnect() {
       hadAll = end.isDone;
     },
     breakOff(_res, error) {
@@ -265,7 +265,7 @@ interface StreamHandlers {
   /** Whether a body that ended is complete. @default it is */
   isWhole?(): boolean;
   /** Called when the client disconnects before the body has ended. */
-  onClose?(): void;
+  onDisconnect?(): void;
   /** Ends an answer when its body breaks off after its head has been sent. */
   breakOff(res: ServerResponse, error: OutboundError): void;
 }
@@ -345,7 +345,7 @@ class Transfer implements BodySink {
    * begun.
    */
   #onClose = (): void => {
-    this.#handlers.onClose?.();
+    this.#handlers.onDisconnect?.();
     if (this.#plan.deadline.aborted) this.#body.resume();
     else this.#onDrain();
   };

@@ -233,7 +233,6 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   };
 }
 
-/** Of two reports of one usage the larger one counts. Pure. */
 const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
   inputTokens + outputTokens + seconds;
 

@@ -1,7 +1,7 @@
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
-import { failure } from '../proxy/failure.ts';
+import { failure, refusesKey } from '../proxy/failure.ts';
 import type { ErrorInside } from '../proxy/inspect-answer.ts';
 import {
   bodyFor,
@@ -275,6 +275,6 @@ function isElsewhere(): GatewayError {
 
 /** The error for an upstream that takes no socket in the middle of one. */
 function failureOf({ status }: UpstreamAnswer): GatewayError {
-  if (status === 401 || status === 403) return failure('upstream_auth_failed');
+  if (refusesKey(status)) return failure('upstream_auth_failed');
   return failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
 }

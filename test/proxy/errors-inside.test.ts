@@ -165,6 +165,7 @@ describe('an error in an answer with the status 200', () => {
     ['JSON without data:', [JSON.stringify({ error: context })], true],
     ['JSON without data:, and a blank line', [`${JSON.stringify({ error: context })}\r\n\r\n`], true],
     ['a line error:, as llama.cpp had it', [`error: ${JSON.stringify(context)}\n\n`, done], true],
+    ['such a line right behind a comment', [`: ping\nerror: ${JSON.stringify(context)}\n\n`, done], true],
     ['such a line after other events', [text, `error: ${JSON.stringify(context)}\n\n`, done], false],
   ];
   for (const [what, parts, begins] of unframed) {
@@ -172,7 +173,9 @@ describe('an error in an answer with the status 200', () => {
       first.script = chunks(parts);
       second.script = wellStreamed;
       const answer = await (await ask(await serverOver(1), '/chat/completions', true)).text();
-      expect(answer).to.equal((begins ? '' : text) + said({ error: context }) + (parts.includes(done) ? done : ''));
+      const before = begins ? '' : text;
+      const comment = parts[0]?.startsWith(':') ? ': ping\n' : '';
+      expect(answer).to.equal(comment + before + said({ error: context }) + (parts.includes(done) ? done : ''));
       await expectFree();
       expect(failures).to.deep.equal([]);
       const other = await (await ask(await serverOver(2), '/chat/completions', true)).text();
@@ -387,6 +390,18 @@ describe('an error in an answer with the status 200', () => {
       '/chat/completions',
       false,
       json(200, { code: 0, message: 'ok', base_resp: { status_code: 0, status_msg: '' } }),
+    ],
+    [
+      'a code and a message that are empty',
+      '/chat/completions',
+      false,
+      json(200, { code: '', message: '', request_id: 'r_1', output: { finish_reason: 'stop' } }),
+    ],
+    [
+      'a code and a message beside an object in the place of a result',
+      '/chat/completions',
+      false,
+      json(200, { code: 'Success', message: 'ok', data: { text: 'Hi' } }),
     ],
     [
       'a code, a message and a status beside a result',

@@ -128,6 +128,14 @@ describe('the headers of a model call', () => {
     expect(headers).to.include({ 'content-type': 'text/event-stream; charset=utf-8', 'openai-version': '1' });
   });
 
+  it('name every encoding of an answer, where each has a header of its own', async () => {
+    const twice = 'content-encoding: aws-chunked\r\ncontent-encoding: br\r\ncontent-type: application/json\r\n';
+    const { headers } = await call(raw(`HTTP/1.1 200 OK\r\n${twice}content-length: 2\r\n\r\n{}`), false, {
+      'accept-encoding': 'br, aws-chunked',
+    });
+    expect(headers['content-encoding']).to.match(/^aws-chunked, ?br$/);
+  });
+
   it('of a stream tell proxies not to buffer or change it', async () => {
     const stream: Script = (res, request) => {
       for (const [name, value] of Object.entries({ ...talkative, ...told })) res.setHeader(name, value);
