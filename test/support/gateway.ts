@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import express from 'express';
 import type { Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
+import {
+  createModelGateway,
+  type Logger,
+  type ModelGateway,
+  type ModelGatewayOptions,
+  scopes,
+} from '../../src/index.ts';
 import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { gatewayDatabase } from './mongo.ts';
@@ -41,7 +47,18 @@ export function createGateway(
 /** Starts a gateway and serves it; with `mongo`, in that database. */
 export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {
   const database = options.mongo ? undefined : await gatewayDatabase();
-  const gateway = await createGateway({ mongo: database?.connection as Connection, ...options });
+  const { logger = silentLogger } = options;
+  /** Whether nothing of it can still come to its database when it has closed. */
+  let hasWrittenAll = true;
+  const noting: Logger = {
+    info: (...said) => logger.info(...said),
+    error: (...said) => logger.error(...said),
+    warn(...said) {
+      if (said[0].startsWith('not all could be written')) hasWrittenAll = false;
+      logger.warn(...said);
+    },
+  };
+  const gateway = await createGateway({ mongo: database?.connection as Connection, ...options, logger: noting });
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
   await gateway.start();
@@ -65,7 +82,7 @@ export async function startGateway(options: Partial<ModelGatewayOptions> = {}): 
     async close() {
       await close();
       await gateway.close();
-      await database?.giveBack();
+      await database?.giveBack(hasWrittenAll);
     },
   };
 }

@@ -9,7 +9,7 @@ import {
 } from '../../mongo/probes/probes.ts';
 import { schemaCollection } from '../../mongo/schema/prepare-schema.ts';
 import type { WebhookDocument } from '../../webhooks/model.ts';
-import { createSealer, createSecrets } from '../../webhooks/secrets.ts';
+import { createSealer, createSecrets, missingKeyIds } from '../../webhooks/secrets.ts';
 import { applicable, type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
 
 interface Member {
@@ -125,7 +125,7 @@ export async function checkSealingKeys({ db, models, settings }: DatabaseContext
   const sealer = createSealer(secretKeys);
   const secrets = createSecrets(models.webhooks, sealer);
   const webhooks = db.collection<WebhookDocument>(models.webhooks.collection.collectionName);
-  const used: string[] = await webhooks.distinct('sealedWith');
+  const used = await missingKeyIds(models.webhooks, { keyIds: [] });
 
   async function judge(keyId: string): Promise<readonly Result[]> {
     const key = `the key '${keyId}'`;
