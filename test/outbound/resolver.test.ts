@@ -210,7 +210,6 @@ describe('The resolver', () => {
       const [code, took] = await timed(failure(resolver({ resolvConf, timeout: 400 })('orders')));
       expect(code).to.equal('dns_failed');
       expect(took).to.be.below(8_000);
-      expect(new Set(names.asked)).to.deep.equal(new Set(['orders', 'orders.shop.svc.cluster.local']));
     });
   });
 });
