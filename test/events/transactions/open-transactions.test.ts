@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import type { ClientSession } from 'mongoose';
 import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
 import { createTransactions, OpenTransactions, type Transactions } from '../../../src/events/transactions.ts';
 import { watchedDatabase } from '../../support/commands.ts';
@@ -110,41 +111,15 @@ describe('A transaction that its caller no longer waits for', () => {
     await database.drop();
   });
 
-  it('is not asked for again where sessions may not be ended', async () => {
-    const failing = {
-      configureFailPoint: 'failCommand',
-      data: { appName, failCommands: ['killSessions'], errorCode: 323 },
-    };
+  /** Gives up a transaction that does this, while the server answers `killSessions` with an error, and checks what follows before its end. */
+  async function giveUp(
+    errorCode: number,
+    work: (session: ClientSession) => Promise<unknown>,
+    check: (answerAgain: () => Promise<unknown>) => Promise<void>,
+  ): Promise<void> {
     const admin = database.connection.getClient().db('admin');
-    await admin.command({ ...failing, mode: 'alwaysOn' });
-    let answer = () => {};
-    const unanswered = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    let asked = 0;
-    database.connection.getClient().on('commandStarted', ({ commandName }) => {
-      if (commandName === 'killSessions') asked += 1;
-    });
-    try {
-      const given = transactions.run(() => unanswered, 50);
-      expect(await given.catch((error: Error) => error.name)).to.equal('TimeoutError');
-      // longer than between two tries
-      await sleep(700);
-      expect(asked).to.equal(1);
-    } finally {
-      answer();
-      await admin.command({ ...failing, mode: 'off' });
-    }
-  });
-
-  it('is rolled back once the database can be asked for it again', async () => {
-    const accounts = database.connection.collection<{ _id: string; balance: number }>('accounts');
-    await accounts.insertOne({ _id: 'usr_1', balance: 1 });
-    const failing = {
-      configureFailPoint: 'failCommand',
-      data: { appName, failCommands: ['killSessions'], errorCode: 50 },
-    };
-    const admin = database.connection.getClient().db('admin');
+    const failing = { configureFailPoint: 'failCommand', data: { appName, failCommands: ['killSessions'], errorCode } };
+    const answerAgain = () => admin.command({ ...failing, mode: 'off' });
     await admin.command({ ...failing, mode: 'alwaysOn' });
     let answer = () => {};
     const unanswered = new Promise<void>((resolve) => {
@@ -152,17 +127,45 @@ describe('A transaction that its caller no longer waits for', () => {
     });
     try {
       const given = transactions.run(async (session) => {
-        await accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 1 } }, { session });
+        await work(session);
         await unanswered;
       }, 200);
       expect(await given.catch((error: Error) => error.name)).to.equal('TimeoutError');
-      await admin.command({ ...failing, mode: 'off' });
-      // as long as the transaction is open, the server lets this write wait
-      await accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 10 } }, { maxTimeMS: 10_000 });
-      expect(await accounts.findOne()).to.include({ balance: 11 });
+      await check(answerAgain);
     } finally {
-      await admin.command({ ...failing, mode: 'off' });
+      await answerAgain();
       answer();
     }
+  }
+
+  it('is not asked for again where sessions may not be ended', async () => {
+    let asked = 0;
+    database.connection.getClient().on('commandStarted', ({ commandName }) => {
+      if (commandName === 'killSessions') asked += 1;
+    });
+    await giveUp(
+      323,
+      async () => {},
+      async () => {
+        // longer than between two tries
+        await sleep(700);
+        expect(asked).to.equal(1);
+      },
+    );
+  });
+
+  it('is rolled back once the database can be asked for it again', async () => {
+    const accounts = database.connection.collection<{ _id: string; balance: number }>('accounts');
+    await accounts.insertOne({ _id: 'usr_1', balance: 1 });
+    await giveUp(
+      50,
+      (session) => accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 1 } }, { session }),
+      async (answerAgain) => {
+        await answerAgain();
+        // as long as the transaction is open, the server lets this write wait
+        await accounts.updateOne({ _id: 'usr_1' }, { $inc: { balance: 10 } }, { maxTimeMS: 10_000 });
+        expect(await accounts.findOne()).to.include({ balance: 11 });
+      },
+    );
   });
 });
