@@ -26,8 +26,8 @@ export interface FirstAttempt {
   readonly claim: Claim;
   /** The event's bytes. */
   readonly body: Buffer;
-  /** The webhook, if it was read before the event was stored. @default it is read */
-  readonly target?: DeliveryTarget | undefined;
+  /** The webhook, if it was read a moment ago or is being read; `null` if that has confirmed that it is gone. @default it is read */
+  readonly target?: DeliveryTarget | Promise<DeliveryTarget | null> | undefined;
 }
 
 /** A claimed attempt that is ready to be sent. */
@@ -117,9 +117,10 @@ export class Attempts {
     await finish();
   }
 
-  /** The webhook. One that was read before the event was stored is read again before it ends a delivery. */
-  async #target({ delivery }: Claim, read?: DeliveryTarget): Promise<DeliveryTarget | null> {
-    if (read && reasonToCancel(delivery, read) === null) return read;
+  /** The webhook. One that was read a moment ago is read again before it ends a delivery. */
+  async #target({ delivery }: Claim, read?: FirstAttempt['target']): Promise<DeliveryTarget | null> {
+    const target = await read;
+    if (target === null || (target && reasonToCancel(delivery, target) === null)) return target;
     return this.#deps.target(delivery.webhookId, (target) => reasonToCancel(delivery, target) === null);
   }
 

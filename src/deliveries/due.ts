@@ -5,8 +5,9 @@ import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
 import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { createWatch } from '../mongo/watch.ts';
 import type { Logger } from '../options/options.ts';
+import type { TargetLookUp } from '../webhooks/webhook.ts';
 import type { DueAttempts, DuePosition } from './due-reads.ts';
-import type { FanOut } from './fan-out.ts';
+import { createShortReads, type FanOut } from './fan-out.ts';
 import type { Jobs } from './jobs.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -166,6 +167,8 @@ export interface UnfinishedEventsDeps {
   /** How long the taken events are held. Milliseconds. */
   readonly lease: number;
   readonly settleSubscribers: SettleSubscribers;
+  /** Reads a webhook with its opened secrets. */
+  readonly target: TargetLookUp;
   readonly fanOut: Pick<FanOut, 'fanOut' | 'room'>;
   /** How many more first attempts this process wants. It takes at most that many events at a time, and at least one. */
   readonly scheduler: Pick<Scheduler, 'wantedFirsts'>;
@@ -237,9 +240,10 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (events.length === 0) return false;
       const held = await deps.take(events, deps.lease);
+      const target = createShortReads(deps.target);
       const results = await Promise.allSettled(
         held.map(async ({ event, lease }) => {
-          await fanOut.fanOut({ event: await settleSubscribers(event), lease });
+          await fanOut.fanOut({ event: await settleSubscribers(event), lease }, target);
           failed.delete(event._id);
         }),
       );

@@ -5,14 +5,14 @@ import { LeaseKeeper } from '../mongo/lease.ts';
 import { inFanOutSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import type { PendingWork } from '../pending-work.ts';
-import type { ReadSubscribers } from '../webhooks/webhook.ts';
+import type { DeliveryTarget, ReadTargets } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
 import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
 
-/** How long ago the look-up of a webhook may have begun when its event is stored: later changes are not seen. Milliseconds. */
+/** How long ago the read of a webhook may have begun when an attempt that uses it begins: later changes are not seen. Milliseconds. */
 const recent = 250;
 /** Deliveries of one event made at once, so that a fan-out of any size stays small in memory. */
 const batchSize = 500;
@@ -52,8 +52,8 @@ export interface FanOutDeps {
 interface Start {
   /** Begins first attempts, or says that their deliveries are to be stored. */
   readonly starter: { first(ref: AttemptRef, begin: BeginFirst): FirstStart };
-  /** The webhooks that have been read. @default none */
-  readonly target?: ReadSubscribers['target'];
+  /** A webhook that has been read, or is being read. @default each attempt reads it */
+  readonly target?: (webhookId: string) => FirstAttempt['target'];
 }
 
 const storeOnly: Start = { starter: { first: () => 'no room' } };
@@ -84,14 +84,14 @@ export class FanOut {
   }
 
   /** See {@link FanOuts}. */
-  prepare({ target, readAt }: Pick<ReadSubscribers, 'target' | 'readAt'>): PreparedFanOut | null {
+  prepare({ target, readAt }: ReadTargets): PreparedFanOut | null {
     const { scheduler, lease, logger } = this.#deps;
     if (!scheduler.isWorking || this.#held.room <= 0) return null;
     return {
       lease,
       begin: (held, isCertain) => {
-        const isOfUse = isCertain && performance.now() - readAt < recent;
-        this.#start(held, { starter: scheduler, ...(isOfUse && { target }) }).catch((error) => {
+        const read = (id: string) => (isRecent(readAt) ? target(id) : undefined);
+        this.#start(held, { starter: scheduler, ...(isCertain && { target: read }) }).catch((error) => {
           const eventId = held.event._id;
           logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
         });
@@ -100,8 +100,8 @@ export class FanOut {
   }
 
   /** Begins the first attempts of an event that there is room for, and stores the other deliveries. */
-  fanOut(held: HeldEvent): Promise<void> {
-    return this.#start(held, { starter: this.#deps.scheduler });
+  fanOut(held: HeldEvent, target?: Start['target']): Promise<void> {
+    return this.#start(held, { starter: this.#deps.scheduler, ...(target && { target }) });
   }
 
   /** Stores every delivery of the event for any worker to claim. */
@@ -186,17 +186,14 @@ export class FanOut {
     const { body } = event;
     if (!body) return null;
     let whenStored = Promise.resolve();
-    let isImmediate = true;
     const started = start.starter.first(refOf(delivery), () => {
       if (performance.now() > lease.heldUntil - sendMargin) return null;
       const first = this.#deps.claims.first(delivery, lease);
       whenStored = first.whenStored;
       // awaited by the fan-out, unless something else fails first
       whenStored.catch(() => {});
-      // a webhook may have changed since the event was published
-      return { claim: first.claim, body, target: isImmediate ? start.target?.(delivery.webhookId) : undefined };
+      return { claim: first.claim, body, target: start.target?.(delivery.webhookId) };
     });
-    isImmediate = false;
     if (started === 'no room') return null;
     if (started === 'begun') return whenStored;
     const stored = started.then((hasBegun) => (hasBegun ? whenStored : this.#store([delivery], true)));
@@ -218,6 +215,26 @@ export class FanOut {
       if (areNew[i]) scheduler.look(delivery);
     });
   }
+}
+
+function isRecent(readAt: number): boolean {
+  return performance.now() - readAt < recent;
+}
+
+/**
+ * Reads a webhook for all attempts that begin within 250 ms after the read began. To be made when their events are taken, so that
+ * each attempt sees what was changed before its event was published.
+ */
+export function createShortReads(read: (webhookId: string) => Promise<DeliveryTarget | null>) {
+  const reads = new Map<string, { readonly at: number; readonly target: Promise<DeliveryTarget | null> }>();
+
+  return function target(webhookId: string): Promise<DeliveryTarget | null> {
+    const present = reads.get(webhookId);
+    if (present && isRecent(present.at)) return present.target;
+    const target = read(webhookId);
+    reads.set(webhookId, { at: performance.now(), target });
+    return target;
+  };
 }
 
 /** The delivery of an event to one of its webhooks, due at once. Making it again gives the same delivery. */

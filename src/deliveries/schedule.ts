@@ -193,12 +193,16 @@ export class Schedule<Item> {
   }
 
   /**
-   * Whether a new delivery may start before what is stored and due. That is claimed when less than half of the attempts that may
-   * be claimed ahead are held, so new deliveries may not hold more than that while anything is due; otherwise they would take all
-   * room again and again, and the delivery that is due longest would never begin.
+   * Whether a new delivery may start now. One that can wait in memory starts only while its webhook holds less than its places and half
+   * of what may be claimed ahead: an attempt that begins long before it gets a place is stored meanwhile (`claims.ts`), which costs a write.
+   * While anything stored is due, the same goes for the webhook, its account and the process: what is due is claimed when less
+   * than that is held, so otherwise new deliveries would take all room again and again, and the one that is due longest would never begin.
    */
   mayStartNew(webhook: ScheduledWebhook<Item>, now: number): boolean {
-    if (!this.hasDue) return this.room(webhook, now) > 0;
+    if (!this.hasDue) {
+      const isEarly = wantedIn(this.#ofWebhook(webhook, now)) === 0 && this.mayWaitNew(webhook, now);
+      return !isEarly && this.room(webhook, now) > 0;
+    }
     return (
       !webhook.isBehind &&
       this.wantedInAll > 0 &&

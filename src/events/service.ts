@@ -9,7 +9,7 @@ import { TimeoutError } from '../mongo/periodic.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
 import { inPublishSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
-import type { ReadSubscribers, Subscribers } from '../webhooks/webhook.ts';
+import type { ReadSubscribers, ReadTargets, Subscribers } from '../webhooks/webhook.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
 import type {
@@ -27,9 +27,9 @@ import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnCl
 export interface FanOuts {
   /**
    * Call it before an event is stored. `null` if this process leaves the event to others.
-   * @param read the event's webhooks as the look-up of subscribers has read them, for first attempts that begin at once
+   * @param read the event's webhooks as the look-up of subscribers has read them, for first attempts that begin within 250 ms
    */
-  prepare(read: Pick<ReadSubscribers, 'target' | 'readAt'>): PreparedFanOut | null;
+  prepare(read: ReadTargets): PreparedFanOut | null;
   /** A stored event waits for its fan-out. */
   wake(): void;
 }

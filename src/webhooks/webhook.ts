@@ -116,13 +116,16 @@ export interface Subscribers {
   readonly skipped: string[];
 }
 
-/** The subscribers of an event, with the webhooks that the look-up has read whole. */
-export interface ReadSubscribers extends Subscribers {
+/** Webhooks that one look-up has read whole. */
+export interface ReadTargets {
   /** The webhook as it was then; `undefined` if it was not read whole, or its secret cannot be opened. */
   readonly target: (webhookId: string) => DeliveryTarget | undefined;
   /** When the look-up began, by `performance.now()`: later changes of the webhooks may be missing. */
   readonly readAt: number;
 }
+
+/** The subscribers of an event, with the webhooks that the look-up has read whole. */
+export type ReadSubscribers = Subscribers & ReadTargets;
 
 export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {
   const { _id, userId, url, events, active, createdAt } = document;

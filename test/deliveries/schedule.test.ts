@@ -380,6 +380,30 @@ describe('What is claimed next', () => {
     expect([schedule.hasDue, schedule.mayWaitNew(of('b'), clock.now)]).to.deep.equal([false, true]);
   });
 
+  it('leaves to what is stored half of what may be claimed ahead, and lets new deliveries begin while any place is free', () => {
+    const { schedule, of, hold, room, clock } = start({ concurrencyPerWebhook: 10 });
+    const mayStart = (webhookId: string) => schedule.mayStartNew(of(webhookId), clock.now);
+    const inAll = room('a');
+    let begun = 0;
+    for (; mayStart('a'); begun += 1) hold(of('a'));
+    expect(begun).to.equal(10 + (inAll - 10) / 2);
+    expect(room('a')).to.equal((inAll - 10) / 2);
+
+    const hanging = start({ concurrencyPerWebhook: 10 });
+    hanging.hold(hanging.of('b'), 9);
+    hanging.begin(hanging.of('b'), 9);
+    hanging.clock.now += 301;
+    expect(hanging.schedule.mayStartNew(hanging.of('b'), hanging.clock.now)).to.equal(true);
+    hanging.hold(hanging.of('b'));
+    hanging.begin(hanging.of('b'));
+    expect(hanging.schedule.mayStartNew(hanging.of('b'), hanging.clock.now)).to.equal(false);
+
+    // they may not wait in memory, so they take all of its room
+    schedule.limits.note('c', 12, 0, clock.now);
+    hold(of('c'), 11);
+    expect(mayStart('c')).to.equal(true);
+  });
+
   it('is told when others had to wait for the room that ends of attempts give back', () => {
     const { due, schedule, claims, claimAll, letGo, of, clock } = start({ concurrency: 2, concurrencyPerAccount: 2 });
     due('a', 'b', 'c', 'd', 'e', 'f', 'g');

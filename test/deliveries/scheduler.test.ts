@@ -142,13 +142,13 @@ describe('The scheduler', () => {
     expect(sent).to.deep.equal(['a1', 'b1', 'a2', 'b2', 'c1']);
   });
 
-  it('begins no more of a webhook than its places and what may be claimed ahead, and another when there is room', async () => {
+  it('begins no more of a webhook than its places and half of what may be claimed ahead, and another when there is room', async () => {
     const { offer, hasRoom, prepared, end } = start({ concurrency: 8 });
-    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
+    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3']);
     expect([hasRoom('a'), hasRoom('b')]).to.deep.equal([false, true]);
     await end('a1');
 
-    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4', 'a5']);
+    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
   });
 
   it('keeps no room for a webhook that has nothing left', async () => {
@@ -158,9 +158,9 @@ describe('The scheduler', () => {
       expect(hasRoom('a')).to.equal(true);
       await end(`a${i}`);
     }
-    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
+    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3']);
     expect(sent.slice(-2)).to.deep.equal(['a1', 'a2']);
-    expect(await offer('b1', 'b2', 'b3', 'b4', 'b5')).to.deep.equal(['b1', 'b2', 'b3', 'b4']);
+    expect(await offer('b1', 'b2', 'b3', 'b4', 'b5')).to.deep.equal(['b1', 'b2', 'b3']);
   });
 
   it('wants more first attempts once half of all that is claimed ahead is used, and says so', async () => {
@@ -221,7 +221,7 @@ describe('The scheduler', () => {
     expect(await offer('a1')).to.deep.equal(['a1']);
 
     expect([hasRoom('a'), scheduler.attempts.held]).to.deep.equal([true, 0]);
-    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
+    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3']);
   });
 
   it('starts nothing after it closes, gives waiting attempts back, and waits for running ones', async () => {
@@ -302,48 +302,48 @@ describe('The scheduler', () => {
 });
 
 describe('First attempts that wait for room', () => {
-  /** Four of the webhook `a` have begun, which is all there is room for. */
+  /** Three of the webhook `a` have begun: its two places, and half of the two that may be claimed ahead. */
   async function startFull(choices = {}) {
     const scene = start({ concurrency: 8, ...choices });
-    expect(await scene.offer('a1', 'a2', 'a3', 'a4')).to.have.length(4);
+    expect(await scene.offer('a1', 'a2', 'a3')).to.have.length(3);
     return scene;
   }
 
   it('begin in the order in which they came, as many as there is room for', async () => {
     const { begin, prepared, turn, end, endAll } = await startFull();
     const outcomes: string[] = [];
-    for (const id of ['a5', 'a6', 'a7', 'a8', 'a9']) {
+    for (const id of ['a4', 'a5', 'a6', 'a7', 'a8']) {
       const waiting = begin(id);
       if (typeof waiting === 'string') expect.fail(waiting);
       void waiting.then((hasBegun) => outcomes.push(`${id} ${hasBegun}`));
     }
     await turn();
-    expect([prepared.length, outcomes]).to.deep.equal([4, []]);
+    expect([prepared.length, outcomes]).to.deep.equal([3, []]);
     await end('a1');
     await turn();
-    expect(prepared.length).to.be.within(5, 8);
-    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8', 'a9'].slice(0, prepared.length));
-    expect(outcomes).to.deep.equal(prepared.slice(4).map((id) => `${id} true`));
+    expect(prepared.length).to.be.within(4, 7);
+    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8'].slice(0, prepared.length));
+    expect(outcomes).to.deep.equal(prepared.slice(3).map((id) => `${id} true`));
     await endAll();
-    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8', 'a9']);
+    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8']);
   });
 
   it('let none that came later begin before them', async () => {
     const { begin, next, prepared, end, turn, endAll } = await startFull();
-    void begin('a5');
+    void begin('a4');
     // the room of an attempt that has nothing to send goes to the one that waits
     next.prepared = { ready: null };
     await end('a1');
-    const late = begin('a6');
+    const late = begin('a5');
     await turn();
     await endAll();
-    expect(prepared.slice(4)).to.deep.equal(['a5', 'a6']);
+    expect(prepared.slice(3)).to.deep.equal(['a4', 'a5']);
     expect(late).not.to.equal('no room');
   });
 
   it('are limited in number, and belong only to webhooks that have attempts under way', async () => {
     const { begin, offer, endAll } = await startFull();
-    const waiting = Array.from({ length: 42 }, (_, i) => begin(`a${i + 5}`));
+    const waiting = Array.from({ length: 42 }, (_, i) => begin(`a${i + 4}`));
     expect(waiting.slice(0, 40).filter((one) => typeof one === 'string')).to.deep.equal([]);
     expect(waiting.slice(40)).to.deep.equal(['no room', 'no room']);
     expect(await offer('b1')).to.deep.equal(['b1']);
@@ -352,40 +352,40 @@ describe('First attempts that wait for room', () => {
 
   it('do not wait where a stored delivery of their webhook is due', async () => {
     const { begin, due, endAll } = await startFull();
-    await due('a5');
-    expect(begin('a6')).to.equal('no room');
+    await due('a4');
+    expect(begin('a5')).to.equal('no room');
     await endAll();
   });
 
   it('do not begin after their maximum wait', async () => {
     const { begin, end, prepared } = await startFull({ maxWait: 20 });
-    expect(await begin('a5')).to.equal(false);
+    expect(await begin('a4')).to.equal(false);
     await end('a1');
 
-    expect(prepared).not.to.include('a5');
+    expect(prepared).not.to.include('a4');
   });
 
   it('do not begin when the lease of their event has become too short', async () => {
     const { scheduler, begin, end, prepared, turn } = await startFull();
-    const short = scheduler.first(refOf('a5'), () => null);
-    const after = begin('a6');
+    const short = scheduler.first(refOf('a4'), () => null);
+    const after = begin('a5');
     await end('a1');
     await turn();
     expect([typeof short, typeof after]).to.deep.equal(['object', 'object']);
-    expect(prepared).not.to.include('a5');
+    expect(prepared).not.to.include('a4');
   });
 
   it('all end when the scheduler closes, and none can wait after that', async () => {
     const { scheduler, begin, prepared, end, endAll } = await startFull();
-    const waiting = [begin('a5'), begin('a6')];
+    const waiting = [begin('a4'), begin('a5')];
     const closing = scheduler.close();
 
     expect(await Promise.all(waiting)).to.deep.equal([false, false]);
     await end('a1');
-    expect(begin('a7')).to.equal('no room');
+    expect(begin('a6')).to.equal('no room');
     await endAll();
     await closing;
-    expect(prepared).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
+    expect(prepared).to.deep.equal(['a1', 'a2', 'a3']);
   });
 });
 

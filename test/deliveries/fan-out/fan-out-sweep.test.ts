@@ -139,6 +139,59 @@ describe('The sweep of unfinished fan-outs', () => {
     expect(starts).to.deep.equal({ [other]: 1, [begun]: 2 });
   });
 
+  it('reads a webhook once for the attempts of a page that begin at once, and again for those that begin later', async () => {
+    await gateway.close();
+    let reads = 0;
+    const { forDelivery } = webhooks;
+    webhooks.forDelivery = async (id) => {
+      reads += 1;
+      return forDelivery(id);
+    };
+    gateway = await startDeliveryServices(database.connection, webhooks, { concurrencyPerWebhook: 2 });
+    // two places, and one of the two that may be claimed ahead
+    const ids = [await unfinished(), await unfinished(), await unfinished()];
+    await gateway.start();
+    for (const id of ids) expect((await gateway.delivery(id, ended)).state).to.equal('delivered');
+    expect(reads).to.equal(1);
+
+    await gateway.close();
+    reads = 0;
+    // a place, and one ahead: the third begins when the read is more than 250 ms old
+    gateway = await startDeliveryServices(database.connection, webhooks, { concurrency: 1 });
+    const inTurn = [await unfinished(), await unfinished(), await unfinished()];
+    receiver.answers((res) => setTimeout(() => res.writeHead(200).end(), 300));
+    await gateway.start();
+    for (const id of inTurn) expect((await gateway.delivery(id, ended)).state).to.equal('delivered');
+    expect(reads).to.equal(2);
+  });
+
+  it('cancels the deliveries of a page whose webhook is gone, and sends those whose webhook could be read', async () => {
+    const gone = webhooks.add(receiver.url);
+    const unreadable = webhooks.add(receiver.url);
+    const id = await unfinished();
+    webhooks.webhooks.delete(gone);
+    const { forDelivery } = webhooks;
+    await gateway.close();
+    let isReadable = false;
+    webhooks.forDelivery = async (webhookId) => {
+      if (webhookId === unreadable && !isReadable) throw new Error('its secret cannot be opened');
+      return forDelivery(webhookId);
+    };
+    gateway = await startDeliveryServices(database.connection, webhooks);
+    await gateway.start();
+    const stateOf = async (webhookId: string) =>
+      (await gateway.ofEvent(id)).find((delivery) => delivery.webhookId === webhookId)?.state;
+    await eventually(
+      () => Promise.all([stateOf('wh_1'), stateOf(gone)]),
+      ([sent, canceled]) => sent === 'delivered' && canceled === 'canceled',
+    );
+    isReadable = true;
+    await eventually(
+      () => stateOf(unreadable),
+      (state) => state === 'delivered',
+    );
+  });
+
   it('takes no more events than fit in memory, and continues when some have ended', async () => {
     const { events } = gateway;
     const size = 200 * 1024;
@@ -162,6 +215,7 @@ describe('The sweep of unfinished fan-outs', () => {
       take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease,
       settleSubscribers: settled,
+      target: webhooks.forDelivery,
       fanOut: {
         async fanOut(event) {
           heldEvents.hold(event);
@@ -210,6 +264,7 @@ describe('The sweep of unfinished fan-outs', () => {
       take: createClaimEvents(events, createDatabaseClock(events.db)),
       lease: 60_000,
       settleSubscribers: settled,
+      target: webhooks.forDelivery,
       fanOut: {
         async fanOut() {
           begun += 1;

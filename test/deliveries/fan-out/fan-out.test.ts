@@ -1,8 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { FanOut } from '../../../src/deliveries/fan-out.ts';
+import type { BeginFirst } from '../../../src/deliveries/scheduler.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
+import { PendingWork } from '../../../src/pending-work.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshUri, uriOf } from '../../support/mongo.ts';
-import { eventually } from '../../support/until.ts';
+import { eventually, until } from '../../support/until.ts';
 import {
   type DeliveryServices,
   ended,
@@ -317,5 +322,42 @@ describe('A fan-out', () => {
       ?.begin({ event: late as never, lease: held }, true);
     await gateway.delivery(late._id, ended);
     expect(reads).to.equal(2);
+  });
+
+  it('uses the webhooks that its publisher has read for attempts that begin within 250 ms, also those that waited', async () => {
+    const begins: BeginFirst[] = [];
+    const target = { url: receiver.url } as never;
+    const fanOut = new FanOut({
+      outbox: { markFannedOut: async () => {} },
+      claims: {
+        first: () => ({ claim: {} as never, whenStored: Promise.resolve() }),
+        store: () => expect.fail('stored'),
+      },
+      scheduler: {
+        isWorking: true,
+        look: () => {},
+        first(_, begin) {
+          begins.push(begin);
+          return new Promise(() => {});
+        },
+      },
+      renewEvents: async () => {},
+      retryDelays: [],
+      lease: 4_500,
+      pendingWork: new PendingWork(),
+      logger: silentLogger,
+    });
+    const { id } = await gateway.publish(payment);
+    const event = (await durableCollection(gateway.events).findOne({ _id: id })) ?? expect.fail();
+    const lease = { heldUntil: performance.now() + 4_500, since: { time: new Date(), monotonic: 0 }, isFirst: true };
+    fanOut
+      .prepare({ target: () => target, readAt: performance.now() })
+      ?.begin({ event: { ...event, targets: ['wh_1'] }, lease }, true);
+    await until(() => begins.length === 1);
+    const begin = begins[0] ?? expect.fail();
+    expect(begin()?.target).to.equal(target);
+    // later than 250 ms after the read
+    await sleep(260);
+    expect(begin()).to.deep.include({ target: undefined });
   });
 });

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Connection } from 'mongoose';
 import { Attempts, type FirstAttempt, type ReadyAttempt } from '../../../src/deliveries/attempt.ts';
 import { Claims } from '../../../src/deliveries/claims.ts';
-import { FanOut } from '../../../src/deliveries/fan-out.ts';
+import { createShortReads, FanOut } from '../../../src/deliveries/fan-out.ts';
 import {
   type AttemptKey,
   type Claim,
@@ -288,7 +288,8 @@ export function createProcesses(
       async sweep(ids: readonly string[], circumstances: Circumstances) {
         present = circumstances;
         const taken = await take(ids.map(keyOf), long);
-        for (const { event, lease } of taken) if (lease) await fanOut.fanOut({ event, lease });
+        const target = createShortReads(webhooks.forDelivery);
+        for (const { event, lease } of taken) if (lease) await fanOut.fanOut({ event, lease }, target);
         await Promise.all(preparing.splice(0));
         return taken.map(({ event }) => event._id);
       },
