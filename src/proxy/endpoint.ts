@@ -1,13 +1,6 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { StoredKind } from '../stored/kinds.ts';
-import {
-  charactersIn,
-  estimateSeconds,
-  type ModelBody,
-  readModelBody,
-  readMultipartBody,
-  shortValue,
-} from './model-body.ts';
+import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {
@@ -67,11 +60,12 @@ export const endpoints = {
 
 function readSpeech(request: ApiRequest): ModelBody {
   const { rawBody, fields } = request;
+  const { stream_format: format } = request.body as { stream_format?: unknown };
   const input = fields.get('input');
   const body = readModelBody(request);
   return {
     ...body,
-    stream: shortValue(rawBody, fields.get('stream_format')) === 'sse',
+    stream: format === 'sse',
     output: { ...body.output, characters: input ? charactersIn(rawBody, input) : 0 },
   };
 }

@@ -233,10 +233,11 @@ function parsed(text: string): unknown {
  * Every form of an error has one of these; most answers have none, and need not be parsed. Without the quote before them, which is the most
  * frequent byte of JSON, a text of 200 KB is searched in 0.13 ms in place of 0.35.
  */
-const marks = ['error"', 'failed"', 'code"', 'base_resp"'].map((mark) => Buffer.from(mark));
+const words = ['error', 'failed', 'code', 'base_resp'];
+const marks = words.map((word) => Buffer.from(`${word}"`));
+const anyMark = new RegExp(`"(?:response\\.)?(?:${words.join('|')})"`);
 /** A response without an error has `"error": null`. */
 const nullErrors = /"error"\s*:\s*null/g;
-const anyMark = /"(?:error|failed|response\.failed|code|base_resp)"/;
 
 function holdsMark(bytes: Buffer): boolean {
   return marks.some((mark) => bytes.includes(mark)) && anyMark.test(bytes.toString('latin1').replace(nullErrors, ''));

@@ -31,7 +31,7 @@ import {
   isSuccess,
   usageRefusal,
 } from './inspect-answer.ts';
-import { bodyFor, checkModelName, estimateInput, type ModelBody, shortValue } from './model-body.ts';
+import { bodyFor, checkModelName, estimateInput, type ModelBody } from './model-body.ts';
 import { type RetryPolicy, tryUpstreams } from './retry.ts';
 import { sendResponse } from './send-answer.ts';
 import { type RequestOptions, routeModel, type Upstream, UpstreamRequests, upstreamModelName } from './upstream.ts';
@@ -105,7 +105,7 @@ function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequ
 function storingOf({ stores }: Endpoint, body: ApiRequest): ModelRequest['storing'] {
   if (!stores) return undefined;
   const { kind, byDefault } = stores;
-  const store = shortValue(body.rawBody, body.fields.get('store'));
+  const { store } = body.body as { store?: unknown };
   if (byDefault ? store === false : store !== true) return undefined;
   const metadata = kinds[kind].hasMetadata ? metadataOf(body) : undefined;
   return { kind, ...(metadata && { metadata }) };
@@ -117,10 +117,10 @@ function storingOf({ stores }: Endpoint, body: ApiRequest): ModelRequest['storin
  */
 function asksForBackground(
   { answersResponse }: Endpoint,
-  { rawBody, fields }: ApiRequest,
+  { body }: ApiRequest,
   storing: ModelRequest['storing'],
 ): boolean {
-  if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return false;
+  if (!answersResponse || (body as { background?: unknown }).background !== true) return false;
   return storing ? true : refuse('invalid_value', 'store', 'must not be false with background: true');
 }
 

@@ -1,3 +1,7 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { until } from '../support/until.ts';
@@ -129,7 +133,19 @@ describe('responses', () => {
         ? text.replace('"response":{', '"response":{"tools":[{"usage":{"input_tokens":0,"output_tokens":0}}],')
         : text,
     );
-    setup.one.script = chunks(planted, {}, 50);
+    let clientLeft: Promise<unknown> = Promise.resolve();
+    const onRequest = (message: unknown) => {
+      const { response, socket } = message as { response: ServerResponse; socket: Socket };
+      if (String(socket.localPort) === new URL(setup.gateway.url).port) clientLeft = once(response, 'close');
+    };
+    subscribe('http.server.request.start', onRequest);
+    setup.one.script = async (res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' });
+      res.write(planted.slice(0, -1).join(''));
+      // until the gateway has seen it
+      await clientLeft;
+      res.end(planted.at(-1));
+    };
     const abort = new AbortController();
     const stream = await setup.client.responses.create(
       { model: 'm', input: 'Hi', stream: true },
@@ -138,6 +154,7 @@ describe('responses', () => {
     for await (const { type } of stream) if (type === 'response.output_text.delta') break;
     abort.abort();
     await until(() => records.length === 1);
+    unsubscribe('http.server.request.start', onRequest);
     expect(records[0]).to.include({ estimated: false, ending: 'client_left' });
     expect(records[0]).to.have.property('inputTokens').that.is.greaterThan(0);
   });
