@@ -231,9 +231,9 @@ export function createShortReads(read: (webhookId: string) => Promise<DeliveryTa
   return function target(webhookId: string): Promise<DeliveryTarget | null> {
     const present = reads.get(webhookId);
     if (present && isRecent(present.at)) return present.target;
-    const target = read(webhookId);
-    reads.set(webhookId, { at: performance.now(), target });
-    return target;
+    const begun = { at: performance.now(), target: read(webhookId) };
+    reads.set(webhookId, begun);
+    return begun.target;
   };
 }
 

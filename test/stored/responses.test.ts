@@ -138,7 +138,6 @@ describe('responses', () => {
       const { response, socket } = message as { response: ServerResponse; socket: Socket };
       if (String(socket.localPort) === new URL(setup.gateway.url).port) clientLeft = once(response, 'close');
     };
-    subscribe('http.server.request.start', onRequest);
     setup.one.script = async (res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' });
       res.write(planted.slice(0, -1).join(''));
@@ -147,14 +146,18 @@ describe('responses', () => {
       res.end(planted.at(-1));
     };
     const abort = new AbortController();
-    const stream = await setup.client.responses.create(
-      { model: 'm', input: 'Hi', stream: true },
-      { signal: abort.signal },
-    );
-    for await (const { type } of stream) if (type === 'response.output_text.delta') break;
-    abort.abort();
-    await until(() => records.length === 1);
-    unsubscribe('http.server.request.start', onRequest);
+    subscribe('http.server.request.start', onRequest);
+    try {
+      const stream = await setup.client.responses.create(
+        { model: 'm', input: 'Hi', stream: true },
+        { signal: abort.signal },
+      );
+      for await (const { type } of stream) if (type === 'response.output_text.delta') break;
+      abort.abort();
+      await until(() => records.length === 1);
+    } finally {
+      unsubscribe('http.server.request.start', onRequest);
+    }
     expect(records[0]).to.include({ estimated: false, ending: 'client_left' });
     expect(records[0]).to.have.property('inputTokens').that.is.greaterThan(0);
   });
