@@ -106,8 +106,9 @@ export async function startBackground(backgroundPollInterval: number) {
 
     async close() {
       await Promise.all([server.close(), idleServer.close()]);
-      await Promise.all([gateway.close(), idle.close()]);
+      // first, for the gateways wait for the end of what the upstream still makes
       await upstream.close();
+      await Promise.all([gateway.close(), idle.close()]);
       await database.drop();
     },
   };

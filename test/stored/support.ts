@@ -51,10 +51,11 @@ export async function startStored(
       await stored.updateOne({ _id: id }, [{ $set: { createdAt: { $subtract: ['$createdAt', milliseconds] } } }]);
     },
     async close() {
-      await gateway.close();
-      await database.drop();
+      // first, for the gateway waits for the end of what an upstream still makes
       await one.close();
       await two.close();
+      await gateway.close();
+      await database.drop();
     },
   };
 }
