@@ -81,7 +81,8 @@ describe('A batcher', () => {
     await turn();
     expect(batches()).to.deep.equal([[1]]);
     await until(() => writes.length >= 2);
-    expect(performance.now() - startedAt).to.be.at.least(499);
+    // Node counts a timer from the beginning of the event loop's turn in which it is set
+    expect(performance.now() - startedAt).to.be.at.least(450);
     writes[1]?.end();
     await Promise.all(few);
 
