@@ -81,8 +81,8 @@ describe('A batcher', () => {
     await turn();
     expect(batches()).to.deep.equal([[1]]);
     await until(() => writes.length >= 2);
-    // Node counts a timer from the beginning of the event loop's turn in which it is set
-    expect(performance.now() - startedAt).to.be.at.least(450);
+    // Node rounds down how long a timer takes and when it begins, each by less than 1 ms
+    expect(performance.now() - startedAt).to.be.at.least(498);
     writes[1]?.end();
     await Promise.all(few);
 
