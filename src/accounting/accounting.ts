@@ -6,79 +6,33 @@ import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
-import {
-  type BudgetService,
-  createBudgetService,
-  createEnforceBudgets,
-  createReadAccountBudgets,
-  createReadUsed,
-} from './budgets.ts';
+import { createBudgetService, createEnforceBudgets, createReadAccountBudgets, createReadUsed } from './budgets.ts';
 import { createCount, createCounting, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
 import { type CreditService, createCreditService } from './credits.ts';
-import { createLimitService, type LimitService } from './limits.ts';
-import type {
-  AccountBudgetsModel,
-  AccountModel,
-  CounterModel,
-  ExceededModel,
-  KeyTotalModel,
-  LedgerModel,
-  PaymentModel,
-  PeriodModel,
-  RateModel,
-  UsageModel,
-} from './model.ts';
-import { createPaymentService, type PaymentService } from './payments.ts';
+import { createLimitService } from './limits.ts';
+import type { createAccountingModels } from './model.ts';
+import { createPaymentService } from './payments.ts';
 import { costOf, longWorks } from './price.ts';
-import { createReport, type ReportUsage } from './report.ts';
+import { createReport } from './report.ts';
 import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
-import { createUsageService, type UsageService } from './usage-writer.ts';
+import { createUsageService } from './usage-writer.ts';
 import { createWriteAccount } from './write-account.ts';
 
 export interface AccountingDeps {
-  readonly models: {
-    readonly usage: UsageModel;
-    readonly counters: CounterModel;
-    readonly periods: PeriodModel;
-    readonly keyTotals: KeyTotalModel;
-    readonly accountBudgets: AccountBudgetsModel;
-    readonly payments: PaymentModel;
-    readonly accounts: AccountModel;
-    readonly ledger: LedgerModel;
-    readonly rates: RateModel;
-    readonly exceeded: ExceededModel;
-  };
+  readonly models: ReturnType<typeof createAccountingModels>;
   readonly publish: EventService['publish'];
   readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly clock: DatabaseClock;
-  /** @default none */
-  readonly creditObserver?: CreditObserver;
+  readonly creditObserver: CreditObserver;
   /** Reads that what is looked for again and again goes with. */
   readonly shared: Pick<SharedReads, 'join'>;
   readonly options: ResolvedOptions;
 }
 
 /** What model calls use and cost, which of them are admitted, and what accounts pay. */
-export interface Accounting {
-  /** `undefined` if usage is not counted. */
-  readonly usage: UsageService | undefined;
-  /** `undefined` if usage is not counted. */
-  readonly report: ReportUsage | undefined;
-  /** `undefined` if usage is not counted. */
-  readonly budgets: BudgetService | undefined;
-  /** `undefined` if credits are off. */
-  readonly credits: CreditService | undefined;
-  readonly payments: PaymentService;
-  readonly limits: LimitService;
-  /** The checks that a model call has to pass, in this order. */
-  readonly admissionChecks: readonly AdmissionCheck[];
-  /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
-  start(): void;
-  /** Stops that work, and writes what is not written yet. */
-  close(): Promise<void>;
-}
+export type Accounting = ReturnType<typeof createAccounting>;
 
 /** The most records that are counted in one transaction. */
 const batchSize = 2_000;
@@ -91,23 +45,20 @@ const gatherRecords = 900;
 
 /** Joins credits and payments; without the option `credits`, payments are only booked. */
 function createCreditsAndPayments({ models, publish, transaction, database, options, creditObserver }: AccountingDeps) {
-  const { payments, accounts, ledger } = models;
-  const awaited = whileAwaited(transaction);
-  if (!options.credits) {
-    return { payments: createPaymentService({ payments, publish, writeAccount: createWriteAccount(awaited) }) };
-  }
-  const writeAccount = createWriteAccount(awaited, new AccountTurns(1));
-  const credits = createCreditService({
-    accounts,
-    ledger,
-    publish,
-    writeAccount,
-    database,
-    options: options.credits,
-    ...(creditObserver && { observer: creditObserver }),
-    logger: options.logger,
-  });
-  return { credits, payments: createPaymentService({ payments, publish, credits, writeAccount }) };
+  const { logger } = options;
+  const writeAccount = createWriteAccount(whileAwaited(transaction), options.credits && new AccountTurns(1));
+  const credits =
+    options.credits &&
+    createCreditService({
+      ...models,
+      publish,
+      writeAccount,
+      database,
+      options: options.credits,
+      observer: creditObserver,
+      logger,
+    });
+  return { credits, payments: createPaymentService({ ...models, publish, credits, writeAccount }) };
 }
 
 /** Joins the records of calls and their counting, which also charges for them. */
@@ -116,12 +67,10 @@ function createUsageAccounting(
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
 ) {
-  const { usage, counters, periods, keyTotals } = models;
-  const { logger } = options;
-  const { credits: prices } = options;
+  const { logger, credits: prices } = options;
   const recentUsage = new RecentUsage(gatherRecords);
   const service = createUsageService({
-    usage,
+    usage: models.usage,
     logger,
     longestCall: longestCall(options.upstreams),
     waitingLimit: options.usageBacklog,
@@ -132,10 +81,7 @@ function createUsageAccounting(
     ...(credits && { onLost: credits.lost }),
   });
   const count = createCount({
-    usage,
-    counters,
-    periods,
-    keyTotals,
+    ...models,
     transaction,
     publish,
     quotas,
@@ -175,8 +121,7 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
   return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, readAccountBudgets }) };
 }
 
-/** Joins usage, budgets, credits, payments and limits. */
-export function createAccounting(deps: AccountingDeps): Accounting {
+export function createAccounting(deps: AccountingDeps) {
   const { models, publish, shared, options } = deps;
   const { credits, payments } = createCreditsAndPayments(deps);
   const quotas = options.quotas && {
@@ -185,10 +130,18 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   };
   const metering = createUsageAccounting(deps, quotas, credits);
   const budgets = createBudgets(deps, quotas);
-  const { rates, exceeded } = models;
-  const { limits: limitOptions, logger } = options;
-  const limits = createLimitService({ rates, exceeded, publish, options: limitOptions, shared, logger });
+  const limits = createLimitService({ ...models, publish, options: options.limits, shared, logger: options.logger });
   const { admit } = limits;
+  /** What a model call has to pass, in this order. */
+  const admissionChecks: AdmissionCheck[] = [];
+  if (admit) {
+    // a batch or a training has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
+    admissionChecks.push(({ principal, endpoint, model }, tokens) =>
+      longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens),
+    );
+  }
+  if (options.usage) admissionChecks.push(({ principal }) => budgets.enforce(principal));
+  if (credits) admissionChecks.push(credits.admit);
 
   return {
     usage: options.usage ? metering.service : undefined,
@@ -197,22 +150,14 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     credits,
     payments,
     limits,
-    admissionChecks: [
-      ...(admit
-        ? [
-            // a batch or a training has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
-            ({ principal, endpoint, model }: ModelCall, tokens: number) =>
-              longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens),
-          ]
-        : []),
-      ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),
-      ...(credits ? [credits.admit] : []),
-    ],
-    start() {
+    admissionChecks,
+    /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
+    start(): void {
       if (options.usage) metering.start();
       limits.start();
     },
-    async close() {
+    /** Stops that work, and writes what is not written yet. */
+    async close(): Promise<void> {
       await Promise.all([metering.close(), limits.close(), credits?.close()]);
     },
   };

@@ -1,5 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { CallEnding, UsageRecord } from '../options/options.ts';
 
@@ -110,6 +110,7 @@ const usageSchema = new Schema<UsageDocument>(
   .index({ userId: 1, startedAt: 1 }, { name: 'userPeriod' })
   .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } })
   .index({ counted: 1, _id: 1 }, { name: 'uncounted', partialFilterExpression: { counted: false } });
+export const createUsageModel = modelFactory('Usage', 'usage', usageSchema);
 
 const counterSchema = new Schema<CounterDocument>(
   {
@@ -125,6 +126,7 @@ const counterSchema = new Schema<CounterDocument>(
 )
   .index({ userId: 1, day: 1 }, { name: 'userDay' })
   .index({ userId: 1, keyId: 1, day: 1 }, { name: 'userKeyDay' });
+export const createCounterModel = modelFactory('UsageCounter', 'usage_counters', counterSchema);
 
 const periodSchema = new Schema<PeriodDocument>(
   {
@@ -138,6 +140,7 @@ const periodSchema = new Schema<PeriodDocument>(
   },
   durableSchema,
 ).index({ start: 1, userId: 1 }, { name: 'monthAccounts', partialFilterExpression: { period: 'monthly' } });
+export const createPeriodModel = modelFactory('UsagePeriod', 'usage_periods', periodSchema);
 
 const keyTotalSchema = new Schema<KeyTotalDocument>(
   {
@@ -149,29 +152,10 @@ const keyTotalSchema = new Schema<KeyTotalDocument>(
   },
   durableSchema,
 );
-
-/** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. */
-export function createUsageModel(connection: Connection, prefix: string): UsageModel {
-  return modelOf(connection, `${prefix}Usage`, usageSchema, `${prefix}usage`);
-}
-
-/** The counters of one gateway: model `<prefix>UsageCounter`, collection `<prefix>usage_counters`. */
-export function createCounterModel(connection: Connection, prefix: string): CounterModel {
-  return modelOf(connection, `${prefix}UsageCounter`, counterSchema, `${prefix}usage_counters`);
-}
-
-/** The periods of one gateway: model `<prefix>UsagePeriod`, collection `<prefix>usage_periods`. */
-export function createPeriodModel(connection: Connection, prefix: string): PeriodModel {
-  return modelOf(connection, `${prefix}UsagePeriod`, periodSchema, `${prefix}usage_periods`);
-}
-
-/** The totals of the keys of one gateway: model `<prefix>UsageKeyTotal`, collection `<prefix>usage_key_totals`. */
-export function createKeyTotalModel(connection: Connection, prefix: string): KeyTotalModel {
-  return modelOf(connection, `${prefix}UsageKeyTotal`, keyTotalSchema, `${prefix}usage_key_totals`);
-}
+export const createKeyTotalModel = modelFactory('UsageKeyTotal', 'usage_key_totals', keyTotalSchema);
 
 /** The budgets of one account. */
-interface AccountBudgetsDocument {
+export interface AccountBudgetsDocument {
   /** The account. */
   _id: string;
   /** Empty if they were removed. */
@@ -181,11 +165,7 @@ interface AccountBudgetsDocument {
 export type AccountBudgetsModel = Model<AccountBudgetsDocument>;
 
 const accountBudgetsSchema = new Schema<AccountBudgetsDocument>({ _id: String, budgets: storedBudgets }, durableSchema);
-
-/** The budgets of accounts: model `<prefix>AccountBudgets`, collection `<prefix>account_budgets`. */
-export function createAccountBudgetsModel(connection: Connection, prefix: string): AccountBudgetsModel {
-  return modelOf(connection, `${prefix}AccountBudgets`, accountBudgetsSchema, `${prefix}account_budgets`);
-}
+export const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budgets', accountBudgetsSchema);
 
 /** What one process has leased of a balance. */
 interface StoredLease {
@@ -243,6 +223,7 @@ const accountSchema = new Schema<AccountDocument>(
   },
   durableSchema,
 );
+export const createAccountModel = modelFactory('CreditAccount', 'credit_accounts', accountSchema);
 
 const ledgerSchema = new Schema<LedgerDocument>(
   {
@@ -254,16 +235,7 @@ const ledgerSchema = new Schema<LedgerDocument>(
   },
   durableSchema,
 ).index({ userId: 1, at: 1 }, { name: 'userLedger' });
-
-/** The balances of one gateway: model `<prefix>CreditAccount`, collection `<prefix>credit_accounts`. */
-export function createAccountModel(connection: Connection, prefix: string): AccountModel {
-  return modelOf(connection, `${prefix}CreditAccount`, accountSchema, `${prefix}credit_accounts`);
-}
-
-/** The ledger of one gateway: model `<prefix>CreditEntry`, collection `<prefix>credit_ledger`. */
-export function createLedgerModel(connection: Connection, prefix: string): LedgerModel {
-  return modelOf(connection, `${prefix}CreditEntry`, ledgerSchema, `${prefix}credit_ledger`);
-}
+export const createLedgerModel = modelFactory('CreditEntry', 'credit_ledger', ledgerSchema);
 
 /** One completed payment. It is stored permanently, so that it cannot be booked twice. */
 export interface PaymentDocument {
@@ -293,14 +265,10 @@ const paymentSchema = new Schema<PaymentDocument>(
   },
   durableSchema,
 );
-
-/** The payments of one gateway: model `<prefix>Payment`, collection `<prefix>payments`. */
-export function createPaymentModel(connection: Connection, prefix: string): PaymentModel {
-  return modelOf(connection, `${prefix}Payment`, paymentSchema, `${prefix}payments`);
-}
+export const createPaymentModel = modelFactory('Payment', 'payments', paymentSchema);
 
 /** What one key or account has used in one minute, in all processes. */
-interface RateDocument {
+export interface RateDocument {
   /** `<minutes since 1970>:<subject>` */
   _id: string;
   /** The total of each process, so that writing it twice changes nothing. */
@@ -340,6 +308,7 @@ const rateSchema = new Schema<RateDocument>(
   // the next exchange writes again what a failover loses
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+export const createRateModel = modelFactory('Rate', 'rates', rateSchema);
 
 const exceededSchema = new Schema<ExceededDocument>(
   {
@@ -357,13 +326,20 @@ const exceededSchema = new Schema<ExceededDocument>(
 )
   .index({ state: 1, windowEnd: 1 }, { name: 'due', partialFilterExpression: { state: { $in: ['open', 'closed'] } } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+export const createExceededModel = modelFactory('Exceeded', 'exceeded', exceededSchema);
 
-/** The shared rates of one gateway: model `<prefix>Rate`, collection `<prefix>rates`. */
-export function createRateModel(connection: Connection, prefix: string): RateModel {
-  return modelOf(connection, `${prefix}Rate`, rateSchema, `${prefix}rates`);
-}
-
-/** The refused calls of one gateway: model `<prefix>Exceeded`, collection `<prefix>exceeded`. */
-export function createExceededModel(connection: Connection, prefix: string): ExceededModel {
-  return modelOf(connection, `${prefix}Exceeded`, exceededSchema, `${prefix}exceeded`);
+/** What model calls use and cost, and what accounts pay, of one gateway; every collection's name starts with the prefix. */
+export function createAccountingModels(connection: Connection, prefix: string) {
+  return {
+    usage: createUsageModel(connection, prefix),
+    counters: createCounterModel(connection, prefix),
+    periods: createPeriodModel(connection, prefix),
+    keyTotals: createKeyTotalModel(connection, prefix),
+    payments: createPaymentModel(connection, prefix),
+    accountBudgets: createAccountBudgetsModel(connection, prefix),
+    accounts: createAccountModel(connection, prefix),
+    ledger: createLedgerModel(connection, prefix),
+    rates: createRateModel(connection, prefix),
+    exceeded: createExceededModel(connection, prefix),
+  };
 }

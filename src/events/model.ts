@@ -1,5 +1,5 @@
-import { type Connection, type Model, type mongo, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { type Model, type mongo, Schema } from 'mongoose';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 
 /** One published event: the outbox entry. Once it is written, it cannot be lost. */
 export interface EventDocument {
@@ -91,6 +91,7 @@ const schema = new Schema<EventDocument>(
     { expiresAt: 1 },
     { name: 'expiryOfOld', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },
   );
+export const createEventModel = modelFactory('Event', 'events', schema);
 
 /** A process, and the sessions in which it runs transactions. */
 export interface OwnerDocument {
@@ -109,13 +110,4 @@ const ownerSchema = new Schema<OwnerDocument>(
   // a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });
-
-/** The processes with open transactions: model `<prefix>TransactionOwner`, collection `<prefix>transaction_owners`. */
-export function createOwnerModel(connection: Connection, prefix: string): OwnerModel {
-  return modelOf(connection, `${prefix}TransactionOwner`, ownerSchema, `${prefix}transaction_owners`);
-}
-
-/** The events of one gateway: model `<prefix>Event`, collection `<prefix>events`. */
-export function createEventModel(connection: Connection, prefix: string): EventModel {
-  return modelOf(connection, `${prefix}Event`, schema, `${prefix}events`);
-}
+export const createOwnerModel = modelFactory('TransactionOwner', 'transaction_owners', ownerSchema);

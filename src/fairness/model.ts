@@ -1,5 +1,5 @@
-import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { type Model, Schema } from 'mongoose';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 
 /** When requests may be sent to a webhook with a rate limit. Moments are milliseconds since 1970, with fractions. */
 export interface SendRateDocument {
@@ -28,8 +28,4 @@ const sendRateSchema = new Schema<SendRateDocument>(
   },
   durableSchema,
 ).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: 86_400 });
-
-/** The rates of one gateway's webhooks: model `<prefix>SendRate`, collection `<prefix>sendrates`. */
-export function createSendRateModel(connection: Connection, prefix: string): SendRateModel {
-  return modelOf(connection, `${prefix}SendRate`, sendRateSchema, `${prefix}sendrates`);
-}
+export const createSendRateModel = modelFactory('SendRate', 'sendrates', sendRateSchema);

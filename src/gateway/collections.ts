@@ -1,16 +1,5 @@
 import type { Connection } from 'mongoose';
-import {
-  createAccountBudgetsModel,
-  createAccountModel,
-  createCounterModel,
-  createExceededModel,
-  createKeyTotalModel,
-  createLedgerModel,
-  createPaymentModel,
-  createPeriodModel,
-  createRateModel,
-  createUsageModel,
-} from '../accounting/model.ts';
+import { createAccountingModels } from '../accounting/model.ts';
 import { jobIndexes } from '../deliveries/jobs.ts';
 import { createDeliveryModel, createRecoveryModel } from '../deliveries/model.ts';
 import { createEventModel, createOwnerModel } from '../events/model.ts';
@@ -34,16 +23,7 @@ export function createModels(connection: Connection, prefix: string) {
     recoveries: createRecoveryModel(connection, prefix),
     tallies: createTallyModel(connection, prefix),
     health: createHealthModel(connection, prefix),
-    usage: createUsageModel(connection, prefix),
-    counters: createCounterModel(connection, prefix),
-    periods: createPeriodModel(connection, prefix),
-    keyTotals: createKeyTotalModel(connection, prefix),
-    payments: createPaymentModel(connection, prefix),
-    accountBudgets: createAccountBudgetsModel(connection, prefix),
-    accounts: createAccountModel(connection, prefix),
-    ledger: createLedgerModel(connection, prefix),
-    rates: createRateModel(connection, prefix),
-    exceeded: createExceededModel(connection, prefix),
+    ...createAccountingModels(connection, prefix),
     stored: createStoredObjectModel(connection, prefix),
     refusals: createRefusalModel(connection, prefix),
     processes: createProcessModel(connection, prefix),

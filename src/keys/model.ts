@@ -1,6 +1,6 @@
-import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import mongoose, { type Model, Schema } from 'mongoose';
 import type { Scope } from '../http/principal.ts';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 
 /** One API key, as it is stored. Its text is never stored. */
@@ -51,6 +51,7 @@ const schema = new Schema<KeyDocument>(
 )
   .index({ userId: 1, _id: 1 }, { name: 'userKeys' })
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });
+export const createKeyModel = modelFactory('Key', 'keys', schema);
 
 /** Matches any of these ids. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
 function keysIn(ids: readonly string[]): { $in: string[] } {
@@ -99,9 +100,4 @@ export async function countWorking(keys: KeyModel, userIds: readonly string[]): 
 /** Sets the last use of these keys to now, by the database's clock. */
 export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
   await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
-}
-
-/** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. */
-export function createKeyModel(connection: Connection, prefix: string): KeyModel {
-  return modelOf(connection, `${prefix}Key`, schema, `${prefix}keys`);
 }

@@ -31,6 +31,12 @@ export function modelOf<T>(connection: Connection, name: string, schema: Schema<
   return existing ?? connection.model<T>(name, schema.clone(), collection);
 }
 
+/** Makes the function that returns a gateway's model: the prefix of the gateway stands before its name and that of its collection. */
+export function modelFactory<T>(name: string, collection: string, schema: Schema<T>) {
+  return (connection: Connection, prefix: string): Model<T> =>
+    modelOf(connection, prefix + name, schema, prefix + collection);
+}
+
 /**
  * The driver's collection behind a model, as durable as `durableSchema`, without the cost of mongoose's documents.
  */
