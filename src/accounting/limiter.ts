@@ -1,15 +1,13 @@
 import { describeThrown, GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
-import type { LimitOptions, RateLimits, RateLimitsFor } from '../options/options.ts';
+import type { LimitOptions, RateLimits, RateLimitsFor, UsageRecord } from '../options/options.ts';
+import type { Admission } from '../proxy/admission.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
-/** One admitted call: the headers of its answer, and what to call when it ends. */
-interface LimitAdmission {
+/** Its end replaces the estimate by what the call has used, or gives the estimate back; the request still counts. */
+interface LimitAdmission extends Admission {
   readonly headers: Readonly<Record<string, string>>;
-  /** Replaces the estimate by what the call has used. */
-  closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;
-  /** Gives the estimate back; the request still counts. */
-  dropped(): void;
+  closed(used: Pick<UsageRecord, 'inputTokens' | 'outputTokens'>): void;
 }
 
 /**
@@ -66,51 +64,34 @@ export function limitsOf(option: RateLimitsFor | undefined, principal: Principal
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
-/** Adds what has been used of one key's or account's limits. */
-function addLimitUsages(usages: LimitUsage[], { limits, counter }: AppliedLimits): void {
-  const { requestsPerMinute, tokensPerMinute } = limits;
-  if (requestsPerMinute !== undefined) {
-    usages.push({ kind: 'requests', limit: requestsPerMinute, used: counter.used('requests') });
-  }
-  if (tokensPerMinute !== undefined) {
-    usages.push({ kind: 'tokens', limit: tokensPerMinute, used: counter.used('tokens') });
-  }
+const kinds = ['requests', 'tokens'] as const;
+const optionOf = { requests: 'requestsPerMinute', tokens: 'tokensPerMinute' } as const;
+
+/** One limit, and what has been used of it. */
+interface LimitUsage extends Pick<AppliedLimits, 'whose'> {
+  readonly kind: (typeof kinds)[number];
+  readonly limit: number;
+  readonly used: number;
 }
 
 /** Pure. */
 function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
   const usages: LimitUsage[] = [];
-  for (const limits of applied) addLimitUsages(usages, limits);
+  for (const { whose, limits, counter } of applied) {
+    for (const kind of kinds) {
+      const limit = limits[optionOf[kind]];
+      if (limit !== undefined) usages.push({ whose, kind, limit, used: counter.used(kind) });
+    }
+  }
   return usages;
 }
 
 /** Pure. */
-function exhaustedLimit({
-  limits: { requestsPerMinute, tokensPerMinute },
-  counter,
-}: AppliedLimits): LimitUsage | undefined {
-  const requests = counter.used('requests');
-  if (requestsPerMinute !== undefined && requests >= requestsPerMinute) {
-    return { kind: 'requests', limit: requestsPerMinute, used: requests };
-  }
-  const tokens = counter.used('tokens');
-  if (tokensPerMinute !== undefined && tokens >= tokensPerMinute) {
-    return { kind: 'tokens', limit: tokensPerMinute, used: tokens };
-  }
-  return undefined;
+function isNear({ limits, counter }: Omit<AppliedLimits, 'whose'>): boolean {
+  return kinds.some((kind) => counter.isNear(kind, limits[optionOf[kind]]));
 }
 
-/** Pure. */
-function isNear({ limits: { requestsPerMinute, tokensPerMinute }, counter }: AppliedLimits): boolean {
-  return counter.isNear('requests', requestsPerMinute) || counter.isNear('tokens', tokensPerMinute);
-}
-
-function rateLimitError(
-  { whose }: AppliedLimits,
-  { limit, kind }: LimitUsage,
-  headers: Record<string, string>,
-  wait: number,
-) {
+function rateLimitError({ whose, limit, kind }: LimitUsage, headers: Record<string, string>, wait: number) {
   const seconds = Math.ceil(wait / 1_000);
   return new GatewayError(
     'rate_limit_exceeded',
@@ -134,10 +115,10 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
   /** A call may end in a later minute: there, tokens beyond the estimate count, but tokens below it are not given back. */
   function settle(applied: readonly AppliedLimits[], difference: number): void {
     let isAnyNear = false;
-    for (const { whose, limits, counter } of applied) {
+    for (const { limits, counter } of applied) {
       const present = counters.of(counter.subject, now());
       if (present === counter || difference > 0) present.tokens += difference;
-      isAnyNear ||= isNear({ whose, limits, counter: present });
+      isAnyNear ||= isNear({ limits, counter: present });
     }
     onCounted?.(isAnyNear);
   }
@@ -147,11 +128,11 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     const applied = appliedLimitsOf(principal, at);
     if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
-    for (const limits of applied) {
-      const exhausted = exhaustedLimit(limits);
-      if (!exhausted) continue;
+    const usages = limitUsagesOf(applied);
+    const exhausted = usages.find(({ limit, used }) => used >= limit);
+    if (exhausted) {
       onRefused(principal, exhausted.limit);
-      throw rateLimitError(limits, exhausted, rateLimitHeaders(limitUsagesOf(applied), wait), wait);
+      throw rateLimitError(exhausted, rateLimitHeaders(usages, wait), wait);
     }
     for (const { counter } of applied) {
       counter.requests += 1;
@@ -166,13 +147,6 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
   };
 }
 
-/** One limit, and what has been used of it. */
-interface LimitUsage {
-  readonly kind: 'requests' | 'tokens';
-  readonly limit: number;
-  readonly used: number;
-}
-
 /** A duration as OpenAI writes it: `250ms`, `12.5s`. Pure. */
 function duration(ms: number): string {
   return ms < 1_000 ? `${Math.ceil(ms)}ms` : `${Math.ceil(ms) / 1_000}s`;
@@ -181,12 +155,6 @@ function duration(ms: number): string {
 function remaining({ limit, used }: LimitUsage): number {
   return Math.max(0, limit - used);
 }
-
-const kinds = ['requests', 'tokens'] as const;
-const names = {
-  requests: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
-  tokens: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
-} as const;
 
 /**
  * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"). Of several limits of a kind, they show the one
@@ -202,10 +170,9 @@ function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Recor
       if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
     }
     if (!least) continue;
-    const [limit, left, resetAt] = names[kind];
-    headers[limit] = String(least.limit);
-    headers[left] = String(remaining(least));
-    headers[resetAt] = reset;
+    headers[`x-ratelimit-limit-${kind}`] = String(least.limit);
+    headers[`x-ratelimit-remaining-${kind}`] = String(remaining(least));
+    headers[`x-ratelimit-reset-${kind}`] = reset;
   }
   return headers;
 }
