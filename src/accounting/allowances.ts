@@ -169,7 +169,6 @@ class LeasedAllowance {
     return now < this.#expiresAt && !(this.allowance.isEmpty && now - this.#renewedAt >= this.#deps.interval);
   }
 
-  /** Whether the database is late in leasing more. */
   get isOverdue(): boolean {
     return this.#hasFailed || (this.#renewal !== undefined && performance.now() - this.#startedAt > overdueAfter);
   }
@@ -211,7 +210,6 @@ class LeasedAllowance {
     else this.#timer ??= setTimeout(() => void this.tryRenew(), wait).unref();
   }
 
-  /** Cancels the scheduled renewal. */
   cancel(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -257,16 +255,11 @@ class LeasedAllowance {
       this.#renewal = undefined;
     });
     this.#renewal = renewal;
-    renewal.then(
-      () => {
-        this.#hasFailed = false;
-        this.#onRenewed();
-      },
-      (error) => {
-        this.#hasFailed = isUnavailable(error);
-        this.#onRenewed(error);
-      },
-    );
+    const ended = (error?: unknown) => {
+      this.#hasFailed = error !== undefined && isUnavailable(error);
+      this.#onRenewed(error);
+    };
+    renewal.then(() => ended(), ended);
     return renewal;
   }
 

@@ -2,27 +2,18 @@ import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
 import { accountRows } from '../options/accounts.ts';
-import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
-import { oneAnswer } from '../proxy/admission.ts';
+import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
+import { type Admission, oneAnswer } from '../proxy/admission.ts';
 import type { Allowances } from './allowances.ts';
-import { type Charged, costOf, longWorks, toCredits } from './price.ts';
+import type { Ledger } from './ledger.ts';
+import { costOf, longWorks, toCredits } from './price.ts';
 
 export interface CreditAdmissionDeps {
-  readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
-  /** While it is unavailable, no more credits can be leased. @default it is always available */
-  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
-  /** What an account has, in micro-credits. */
-  readonly balanceOf: (userId: string) => Promise<number>;
-  readonly options: Pick<CreditOptions, 'prices' | 'storedPrices' | 'expectedOutputTokens'> &
-    Required<Pick<CreditOptions, 'allowance'>>;
-}
-
-/** What is reserved for one admitted call. Call one of the two, once. */
-interface CallReservation {
-  /** The call was answered: replaces the reservation by its cost. */
-  closed(record: UsageRecord): void;
-  /** The call was not answered, and costs nothing: releases the reservation. */
-  dropped(): void;
+  readonly allowances: Allowances;
+  readonly ledger: Ledger;
+  /** While it is unavailable, no more credits can be leased. `undefined` if it is always available. */
+  readonly database: Pick<DatabaseAccess, 'isUnavailable'> | undefined;
+  readonly options: CreditOptions & Required<Pick<CreditOptions, 'allowance'>>;
 }
 
 /**
@@ -31,11 +22,7 @@ interface CallReservation {
  * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` if the account has credits that this process cannot
  *   spend yet; `database_unavailable` if the database does not say what the account has
  */
-export type AdmitByCredits = (
-  call: ModelCall,
-  estimatedTokens: number,
-  output?: RequestedOutput,
-) => Promise<CallReservation>;
+export type AdmitByCredits = (call: ModelCall, estimatedTokens: number, output?: RequestedOutput) => Promise<Admission>;
 
 /** Longer than two renewals of a lease take. Milliseconds. */
 const retryAfter = 150;
@@ -65,28 +52,21 @@ function tooFast(amount: number, allowance: number): GatewayError {
 const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
 
 /** For what is reserved nowhere. */
-const noReservation: CallReservation = { closed() {}, dropped() {} };
+const noReservation: Admission = { closed() {}, dropped() {} };
 
 /** Decides by an account's credits whether it may make a call. */
-export function createCreditAdmission({
-  allowances,
-  database,
-  balanceOf,
-  options,
-}: CreditAdmissionDeps): AdmitByCredits {
+export function createCreditAdmission({ allowances, database, ledger, options }: CreditAdmissionDeps): AdmitByCredits {
   const { prices, allowance: leaseAmount } = options;
   const hasPrices = Object.values(prices).some((price) => Object.values(price).some((amount) => amount > 0));
   const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = options;
 
-  function likelyCost(
-    endpoint: string,
-    input: Omit<Charged, 'outputTokens' | 'images' | 'seconds' | 'characters'>,
-    { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored }: RequestedOutput,
-  ): number {
+  function likelyCost({ endpoint, model }: ModelCall, inputTokens: number, output: RequestedOutput): number {
     if (freeEndpoints.has(endpoint)) return 0;
+    const { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored } = output;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(options, { outputTokens, images, seconds, characters, endpoint, stored, ...input });
+    const used = { inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored };
+    return costOf(options, { model, endpoint, ...used });
   }
 
   /**
@@ -96,7 +76,7 @@ export function createCreditAdmission({
    */
   async function requireBalance(userId: string, name: string, amount: number, isKnown: boolean): Promise<void> {
     if (isKnown ? amount === 0 : !hasPrices) return;
-    const balance = await balanceOf(userId);
+    const balance = await ledger.balance(userId);
     if (!isKnown && balance <= 0) throw insufficient();
     if (balance >= amount) return;
     const has = `this account has ${toCredits(balance)}; add some, or make it smaller`;
@@ -111,7 +91,7 @@ export function createCreditAdmission({
   }
 
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
-  function reserve(userId: string, amount: number): CallReservation {
+  function reserve(userId: string, amount: number): Admission {
     const allowance = allowances.of(userId);
     const isReserved = amount === 0 || allowance.reserve(amount);
     const { isEmpty } = allowance;
@@ -127,8 +107,10 @@ export function createCreditAdmission({
     };
   }
 
-  return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
-    const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
+  return async function admit(call, inputTokens, output = oneAnswer) {
+    const { model, endpoint } = call;
+    const { userId } = call.principal;
+    const amount = likelyCost(call, inputTokens, output);
     try {
       const longWork = longWorks.get(endpoint);
       if (longWork) {

@@ -1,9 +1,8 @@
 import type { ClientSession } from 'mongoose';
-import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { accountRows } from '../options/accounts.ts';
-import type { CreditOptions, Logger, UsageRecord } from '../options/options.ts';
+import type { CreditOptions, UsageRecord } from '../options/options.ts';
 import { Allowances, createRenewAllowanceLease } from './allowances.ts';
 import {
   type AdmitByCredits,
@@ -12,22 +11,17 @@ import {
   withCreditObserver,
 } from './credit-admission.ts';
 import type { AllowanceLease } from './credit-allowance.ts';
-import { Ledger, type LedgerEntry } from './ledger.ts';
-import type { AccountModel, LedgerModel } from './model.ts';
+import { Ledger, type LedgerDeps, type LedgerEntry } from './ledger.ts';
 import { type Charged, costOf, type Prices, toCredits, toMicro } from './price.ts';
 import type { WriteAccount } from './write-account.ts';
 
-export interface CreditServiceDeps {
-  readonly accounts: AccountModel;
-  readonly ledger: LedgerModel;
-  readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
+export interface CreditServiceDeps extends Omit<LedgerDeps, 'lowThreshold' | 'initial'> {
   readonly writeAccount: WriteAccount;
   /** While it is unavailable, nothing can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
   /** @default none */
   readonly observer?: CreditObserver;
-  readonly logger: Logger;
 }
 
 /** Credits given to an account. */
@@ -100,30 +94,6 @@ function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string
   return byUser;
 }
 
-/**
- * Makes the function that renews this process's lease on the balance of an account.
- * @param open opens an account that certainly has no ledger; `undefined` if accounts begin without credits
- * @param duration milliseconds
- */
-function createLeaseOrOpen(
-  accounts: AccountModel,
-  open: ((userId: string) => Promise<void>) | undefined,
-  duration: number,
-): (userId: string, requestedAmount: number) => Promise<AllowanceLease> {
-  const nothing: AllowanceLease = { amount: 0, balance: 0 };
-  const renewLease = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), duration);
-  let turns = 0;
-
-  return async function leaseOrOpen(userId, requestedAmount) {
-    turns += 1;
-    const turn = turns;
-    const lease = await renewLease(userId, requestedAmount, turn);
-    if (lease !== null || !open) return lease ?? nothing;
-    await open(userId);
-    return (await renewLease(userId, requestedAmount, turn)) ?? nothing;
-  };
-}
-
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
@@ -138,16 +108,23 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
   // died while charging (the database ends transactions of dead processes after 5 s)
   const leaseDuration = Math.max(5 * interval, 10_000);
-  const open = (userId: string) => writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-  const renewLease = createLeaseOrOpen(accounts, initial > 0 ? open : undefined, leaseDuration);
+  const leaseOf = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), leaseDuration);
+  let turns = 0;
+
+  /** Renews this process's lease on a balance; where accounts begin with credits, opens one that certainly has no ledger. */
+  async function renewLease(userId: string, requestedAmount: number): Promise<AllowanceLease> {
+    turns += 1;
+    const turn = turns;
+    let lease = await leaseOf(userId, requestedAmount, turn);
+    if (lease === null && initial > 0) {
+      await writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
+      lease = await leaseOf(userId, requestedAmount, turn);
+    }
+    return lease ?? { amount: 0, balance: 0 };
+  }
+
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
-  const admission = {
-    allowances,
-    balanceOf: (userId: string) => ledger.balance(userId),
-    ...(database && { database }),
-    options: { ...options, allowance },
-  };
-  const admit = createCreditAdmission(admission);
+  const admit = createCreditAdmission({ allowances, ledger, database, options: { ...options, allowance } });
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);

@@ -25,23 +25,10 @@ export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 /** Entries by their accounts. Booking opens a new account even if it has no entries. */
 type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
 
-/** A balance that has moved. Micro-credits. */
-interface MovedBalance {
-  readonly userId: string;
-  readonly before: Pick<AccountDocument, 'low' | 'depleted'>;
-  readonly balance: number;
-  /** The id of the ledger entry that moved it. */
-  readonly cause: string;
-}
-
 function inSession(session: ClientSession | undefined) {
   // outside the transaction the driver would write all the same, and part of an aborted transaction would be stored
   if (session && !session.inTransaction()) throw new Error('the transaction of a write has ended');
   return session ? { session } : {};
-}
-
-function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): LedgerDocument {
-  return { _id, userId, kind, amount, at };
 }
 
 /** Moves the balance, and derives from it whether it is low or depleted. */
@@ -147,12 +134,12 @@ export class Ledger {
       userId,
       entries: [...this.#opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
     }));
-    const documents = fresh.flatMap(({ entries }) => entries.map((entry) => toDocument(entry, at)));
+    const documents = fresh.flatMap(({ entries }) => entries.map((entry) => ({ ...entry, at })));
     if (documents.length > 0) await this.#entries.insertMany(documents, { ordered: false, ...inSession(session) });
     for (const { userId, entries } of fresh) if (entries.length > 0) await this.#move(userId, entries, session);
   }
 
-  /** Moves the balance of an account by these entries, and publishes what it falls below. */
+  /** Moves the balance of an account by these entries, and publishes what it falls below, in the same transaction. */
   async #move(userId: string, entries: readonly LedgerEntry[], session?: ClientSession): Promise<void> {
     const by = entries.reduce((sum, { amount }) => sum + amount, 0);
     const stored = await this.#accounts.findOneAndUpdate({ _id: userId }, movedBy(by, this.#lowThreshold), {
@@ -162,26 +149,18 @@ export class Ledger {
     });
     // a new account gets events about what it spends at once, but none because it begins with nothing
     const before = stored ?? { balance: 0, low: this.#initial < this.#lowThreshold, depleted: this.#initial <= 0 };
-    const moved = { userId, before, balance: before.balance + by, cause: entries.at(-1)?._id ?? '' };
-    await this.#publishLowBalance(moved, session);
-  }
-
-  /** Publishes `credits.low` and `credits.depleted` if a balance has fallen that far, in the transaction that moved it. */
-  async #publishLowBalance(moved: MovedBalance, session?: ClientSession): Promise<void> {
-    const { before, balance } = moved;
+    const balance = before.balance + by;
     const threshold = this.#lowThreshold;
+    const cause = entries.at(-1)?._id;
+    const publish = (type: string, data: object) =>
+      this.#publishOrLog(
+        { type, userId, data: { user_id: userId, ...data } },
+        { idempotencyKey: `${type}:${cause}`, ...inSession(session) },
+      );
     if (!before.low && balance < threshold && threshold > 0) {
-      const data = { credits_remaining: toCredits(balance), threshold: toCredits(threshold) };
-      await this.#publish('credits.low', moved, data, session);
+      await publish('credits.low', { credits_remaining: toCredits(balance), threshold: toCredits(threshold) });
     }
-    if (!before.depleted && balance <= 0) {
-      await this.#publish('credits.depleted', moved, { credits_remaining: 0 }, session);
-    }
-  }
-
-  async #publish(type: string, { userId, cause }: MovedBalance, data: object, session?: ClientSession) {
-    const event = { type, userId, data: { user_id: userId, ...data } };
-    await this.#publishOrLog(event, { idempotencyKey: `${type}:${cause}`, ...inSession(session) });
+    if (!before.depleted && balance <= 0) await publish('credits.depleted', { credits_remaining: 0 });
   }
 
   /** @throws GatewayError `invalid_value` if the balance would get too large to be exact */
