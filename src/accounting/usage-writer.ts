@@ -12,18 +12,9 @@ type UsageWrite =
   | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
   | { readonly kind: 'dropped' };
 
-interface UsageWriterDeps {
-  readonly usage: UsageModel;
-  /** How long records are gathered. A kill loses what arrives in this time and during one write. Milliseconds. */
-  readonly interval: number;
-  /** The most records in memory. If there are more, the oldest that wait are lost. */
-  readonly limit: number;
-  /** Called once with each record of an ended call that was written. */
-  readonly onWritten: (records: readonly ClosedDocument[]) => void;
-  /** Called with each record of an ended call that is lost. */
-  readonly onLost: (record: UsageRecord) => void;
-  readonly logger: Logger;
-}
+type UsageWriterDeps = Required<
+  Pick<UsageServiceDeps, 'usage' | 'flushInterval' | 'waitingLimit' | 'onWritten' | 'onLost' | 'logger'>
+>;
 
 /** The most records of one write, so that a long backlog does not become one write that takes too long. */
 const batchSize = 2_000;
@@ -34,8 +25,8 @@ const batchSize = 2_000;
  */
 class UsageWriter {
   readonly #deps: UsageWriterDeps;
-  readonly #writeUsage: WriteUsage;
-  readonly #backlogLog: BacklogLog;
+  readonly #writeUsage: ReturnType<typeof createWriteUsage>;
+  readonly #backlogLog: ReturnType<typeof createBacklogLog>;
   readonly #logSetAside: ReturnType<typeof createSetAsideLog>;
   #pending = new Map<string, UsageWrite>();
   /** Records that were sent, and may have been written although the database has not confirmed it. */
@@ -99,7 +90,7 @@ class UsageWriter {
   }
 
   #schedule(): void {
-    this.#timer ??= setTimeout(() => void this.flush(), this.#deps.interval);
+    this.#timer ??= setTimeout(() => void this.flush(), this.#deps.flushInterval);
     if (this.#isClosed) this.#timer.unref();
   }
 
@@ -144,6 +135,7 @@ class UsageWriter {
     let failure: unknown;
     for (const [i, [id, entry]] of entries.entries()) {
       const outcome = outcomes[i];
+      unsure.delete(id);
       if (!outcome || 'result' in outcome) continue;
       if (isItemFailure(outcome.error)) {
         this.#logSetAside(outcome.error, { id });
@@ -152,10 +144,7 @@ class UsageWriter {
       }
       failure = outcome.error;
       failed.set(id, entry);
-    }
-    for (const [id] of entries) {
-      if (failed.has(id)) unsure.add(id);
-      else unsure.delete(id);
+      unsure.add(id);
     }
     this.#sent = new Set();
     this.#sentAlone = 0;
@@ -176,9 +165,9 @@ class UsageWriter {
   }
 
   #forgetOldest(): void {
-    if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
+    if (this.#pending.size + this.#sentAlone <= this.#deps.waitingLimit) return;
     for (const [id, entry] of this.#pending) {
-      if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
+      if (this.#pending.size + this.#sentAlone <= this.#deps.waitingLimit) return;
       // the open record of that call is being written, so its end must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);
@@ -192,17 +181,11 @@ class UsageWriter {
 }
 
 /** Logs once that usage records cannot be written, once that some are lost, and how many when the database is back. */
-interface BacklogLog {
-  failed(error: unknown): void;
-  lost(): void;
-  recovered(): void;
-}
-
-function createBacklogLog(logger: Logger): BacklogLog {
+function createBacklogLog(logger: Logger) {
   let failing = false;
   let lost = 0;
   return {
-    failed(error) {
+    failed(error: unknown) {
       const reason = String(error);
       if (!failing) logger.error('usage records could not be written and will be tried again', { reason });
       failing = true;
@@ -219,20 +202,10 @@ function createBacklogLog(logger: Logger): BacklogLog {
   };
 }
 
-type ClosedFields = Omit<UsageDocument, '_id'>;
 type BulkOperation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
-
-/** Entries of calls, by the ids of their records. */
-type UsageBatch = ReadonlyMap<string, UsageWrite>;
 
 /** The record of an ended call, as it is stored. */
 type ClosedDocument = ReturnType<typeof toClosedDocument>;
-
-/**
- * Writes a batch. Entries in `unsure` may be written already, so they are written in a way that does no harm the second time.
- * @returns the closed records that are in the database now, and certainly not counted yet
- */
-type WriteUsage = (batch: UsageBatch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
 
 function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
   const unknown = {
@@ -300,7 +273,9 @@ function toClosing(record: UsageRecord): BulkOperation {
 
 /** The same as an upsert, for a record that may not exist: a closed one stays as it is. */
 function closing({ id: _, ...record }: UsageRecord): object[] {
-  const closed = { $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies ClosedFields }] };
+  const closed = {
+    $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies Omit<UsageDocument, '_id'> }],
+  };
   const ended = { $gt: ['$ending', null] };
   return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
 }
@@ -317,25 +292,18 @@ function toRepeatable(id: string, entry: UsageWrite): BulkOperation {
   }
 }
 
-/**
- * Writes the record of one ended call, which may be written already.
- * @returns the record, if this call has written it: then it is certainly not counted yet
- */
-function createWriteOnce(usage: UsageModel): (record: UsageRecord) => Promise<ClosedDocument[]> {
-  const collection = durableCollection(usage);
-  return async function writeOnce(record) {
-    const result = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
-    return result.modifiedCount + result.upsertedCount > 0 ? [toClosedDocument(record)] : [];
-  };
-}
-
 /** Of writes that do not depend on each other. */
 const unordered = { ordered: false } as const;
 
-function createWriteUsage(usage: UsageModel): WriteUsage {
+function createWriteUsage(usage: UsageModel) {
   const collection = durableCollection(usage);
 
-  return async function writeUsage(batch, unsure) {
+  /**
+   * Writes entries of calls, by the ids of their records. Those in `unsure` may be written already, so they are written in a way that does
+   * no harm the second time.
+   * @returns the closed records that are in the database now, and certainly not counted yet
+   */
+  return async function writeUsage(batch: ReadonlyMap<string, UsageWrite>, unsure: ReadonlySet<string>) {
     const opened: UsageDocument[] = [];
     const ended: ClosedDocument[] = [];
     const ending: UsageRecord[] = [];
@@ -363,15 +331,18 @@ export interface UsageServiceDeps {
   readonly logger: Logger;
   /** The longest that a call can take. An open record that is older, by the margin too, is of a process that died. Milliseconds. */
   readonly longestCall: number;
-  /** How long records are gathered before they are written together. Milliseconds. @default 50 */
+  /**
+   * How long records are gathered before they are written together. A kill loses what arrives in this time and during one write.
+   * Milliseconds. @default 50
+   */
   readonly flushInterval?: number;
-  /** The most records that wait while the database is unavailable. @default 100_000 */
+  /** The most records that wait while the database is unavailable. If there are more, the oldest are lost. @default 100_000 */
   readonly waitingLimit?: number;
   /** How much clocks may differ before a record counts as orphaned. Milliseconds. @default 60_000 */
   readonly clockMargin?: number;
   /** How often the service looks for orphaned records. Milliseconds. @default 60_000 */
   readonly sweepInterval?: number;
-  /** Called with the records of ended calls that this process has written: they can be counted now. */
+  /** Called once with each record of an ended call that this process has written: it can be counted now. */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
   /** Called with each record of an ended call that will not be written. */
   readonly onLost?: (record: Pick<UsageRecord, 'id' | 'userId'>) => void;
@@ -404,10 +375,10 @@ function withinLimit<T extends { readonly model: string | null }>(record: T): T 
 }
 
 export function createUsageService(deps: UsageServiceDeps): UsageService {
-  const { usage, logger, longestCall, flushInterval: interval = 50, waitingLimit: limit = 100_000 } = deps;
+  const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
   const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
-  const writeOnce = createWriteOnce(usage);
-  const writer = new UsageWriter({ usage, interval, limit, onWritten, onLost, logger });
+  const writer = new UsageWriter({ usage, flushInterval, waitingLimit, onWritten, onLost, logger });
+  const collection = durableCollection(usage);
 
   async function sweep(): Promise<number> {
     const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
@@ -439,8 +410,11 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     opened: (record) => writer.open(withinLimit(record)),
     closed: (record) => writer.close(withinLimit(record)),
     dropped: (id) => writer.drop(id),
-    async recordOnce(record) {
-      onWritten(await writeOnce(withinLimit(record)));
+    async recordOnce(given) {
+      const record = withinLimit(given);
+      const result = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
+      // what this call has written is certainly not counted yet
+      if (result.modifiedCount + result.upsertedCount > 0) onWritten([toClosedDocument(record)]);
     },
     sweep,
     start: sweeping.start,
