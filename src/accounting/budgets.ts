@@ -84,10 +84,10 @@ export function createBudgetService(
         const ids = limited.map(({ id }) => id);
         const used = await readUsed.ofKeys(userId, ids, withTotal);
         return new Map(
-          limited.map(({ id, budgets }) => {
-            const ofKey = used.get(id);
-            return [id, ofKey ? budgets.map((budget) => toBudgetUsage(budget, ofKey)) : []];
-          }),
+          limited.map(({ id, budgets }) => [
+            id,
+            budgets.map((budget) => toBudgetUsage(budget, used.get(id) as UsedAmounts)),
+          ]),
         );
       },
     },
@@ -131,12 +131,7 @@ interface UsedAmounts extends Readonly<Record<BudgetPeriod, Amounts>> {
   readonly at: Date;
 }
 
-/** Reads what has been counted. `total` is read only if it is asked for; otherwise it is what the month is. */
-export interface ReadUsed {
-  ofAccount(userId: string, withTotal: boolean): Promise<UsedAmounts>;
-  /** @returns by the id of the key; a key that has used nothing is in it too */
-  ofKeys(userId: string, keyIds: readonly string[], withTotal: boolean): Promise<ReadonlyMap<string, UsedAmounts>>;
-}
+export type ReadUsed = ReturnType<typeof createReadUsed>;
 
 export interface ReadUsedDeps {
   readonly counters: CounterModel;
@@ -148,26 +143,17 @@ export interface ReadUsedDeps {
 /** How long the database can take to say what a key has used. Milliseconds. */
 const maxTimeMS = 1_000;
 
-const nothing: Amounts = { tokens: 0, requests: 0, microCredits: 0 };
+type CountedSums = Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'>;
 
-function amountsOf({
-  requests,
-  inputTokens,
-  outputTokens,
-  microCredits = 0,
-}: Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'>): Amounts {
-  return { tokens: inputTokens + outputTokens, requests, microCredits };
-}
-
-function sumOf(all: readonly Amounts[]): Amounts {
-  return all.reduce(
-    (sum, { tokens, requests, microCredits }) => ({
-      tokens: sum.tokens + tokens,
-      requests: sum.requests + requests,
-      microCredits: sum.microCredits + microCredits,
-    }),
-    nothing,
-  );
+/** Adds up what is stored. Pure. */
+function amountsIn(documents: readonly CountedSums[]): Amounts {
+  const sum = { tokens: 0, requests: 0, microCredits: 0 };
+  for (const { requests, inputTokens, outputTokens, microCredits = 0 } of documents) {
+    sum.tokens += inputTokens + outputTokens;
+    sum.requests += requests;
+    sum.microCredits += microCredits;
+  }
+  return sum;
 }
 
 /** Every month of an account. */
@@ -177,11 +163,12 @@ function monthsOf(userId: string) {
 }
 
 /** The counters of one key that are in no shorter period than this one. */
-interface CountersOfPeriod extends Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'> {
+interface CountersOfPeriod extends CountedSums {
   readonly _id: { readonly keyId: string; readonly period: BudgetPeriod };
 }
 
-export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
+/** Reads what has been counted. `total` is read only if it is asked for; otherwise it is what the month is. */
+export function createReadUsed({ clock, ...models }: ReadUsedDeps) {
   const counters = durableCollection(models.counters);
   const periods = durableCollection(models.periods);
   const keyTotals = durableCollection(models.keyTotals);
@@ -190,25 +177,26 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
   async function totalsOf(userId: string, keyIds: readonly string[]): Promise<ReadonlyMap<string, Amounts>> {
     const ids = keyIds.map((keyId) => keyTotalId(userId, keyId));
     const totals = await keyTotals.find({ _id: { $in: ids } }, { ...inOneBatch, maxTimeMS }).toArray();
-    return new Map(totals.map((total) => [total.keyId, amountsOf(total)]));
+    return new Map(totals.map((total) => [total.keyId, amountsIn([total])]));
   }
 
   return {
-    async ofAccount(userId, withTotal) {
+    async ofAccount(userId: string, withTotal: boolean): Promise<UsedAmounts> {
       const at = await clock.now();
       const [day, month] = periodsOf({ userId }, dayOf(at)).map(({ _id }) => _id) as [string, string];
       const filter = withTotal ? { $or: [{ _id: day }, { _id: monthsOf(userId) }] } : { _id: { $in: [day, month] } };
       const documents = await periods.find(filter, inOneBatch).toArray();
-      const of = (id: string) => sumOf(documents.filter(({ _id }) => _id === id).map(amountsOf));
-      return {
-        at,
-        day: of(day),
-        month: of(month),
-        total: sumOf(documents.filter(({ _id }) => _id !== day).map(amountsOf)),
-      };
+      const within = (id: string) => amountsIn(documents.filter(({ _id }) => _id === id));
+      const total = amountsIn(documents.filter(({ _id }) => _id !== day));
+      return { at, day: within(day), month: within(month), total };
     },
 
-    async ofKeys(userId, keyIds, withTotal) {
+    /** @returns by the id of the key; a key that has used nothing is in it too */
+    async ofKeys(
+      userId: string,
+      keyIds: readonly string[],
+      withTotal: boolean,
+    ): Promise<ReadonlyMap<string, UsedAmounts>> {
       const at = await clock.now();
       const day = dayOf(at);
       const month = `${day.slice(0, 7)}-01`;
@@ -231,7 +219,7 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
         keyIds.map((id) => {
           const ofKey = groups.filter(({ _id }) => _id.keyId === id);
           const within = (...names: readonly BudgetPeriod[]) =>
-            sumOf(ofKey.filter(({ _id }) => names.includes(_id.period)).map(amountsOf));
+            amountsIn(ofKey.filter(({ _id }) => names.includes(_id.period)));
           const total = totals.get(id) ?? within('day', 'month', 'total');
           return [id, { at, day: within('day'), month: within('day', 'month'), total }];
         }),
@@ -261,24 +249,19 @@ interface Rule {
 
 const adjectives: Readonly<Record<BudgetPeriod, string>> = { day: 'daily', month: 'monthly', total: 'total' };
 
-function exceeded({ owner, kind, budget: { period, ...maxima } }: Rule, unit: BudgetUnit, used: UsedAmounts) {
-  const amount = usedUnits(used[period])[unit];
-  const reset = resetOf(period, used.at);
-  const ending = reset ? `it resets at ${reset.toISOString()}` : 'it does not reset';
-  const name = `${adjectives[period]} ${kind} of ${maxima[unit]} ${unit}`;
-  return new GatewayError('insufficient_quota', `${owner} has used up its ${name} (${amount} used); ${ending}`, {
-    headers: { 'x-should-retry': 'false' },
-  });
-}
-
 /** @throws GatewayError `insufficient_quota` if one of the budgets is used up */
 function enforceRules(rules: readonly Rule[], used: UsedAmounts | undefined): void {
   if (!used) return;
-  for (const rule of rules) {
-    const { budget } = rule;
-    const amounts = usedUnits(used[budget.period]);
+  for (const { owner, kind, budget } of rules) {
+    const { period } = budget;
+    const amounts = usedUnits(used[period]);
     const unit = budgetUnits.find((name) => amounts[name] >= (budget[name] ?? Number.POSITIVE_INFINITY));
-    if (unit) throw exceeded(rule, unit, used);
+    if (!unit) continue;
+    const reset = resetOf(period, used.at);
+    const ending = reset ? `it resets at ${reset.toISOString()}` : 'it does not reset';
+    const name = `${adjectives[period]} ${kind} of ${budget[unit]} ${unit}`;
+    const message = `${owner} has used up its ${name} (${amounts[unit]} used); ${ending}`;
+    throw new GatewayError('insufficient_quota', message, { headers: { 'x-should-retry': 'false' } });
   }
 }
 
@@ -286,19 +269,14 @@ function enforceRules(rules: readonly Rule[], used: UsedAmounts | undefined): vo
 function quotaRules(quota: Quota | undefined): Rule[] {
   if (!quota) return [];
   const { unit, daily, monthly } = quota;
-  const rule = (period: BudgetPeriod, maximum: number): Rule => ({
-    owner: 'This account',
-    kind: 'quota',
-    budget: { period, [unit]: maximum },
-  });
-  return [
-    ...(daily === undefined ? [] : [rule('day', daily)]),
-    ...(monthly === undefined ? [] : [rule('month', monthly)]),
-  ];
+  const maxima = [['day', daily] as const, ['month', monthly] as const];
+  return maxima.flatMap(([period, maximum]) =>
+    maximum === undefined ? [] : [{ owner: 'This account', kind: 'quota', budget: { period, [unit]: maximum } }],
+  );
 }
 
-function budgetRule(owner: Rule['owner'], budget: Budget): Rule {
-  return { owner, kind: 'budget', budget };
+function budgetRules(owner: Rule['owner'], budgets: readonly Budget[]): Rule[] {
+  return budgets.map((budget) => ({ owner, kind: 'budget', budget }));
 }
 
 const none: readonly Budget[] = [];
@@ -334,28 +312,21 @@ export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
   const accounts = createReadCache<UsedAmounts>(logger);
   const keys = createReadCache<UsedAmounts>(logger);
 
-  function checkOfAccount(userId: string, rules: readonly Rule[], withTotal: boolean): Check {
-    const key = JSON.stringify([userId, withTotal]);
-    return { rules, cache: accounts, key, read: () => readUsed.ofAccount(userId, withTotal) };
-  }
-
-  function checkOfKey(userId: string, keyId: string, rules: readonly Rule[], withTotal: boolean): Check {
-    const key = JSON.stringify([userId, keyId, withTotal]);
-    async function read() {
-      return (await readUsed.ofKeys(userId, [keyId], withTotal)).get(keyId) as UsedAmounts;
-    }
-    return { rules, cache: keys, key, read };
-  }
-
-  function enforce({ userId, keyId, budgets = none }: Principal, accountBudgets: readonly Budget[]) {
+  function enforce({ userId, keyId = '', budgets = none }: Principal, accountBudgets: readonly Budget[]) {
     const quota = quotaOf?.(userId);
     if (!quota && budgets.length === 0 && accountBudgets.length === 0) return undefined;
     const checks: Check[] = [];
-    const ofAccount = [...quotaRules(quota), ...accountBudgets.map((budget) => budgetRule('This account', budget))];
-    if (ofAccount.length > 0) checks.push(checkOfAccount(userId, ofAccount, needTotal(accountBudgets)));
+    const ofAccount = [...quotaRules(quota), ...budgetRules('This account', accountBudgets)];
+    if (ofAccount.length > 0) {
+      const withTotal = needTotal(accountBudgets);
+      const key = JSON.stringify([userId, withTotal]);
+      checks.push({ rules: ofAccount, cache: accounts, key, read: () => readUsed.ofAccount(userId, withTotal) });
+    }
     if (budgets.length > 0) {
-      const ofKey = budgets.map((budget) => budgetRule('This API key', budget));
-      checks.push(checkOfKey(userId, keyId as string, ofKey, needTotal(budgets)));
+      const withTotal = needTotal(budgets);
+      const key = JSON.stringify([userId, keyId, withTotal]);
+      const read = async () => (await readUsed.ofKeys(userId, [keyId], withTotal)).get(keyId) as UsedAmounts;
+      checks.push({ rules: budgetRules('This API key', budgets), cache: keys, key, read });
     }
     return enforceChecks(checks);
   }
