@@ -5,7 +5,6 @@ import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
-import type { Logger } from '../options/options.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageDocument, UsageModel, UsageSums } from './model.ts';
 import {
   type CostOf,
@@ -64,7 +63,20 @@ export class RecentUsage {
   }
 }
 
-export interface CountDeps extends CountBatchDeps {
+export interface CountDeps extends Omit<ThresholdDeps, 'cost' | 'quotas'> {
+  /** `undefined` for none: then no threshold is published. */
+  readonly quotas: ThresholdDeps['quotas'] | undefined;
+  readonly usage: UsageModel;
+  readonly counters: CounterModel;
+  readonly keyTotals: KeyTotalModel;
+  /** Charges for records in the transaction that counts them; skips a record that is charged already. @default no charge */
+  readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
+  /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */
+  readonly chargeNew?: (records: readonly CountedRecord[], session: ClientSession) => Promise<void>;
+  /** What quotas of credits count. @default nothing has a price */
+  readonly cost?: CostOf;
+  /** The most records of one transaction. */
+  readonly batchSize: number;
   readonly transaction: RunInTransaction;
   /** Called with records when the charges for them are committed. */
   readonly charged?: (records: readonly CountedRecord[]) => void;
@@ -76,17 +88,17 @@ export interface CountDeps extends CountBatchDeps {
   readonly shared: Pick<SharedReads, 'join'>;
 }
 
-/** Counts records of ended calls; resolves to how many. If it is `batchSize` or more, there may be more to count. */
-export type Count = () => Promise<number>;
-
 /** Longer than a transaction is retried. Milliseconds. */
 const longestCount = 150_000;
 
 /** If it takes longer to look for such records, they are looked for again. Milliseconds. */
 const longestLook = 10_000;
 
-/** Counts records batch by batch. Sets aside records that cannot be counted, so that it can count the others. */
-export function createCount(deps: CountDeps): Count {
+/**
+ * Makes the function that counts records of ended calls; it resolves to how many. If it is `batchSize` or more, there may be more to count.
+ * Sets aside records that cannot be counted, so that it can count the others.
+ */
+export function createCount(deps: CountDeps) {
   const { transaction, recentUsage, maxWait = 0, shared, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const batch = createCountBatch(deps);
@@ -143,18 +155,15 @@ export function createCount(deps: CountDeps): Count {
     }
   }
 
-  async function countOrSetAside(filter: UsageFilter): Promise<number> {
+  async function countAny(filter: UsageFilter): Promise<number> {
+    // usually there is nothing to count: that needs no transaction
+    if (!(await usage.findOne(filter, { projection: { _id: 1 } }))) return 0;
     try {
       return await countFound(filter);
     } catch (error) {
       if (!isItemFailure(error)) throw error;
       return countIsolated(filter);
     }
-  }
-
-  async function countAny(filter: UsageFilter): Promise<number> {
-    // usually there is nothing to count: that needs no transaction
-    return (await usage.findOne(filter, { projection: { _id: 1 } })) ? countOrSetAside(filter) : 0;
   }
 
   /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
@@ -190,20 +199,17 @@ export function createCount(deps: CountDeps): Count {
     return counted;
   }
 
-  return async function count() {
+  return async function count(): Promise<number> {
     const recent = recentUsage?.take(batchSize) ?? [];
     const counted = recent.length > 0 ? await countRecent(recent) : 0;
     return counted + (await countAbandoned());
   };
 }
 
-export interface CountingDeps {
-  readonly count: Count;
-  /** The most records that one run counts. */
-  readonly batchSize: number;
+interface CountingDeps extends Pick<CountDeps, 'batchSize' | 'logger'> {
+  readonly count: ReturnType<typeof createCount>;
   /** Milliseconds. */
   readonly interval: number;
-  readonly logger: Logger;
 }
 
 /** Counts at every interval, and again at once if a run may have left records. */
@@ -221,30 +227,6 @@ export function createCounting({ count, batchSize, interval, logger }: CountingD
   return counting;
 }
 
-interface CountBatchDeps extends Omit<ThresholdDeps, 'cost' | 'quotas'> {
-  /** `undefined` for none: then no threshold is published. */
-  readonly quotas: ThresholdDeps['quotas'] | undefined;
-  readonly usage: UsageModel;
-  readonly counters: CounterModel;
-  readonly keyTotals: KeyTotalModel;
-  /** Charges for records in the transaction that counts them; skips a record that is charged already. @default no charge */
-  readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
-  /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */
-  readonly chargeNew?: (records: readonly CountedRecord[], session: ClientSession) => Promise<void>;
-  /** What quotas of credits count. @default nothing has a price */
-  readonly cost?: CostOf;
-  /** The most records of one transaction. */
-  readonly batchSize: number;
-}
-
-/** Counts one batch of records. Call it in a transaction. */
-interface CountBatch {
-  /** Counts the records that the filter finds, the oldest first. */
-  found(filter: UsageFilter, session?: ClientSession): Promise<readonly CountedRecord[]>;
-  /** Counts these records, which this process wrote. @throws CountedByOthers if another process has counted some of them */
-  recent(records: readonly CountedRecord[], session: ClientSession): Promise<readonly CountedRecord[]>;
-}
-
 type UsageFilter = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['find']>[0];
 
 const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
@@ -260,9 +242,9 @@ class CountedByOthers extends Error {}
  * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
  * nothing. If two processes count the same record, their transactions conflict, and only one of them succeeds. If a process is
  * killed, the database ends its transaction, and others can count the records. Without transactions (`allowStandalone`), only one
- * process may count.
+ * process may count. Call both in a transaction.
  */
-function createCountBatch(deps: CountBatchDeps): CountBatch {
+function createCountBatch(deps: CountDeps) {
   const { cost, quotas, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
@@ -294,6 +276,7 @@ function createCountBatch(deps: CountBatchDeps): CountBatch {
     };
   }
 
+  /** Counts the records that the filter finds, the oldest first. */
   async function found(filter: UsageFilter, session?: ClientSession): Promise<readonly CountedRecord[]> {
     const inSession = { ...(session && { session }) };
     const records = await usage
@@ -310,6 +293,7 @@ function createCountBatch(deps: CountBatchDeps): CountBatch {
     return records;
   }
 
+  /** Counts these records, which this process wrote. @throws CountedByOthers if another process has counted some of them */
   async function recent(records: readonly CountedRecord[], session: ClientSession): Promise<readonly CountedRecord[]> {
     const addUp = additionsOf(records);
     await deps.chargeNew?.(records, session);
@@ -331,7 +315,7 @@ interface CountersOfKey extends UsageSums {
  * A total that is new begins with what the counters of its key hold: a key that was used before there were totals has some. In a
  * transaction, no other process can add to either at the same time; without one, only one process counts.
  */
-function createAddToKeyTotals(deps: Pick<CountBatchDeps, 'counters' | 'keyTotals'>) {
+function createAddToKeyTotals(deps: Pick<CountDeps, 'counters' | 'keyTotals'>) {
   const counters = durableCollection(deps.counters);
   const keyTotals = durableCollection(deps.keyTotals);
 

@@ -1,14 +1,12 @@
 import { refuse } from '../errors.ts';
-import type { EventInput } from '../events/service.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
 import { accountRows } from '../options/accounts.ts';
-import type { LimitOptions, Logger } from '../options/options.ts';
+import type { LimitOptions } from '../options/options.ts';
 import { type Admit, createLimiter } from './limiter.ts';
 import { createSharing, MinuteCounters } from './minute-counters.ts';
-import type { ExceededModel, RateModel } from './model.ts';
-import { createClosing, RefusedCalls } from './refused-calls.ts';
+import type { RateModel } from './model.ts';
+import { type ClosingDeps, createClosing, RefusedCalls } from './refused-calls.ts';
 
 /** How often the service looks for windows that are over, in the time after the end of one. Milliseconds. */
 const attentive = { interval: 1_000, until: 15_000 } as const;
@@ -30,15 +28,10 @@ export interface ExceededReport {
   readonly at?: Date;
 }
 
-export interface LimitServiceDeps {
+export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
   readonly rates: RateModel;
-  readonly exceeded: ExceededModel;
-  readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
   /** `undefined` for no limits: then only reported calls are published. */
   readonly options: LimitOptions | undefined;
-  readonly logger: Logger;
-  /** Reads that the look for finished windows goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
 }
@@ -108,9 +101,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     logger,
   });
 
-  function onCounted(isNear: boolean): void {
-    sharing?.counted(isNear);
-  }
+  const onCounted = (isNear: boolean) => sharing?.counted(isNear);
   const admit = createLimiter({
     options,
     counters,

@@ -58,11 +58,8 @@ export class MinuteCounters {
       this.#minute = present;
       this.#counters = new Map();
     }
-    let counter = this.#counters.get(subject);
-    if (!counter) {
-      counter = new MinuteCounter(subject, present);
-      this.#counters.set(subject, counter);
-    }
+    const counter = this.#counters.get(subject) ?? new MinuteCounter(subject, present);
+    this.#counters.set(subject, counter);
     counter.touched = true;
     return counter;
   }
@@ -93,26 +90,16 @@ const farInterval = 1_000;
 /** How long the last exchange may take. Milliseconds. */
 const longestLastExchange = 3_000;
 
-/** Exchanges the counters with the other processes. */
-export interface Sharing {
-  /** Call it when something was counted. @param isNear whether a counter is near its limit */
-  counted(isNear: boolean): void;
-  /** Exchanges them now: resolves with the others' counts as they were when it was called, or newer. */
-  exchange(): Promise<void>;
-  /** Tells the others what they do not know yet, then exchanges nothing more. */
-  stop(): Promise<void>;
-}
-
 function idOf({ subject, minute }: MinuteCounter): string {
   return `${minute}:${subject}`;
 }
 
 /**
- * Writes and reads only the counters used since the last exchange, in two commands no matter how many there are, and none while nothing is
+ * Exchanges the counters with the other processes. Writes and reads only the counters used since the last exchange, in two commands no matter how many there are, and none while nothing is
  * used. Exchanged at every interval, ten calls a second that are far from their limits send 0.94 of these commands each in place of 0.2, and wake
  * the process 1.14 times as often (1.09 to 1.14 in six pairs).
  */
-export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps): Sharing {
+export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps) {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
 
   async function exchangePart(touched: readonly MinuteCounter[]): Promise<void> {
@@ -163,6 +150,7 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     dueAt = Number.POSITIVE_INFINITY;
   }
 
+  /** Call it when something was counted. @param isNear whether a counter is near its limit */
   function counted(isNear: boolean): void {
     if (isStopped) return;
     if (isExchanging) {
@@ -181,7 +169,10 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     else immediate = setImmediate(exchanging.runNow);
   }
 
-  /** If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed. */
+  /**
+   * Exchanges them now: resolves with the others' counts as they were when it was called, or newer.
+   * If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed.
+   */
   async function exchange(timeout?: number): Promise<void> {
     unschedule();
     isExchanging = true;
@@ -218,7 +209,8 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
   return {
     counted,
     exchange,
-    async stop() {
+    /** Tells the others what they do not know yet, then exchanges nothing more. */
+    async stop(): Promise<void> {
       isStopped = true;
       unschedule();
       await exchanging.stop();

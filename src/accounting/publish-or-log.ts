@@ -5,16 +5,14 @@ import type { Logger } from '../options/options.ts';
 type KeyedOptions = PublishOptions & { readonly idempotencyKey: string };
 
 /**
- * Publishes an event. If the event itself is refused, it is logged instead: a retry would fail too, and what it reports has to be
- * stored all the same.
+ * Makes the function that publishes an event. If the event itself is refused, it is logged instead: a retry would fail too, and what
+ * it reports has to be stored all the same.
  */
-export type PublishOrLog = (event: EventInput, options: KeyedOptions) => Promise<void>;
-
 export function createPublishOrLog(
   publish: (event: EventInput, options: KeyedOptions) => Promise<unknown>,
   logger: Pick<Logger, 'error'>,
-): PublishOrLog {
-  return async function publishOrLog(event, options) {
+) {
+  return async function publishOrLog(event: EventInput, options: KeyedOptions): Promise<void> {
     try {
       await publish(event, options);
     } catch (error) {

@@ -106,10 +106,10 @@ export class RefusedCalls {
     const { exceeded, owner } = this.#deps;
     const batch = this.#unwritten().map((entry) => ({ entry, count: entry.count }));
     const outcomes = await writeIsolated(batch, { write: (part) => this.#write(part) });
-    for (const outcome of outcomes) {
-      if ('error' in outcome) continue;
-      const { entry, count, isDuplicate } = outcome.result;
-      if (!isDuplicate) {
+    for (const [i, { entry, count }] of batch.entries()) {
+      const outcome = outcomes[i];
+      if (!outcome || 'error' in outcome) continue;
+      if (!outcome.result) {
         entry.writtenCount = count;
         continue;
       }
@@ -125,7 +125,8 @@ export class RefusedCalls {
     this.#forgetPast();
   }
 
-  async #write(part: readonly WrittenCount[]): Promise<(WrittenCount & { readonly isDuplicate: boolean })[]> {
+  /** @returns of each count, whether it met a duplicate: that window is closed, or another process has opened it at the same moment */
+  async #write(part: readonly WrittenCount[]): Promise<boolean[]> {
     const { exceeded, owner, window } = this.#deps;
     const operations = part.map(({ entry: { id, key, start }, count }) => ({
       updateOne: {
@@ -137,11 +138,10 @@ export class RefusedCalls {
         upsert: true,
       },
     }));
-    // a duplicate: that window is closed, or another process has opened it at the same moment
     const duplicates = await exceeded
       .bulkWrite(operations, { ordered: false })
       .then(() => new Set<number>(), duplicatesIn);
-    return part.map((entry, i) => ({ ...entry, isDuplicate: duplicates.has(i) }));
+    return part.map((_, i) => duplicates.has(i));
   }
 
   #unwritten(): WindowCount[] {

@@ -76,12 +76,7 @@ export function createReport(model: CounterModel): ReportUsage {
     const groups = await counters
       .aggregate<{ _id: Omit<UsageLine, keyof UsageSums | 'credits'>; microCredits: number } & UsageSums>([
         { $match: { userId, day: { $gte: from, $lte: to } } },
-        {
-          $group: {
-            _id: Object.fromEntries(fields.map((field) => [field, `$${field}`])),
-            ...summed,
-          },
-        },
+        { $group: { _id: Object.fromEntries(fields.map((field) => [field, `$${field}`])), ...summed } },
         { $sort: { _id: 1 } },
         { $limit: lineLimit + 1 },
       ])

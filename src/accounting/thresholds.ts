@@ -26,24 +26,11 @@ export interface ThresholdDeps {
   readonly logger: Logger;
 }
 
-/** Publishes the thresholds that days and months have reached, in the transaction that adds to them. */
-export type PublishThresholds = (additions: readonly PeriodAddition[], session?: ClientSession) => Promise<void>;
-
-export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
+/** Makes the function that publishes the thresholds that days and months have reached, in the transaction that adds to them. */
+export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps) {
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas.thresholds ?? accountRows['quotas.thresholds'].default;
-
-  async function publishCrossing(
-    { userId, period, start }: PeriodDocument,
-    crossing: Crossing,
-    session?: ClientSession,
-  ) {
-    const { threshold, usage: current_usage } = crossing;
-    const data = { user_id: userId, threshold, current_usage, period };
-    const idempotencyKey = `usage.threshold:${period}:${start}:${threshold}`;
-    await publishOrLog({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...(session && { session }) });
-  }
 
   function amountOf(record: CountedRecord, unit: Quota['unit']): number {
     if (unit === 'requests') return requestsIn(record);
@@ -65,18 +52,26 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
     });
   }
 
-  return async function publishThresholds(additions, session) {
+  return async function publishThresholds(
+    additions: readonly PeriodAddition[],
+    session?: ClientSession,
+  ): Promise<void> {
     const concerned = additions.filter(({ key }) => quotas.quotaOf(key.userId)?.[key.period] !== undefined);
     if (concerned.length === 0) return;
     const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
-    const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
+    const inSession = { ...(session && { session }) };
+    const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, inSession).toArray();
     for (const after of documents) {
-      const addition = byId.get(after._id);
-      const reached = addition ? crossed(addition, after) : [];
+      const { _id, userId, period, start } = after;
+      const reached = crossed(byId.get(_id) as PeriodAddition, after);
       if (reached.length === 0) continue;
-      for (const crossing of reached) await publishCrossing(after, crossing, session);
+      for (const { threshold, usage: current_usage } of reached) {
+        const data = { user_id: userId, threshold, current_usage, period };
+        const idempotencyKey = `usage.threshold:${period}:${start}:${threshold}`;
+        await publishOrLog({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...inSession });
+      }
       const announced = { $each: reached.map(({ threshold }) => threshold) };
-      await periods.updateOne({ _id: after._id }, { $push: { announced } }, { ...(session && { session }) });
+      await periods.updateOne({ _id }, { $push: { announced } }, inSession);
     }
   };
 }
