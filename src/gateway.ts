@@ -59,7 +59,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     refusals,
     requestLog,
   } = services;
-  const authenticateKey = createAuthenticateKey({ keys, database: access });
+  const authenticateKey = createAuthenticateKey(keys, access);
   const openRequests = new OpenRequests();
   const authenticator = authenticatorOf(options, authenticateKey);
   const observers = [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])];

@@ -82,18 +82,11 @@ function checkExpiry(expiresAt: Date): void {
     refuse('invalid_value', 'expires_at', 'must be a time in the future');
 }
 
-/** The checked fields of a new key, with all defaults. */
-export interface KeyFields {
-  readonly userId: string;
-  readonly name: string;
-  readonly scopes: Scope[];
-  readonly models: string[] | null;
-  readonly budgets: Budget[];
-  readonly expiresAt: Date | null;
-}
-
-/** @throws GatewayError `invalid_value`, naming the field as the HTTP API does */
-export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput): KeyFields {
+/**
+ * The checked fields of a new key, with all defaults.
+ * @throws GatewayError `invalid_value`, naming the field as the HTTP API does
+ */
+export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput) {
   const { models, budgets = [], expiresAt } = input;
   checkUserId(userId);
   if (!isName(name, nameLimit)) refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);

@@ -5,7 +5,7 @@ import { toTime } from '../http/incoming-time.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
 import type { Page } from '../mongo/list-page.ts';
-import type { ApiKey, NewApiKey } from './api-key.ts';
+import type { ApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -21,10 +21,6 @@ function toBody({ id, name, scopes, models, budgets, createdAt, expiresAt }: Omi
     created_at: createdAt.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
   };
-}
-
-function toNewBody(created: NewApiKey): Schemas['NewApiKey'] {
-  return { ...toBody(created), key: created.key };
 }
 
 /** An API key, as the API lists it. */
@@ -91,7 +87,7 @@ function createKeyActions(service: KeyService) {
       ...(budgets && { budgets }),
       ...(expires_at !== undefined && { expiresAt: toTime(expires_at, 'expires_at') }),
     });
-    return { status: 201, body: toNewBody(created) };
+    return { status: 201, body: { ...toBody(created), key: created.key } };
   }
 
   async function list(userId: string, page: Page): Promise<ReplyOf<operations['listApiKeys']>> {

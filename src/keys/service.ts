@@ -172,8 +172,8 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     keys,
     budgets = noBudgets,
     maxKeys = 100,
-    cacheTtl = 900,
-    cacheCapacity = 10_000,
+    cacheTtl: ttl = 900,
+    cacheCapacity: capacity = 10_000,
     gracePeriod = 300_000,
     lastUsedDelay,
   } = deps;
@@ -185,8 +185,8 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
   });
   const verifier = createKeyVerifier({
     read: createLookUp(keys, readConfirmed, deps.accountBudgets ?? 'no_account_budgets'),
-    cacheTtl,
-    cacheCapacity,
+    ttl,
+    capacity,
     gracePeriod,
     onUse: lastUsed.note,
   });

@@ -7,13 +7,7 @@ import { isUnavailableError } from '../mongo/unavailable.ts';
 import type { Budget } from '../options/budgets.ts';
 import { good, type KeyDocument, type KeyModel } from './model.ts';
 
-export interface KeyVerifierDeps {
-  /** Reads a key's record; `null` if there is none. */
-  readonly read: KeyCacheOptions['read'];
-  /** How long a record is used without reading it again. Milliseconds. */
-  readonly cacheTtl: number;
-  /** The most records in the cache. */
-  readonly cacheCapacity: number;
+export interface KeyVerifierDeps extends KeyCacheOptions {
   /** How long a record serves `authenticateInGracePeriod`. Milliseconds. */
   readonly gracePeriod: number;
   /** Called for each use of a good key. */
@@ -21,29 +15,11 @@ export interface KeyVerifierDeps {
 }
 
 /** Says whose key a token is. */
-export interface KeyVerifier {
-  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
-  authenticate(token: string): Promise<Principal | null>;
-  /** Who the bearer of a key is, for whoever has proved that before; `null` if there is no such key, or it has expired or was revoked. */
-  authenticateById(id: string): Promise<Principal | null>;
-  /** The same as `authenticate` without the database; `undefined` if only the database knows. */
-  authenticateCached(token: string): Principal | null | undefined;
-  /**
-   * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
-   * unavailable. `null` if it was not good then, or has expired since; `undefined` if this process has not checked it.
-   */
-  authenticateInGracePeriod(token: string): Principal | null | undefined;
-  /** Call it when this process has created the key: an earlier look-up that found nothing is out of date. */
-  created(id: string): void;
-  /** Call it when this process has changed the key: what is cached is out of date. */
-  changed(id: string): void;
-  /** Call it when this process has revoked the key. */
-  revoked(id: string, record: KeyRecord): void;
-}
+export type KeyVerifier = ReturnType<typeof createKeyVerifier>;
 
-export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
-  const { cacheTtl: ttl, cacheCapacity: capacity, gracePeriod, onUse } = deps;
-  const cache = createKeyCache({ read: deps.read, ttl, capacity });
+export function createKeyVerifier(deps: KeyVerifierDeps) {
+  const { capacity, gracePeriod, onUse } = deps;
+  const cache = createKeyCache(deps);
 
   /** The tokens that match the cached record of their key: a busy key is hashed once per record. */
   const proven = new Map<string, CachedKey>();
@@ -68,16 +44,19 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
     return cached.record.principal;
   }
 
+  /** Who the bearer of a key is, for whoever has proved that before; `null` if there is no such key, or it has expired or was revoked. */
   async function authenticateById(id: string): Promise<Principal | null> {
     const cached = await cache.find(id);
     return cached && used(id, cached);
   }
 
+  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
   async function authenticate(token: string): Promise<Principal | null> {
     const id = keyIdIn(token);
     return id === null ? null : judge(id, token, await cache.find(id));
   }
 
+  /** The same as `authenticate` without the database; `undefined` if only the database knows. */
   function authenticateCached(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     if (id === null) return null;
@@ -85,6 +64,10 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
     return cached && judge(id, token, cached);
   }
 
+  /**
+   * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
+   * unavailable. `null` if it was not good then, or has expired since; `undefined` if this process has not checked it.
+   */
   function authenticateInGracePeriod(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     const cached = id === null ? undefined : cache.last(id);
@@ -100,8 +83,10 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
     authenticateCached,
     authenticateInGracePeriod,
     created: cache.created,
+    /** Call it when this process has changed the key: what is cached is out of date. */
     changed: cache.forget,
-    revoked: (id, record) => cache.keep(id, { record, since: performance.now() }),
+    /** Call it when this process has revoked the key. */
+    revoked: (id: string, record: KeyRecord) => cache.keep(id, { record, since: performance.now() }),
   };
 }
 
@@ -110,11 +95,6 @@ const longestCheck = 1_000;
 /** How long any other request waits; it needs the rest of its time for its own work. Milliseconds. */
 const longestLookUp = 1_500;
 
-export interface AuthenticateKeyDeps {
-  readonly keys: Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'>;
-  readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
-}
-
 /** Says whose key a token is; `null` if it is unknown, expired or revoked. */
 export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
@@ -122,7 +102,10 @@ export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<P
  * Authenticates by keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
  * Everything else needs the database anyway.
  */
-export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
+export function createAuthenticateKey(
+  keys: Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'>,
+  database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>,
+): AuthenticateKey {
   return async function authenticateKey(token, isModelCall) {
     const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
     if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
@@ -179,49 +162,35 @@ export function toRecord(
   return { digest: Buffer.from(hash, 'hex'), principal, good };
 }
 
-/** What decides whether a key's bearer may call. */
+/** A key as it is read, with the budgets of its account. */
 type FoundKey = KeyDocument & { readonly good: boolean; readonly account: readonly { budgets?: Budget[] }[] };
-
-/** Finds keys, with the budgets of their accounts. @param accounts the name of the collection of those budgets */
-function findForUse(keys: KeyModel, ids: readonly string[], accounts: string): Promise<FoundKey[]> {
-  const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
-  return keys
-    .aggregate<FoundKey>([
-      { $match: { _id: { $in: [...new Set(ids)] } } },
-      { $project: fields },
-      { $lookup: { from: accounts, localField: 'userId', foreignField: '_id', as: 'account' } },
-    ])
-    .exec();
-}
 
 /**
  * Reads the records of keys. Look-ups at the same moment share a query, so that a flood of random keys stays cheap.
  * Rejects with a TimeoutError if it is not certain that there is no such key.
+ * @param accountBudgets the name of the collection of the budgets of accounts
  */
 export function createLookUp(
   keys: KeyModel,
   readConfirmed: ReadConfirmed,
   accountBudgets: string,
 ): (id: string) => Promise<KeyRecord | null> {
+  const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
   const lookUps = createBatcher<string, KeyRecord | null>({
     maxSize: 500,
     concurrency: 2,
     timeout: 10_000,
     async write(ids) {
-      const documents = await findForUse(keys, ids, accountBudgets);
+      const documents = await keys.aggregate<FoundKey>([
+        { $match: { _id: { $in: [...new Set(ids)] } } },
+        { $project: fields },
+        { $lookup: { from: accountBudgets, localField: 'userId', foreignField: '_id', as: 'account' } },
+      ]);
       const byId = new Map(documents.map((key) => [key._id, toRecord(key, key.good, key.account[0]?.budgets)]));
       return ids.map((id) => byId.get(id) ?? null);
     },
   });
   return (id) => readConfirmed(id, () => lookUps.add(id));
-}
-
-/** Records when keys were used, in batches, without delaying any request. Each key is recorded at most once a minute. */
-export interface LastUsed {
-  /** A key was used just now. */
-  note(id: string): void;
-  /** Writes the uses that wait. */
-  close(): Promise<void>;
 }
 
 export interface LastUsedOptions {
@@ -234,8 +203,11 @@ export interface LastUsedOptions {
   readonly interval?: number;
 }
 
-/** A use that cannot be written is lost; the next one follows in a minute. */
-export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_000 }: LastUsedOptions): LastUsed {
+/**
+ * Records when keys were used, in batches, without delaying any request. Each key is recorded at most once in the interval; a use that
+ * cannot be written is lost.
+ */
+export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_000 }: LastUsedOptions) {
   const notedAt = new Map<string, number>();
   let waiting: string[] = [];
   let timer: NodeJS.Timeout | undefined;
@@ -266,7 +238,8 @@ export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_
   }
 
   return {
-    note(id) {
+    /** A key was used just now. */
+    note(id: string): void {
       const now = performance.now();
       const before = notedAt.get(id);
       if (before !== undefined && now - before < interval) return;
@@ -274,7 +247,8 @@ export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_
       waiting.push(id);
       timer ??= setTimeout(flush, delay).unref();
     },
-    async close() {
+    /** Writes the uses that wait. */
+    async close(): Promise<void> {
       flush();
       await writing;
     },
@@ -306,39 +280,16 @@ export interface KeyCacheOptions {
   readonly capacity: number;
 }
 
-/** Recently used keys, so that a busy key costs one look-up per `ttl` and process. */
-export interface KeyCache {
-  /** The cached record, unless it is too old. */
-  peek(id: string): CachedKey | undefined;
-  /** The cached record, however old. */
-  last(id: string): CachedKey | undefined;
-  /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
-  find(id: string): Promise<CachedKey | null>;
-  /**
-   * Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the
-   * cache.
-   */
-  keep(id: string, cached: CachedKey): void;
-  /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
-  created(id: string): void;
-  /** Drops what is cached of a key. */
-  forget(id: string): void;
-}
-
 function dropOldest(entries: Map<string, unknown>, capacity: number): void {
-  if (entries.size <= capacity) return;
-  for (const oldest of entries.keys()) {
-    entries.delete(oldest);
-    return;
-  }
+  if (entries.size > capacity) entries.delete(entries.keys().next().value as string);
 }
 
 /**
- * A bounded cache; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
+ * Recently used keys, so that a busy key costs one look-up per `ttl` and process. Bounded; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
  * unknown keys drops no good one. It counts a record's age from the start of its look-up and still has old ones, for `last`, where
  * lru-cache counts from its end and drops them.
  */
-export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
+export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const records = new Map<string, CachedKey>();
   /** The start of the look-up that found no key, by id. */
   const unknown = new Map<string, number>();
@@ -368,6 +319,7 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     return lookUp;
   }
 
+  /** The cached record, unless it is too old. */
   function peek(id: string): CachedKey | undefined {
     const cached = records.get(id);
     return cached && isFresh(cached.since) ? cached : undefined;
@@ -375,8 +327,10 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
 
   return {
     peek,
-    last: (id) => records.get(id),
-    async find(id) {
+    /** The cached record, however old. */
+    last: (id: string) => records.get(id),
+    /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
+    async find(id: string): Promise<CachedKey | null> {
       const cached = peek(id);
       if (cached) return cached;
       if (isFresh(unknown.get(id) ?? Number.NEGATIVE_INFINITY)) return null;
@@ -384,18 +338,21 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
       // do not join a look-up that hangs: it may have read an old state
       return running && isFresh(running.since) ? running.lookUp : startReading(id);
     },
-    keep(id, cached) {
+    /** Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the cache. */
+    keep(id: string, cached: CachedKey): void {
       const present = records.get(id);
       if (present && present.since >= cached.since) return;
       records.delete(id);
       records.set(id, cached);
       dropOldest(records, capacity);
     },
-    created(id) {
+    /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
+    created(id: string): void {
       unknown.delete(id);
       reading.delete(id);
     },
-    forget(id) {
+    /** Drops what is cached of a key. */
+    forget(id: string): void {
       records.delete(id);
       reading.delete(id);
     },
