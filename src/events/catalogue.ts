@@ -1,6 +1,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { GatewayError, refuse } from '../errors.ts';
+import { resolveSchema } from '../openapi/schemas.ts';
 import type { Spec, SpecOperation, SpecPathItem, SpecSchema } from '../openapi/spec.ts';
 import type { EventTypeOptions } from '../options/options.ts';
 
@@ -36,15 +37,6 @@ export interface DescribedType {
 interface CatalogueEntry {
   readonly described: DescribedType;
   readonly matches: ValidateFunction;
-  readonly example: Record<string, unknown>;
-}
-
-/** Follows `$ref`s (JSON pointers into openapi.yaml) to the schema itself. */
-function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema | undefined {
-  if (typeof schema?.$ref !== 'string') return schema;
-  const keys = schema.$ref.split('/').slice(1);
-  const target = keys.reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], spec);
-  return resolveSchema(spec, target as SpecSchema | undefined);
 }
 
 /** Replaces every `$ref` into openapi.yaml by its target; references within the schema stay. */
@@ -60,18 +52,12 @@ function inlined(spec: Spec, node: unknown): unknown {
 
 function dataSchema(spec: Spec, operation: SpecOperation): SpecSchema | undefined {
   const envelope = resolveSchema(spec, operation.requestBody?.content['application/json']?.schema);
-  const properties = envelope?.properties as Record<string, SpecSchema> | undefined;
-  return properties?.data;
+  return (envelope.properties as Record<string, SpecSchema> | undefined)?.data;
 }
 
 function exampleData(operation: SpecOperation): Record<string, unknown> | undefined {
   const [example] = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
   return (example?.value as { data?: Record<string, unknown> } | undefined)?.data;
-}
-
-/** A description without Markdown's `**`: pages and terminals show it unformatted. */
-function plainText(description: string): string {
-  return description.replaceAll('**', '').trim();
 }
 
 /**
@@ -90,11 +76,12 @@ export function createCatalogue(spec: Spec): Catalogue {
     if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
     const described = {
       type,
-      description: plainText(operation.description ?? operation.summary ?? ''),
+      // pages and terminals show it without formatting it
+      description: (operation.description ?? operation.summary ?? '').replaceAll('**', '').trim(),
       schema: inlined(spec, schema) as SpecSchema,
       example,
     };
-    return { matches: ajv.compile({ components: spec.components, ...schema }), example, described };
+    return { matches: ajv.compile({ components: spec.components, ...schema }), described };
   }
 
   const entries = new Map(
@@ -121,9 +108,7 @@ export function createCatalogue(spec: Spec): Catalogue {
       if (!mismatch) return;
       throw new GatewayError('invalid_event_data', `${mismatch.path}: ${mismatch.problem}`, { param: mismatch.path });
     },
-    example(type) {
-      return structuredClone(entryOf(type).example);
-    },
+    example: (type) => structuredClone(entryOf(type).described.example),
     list: () => [...entries.values()].map(({ described }) => described),
   };
 }

@@ -176,13 +176,9 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
       const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
       const stored = isId('evt', id) ? await readConfirmed(id, read) : null;
       const [event] = stored ? await show([stored]) : [];
-      if (!event)
-        throw new GatewayError(
-          'event_not_found',
-          `No event ${id} is in this account; GET /v1/events lists those that are`,
-          { param: 'id' },
-        );
-      return event;
+      if (event) return event;
+      const message = `No event ${id} is in this account; GET /v1/events lists those that are`;
+      throw new GatewayError('event_not_found', message, { param: 'id' });
     },
   };
 }
