@@ -11,7 +11,7 @@ import { createCount, createCounting, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
 import { type CreditService, createCreditService } from './credits.ts';
 import { createLimitService } from './limits.ts';
-import type { createAccountingModels } from './model.ts';
+import type { AccountingModels } from './model.ts';
 import { createPaymentService } from './payments.ts';
 import { costOf, longWorks } from './price.ts';
 import { createReport } from './report.ts';
@@ -20,7 +20,7 @@ import { createUsageService } from './usage-writer.ts';
 import { createWriteAccount } from './write-account.ts';
 
 export interface AccountingDeps {
-  readonly models: ReturnType<typeof createAccountingModels>;
+  readonly models: AccountingModels;
   readonly publish: EventService['publish'];
   readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;

@@ -14,7 +14,7 @@ import {
   toBudgets,
 } from '../options/budgets.ts';
 import type { Logger, Quota } from '../options/options.ts';
-import type { AccountBudgetsModel, CounterModel, KeyTotalModel, PeriodDocument, PeriodModel } from './model.ts';
+import type { AccountBudgetsModel, AccountingModels, PeriodDocument } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { dayOf, keyTotalId, periodsOf, summed } from './sums.ts';
 import type { QuotaOf } from './thresholds.ts';
@@ -133,13 +133,6 @@ interface UsedAmounts extends Readonly<Record<BudgetPeriod, Amounts>> {
 
 export type ReadUsed = ReturnType<typeof createReadUsed>;
 
-export interface ReadUsedDeps {
-  readonly counters: CounterModel;
-  readonly periods: PeriodModel;
-  readonly keyTotals: KeyTotalModel;
-  readonly clock: DatabaseClock;
-}
-
 /** How long the database can take to say what a key has used. Milliseconds. */
 const maxTimeMS = 1_000;
 
@@ -168,7 +161,10 @@ interface CountersOfPeriod extends CountedSums {
 }
 
 /** Reads what has been counted. `total` is read only if it is asked for; otherwise it is what the month is. */
-export function createReadUsed({ clock, ...models }: ReadUsedDeps) {
+export function createReadUsed({
+  clock,
+  ...models
+}: Pick<AccountingModels, 'counters' | 'periods' | 'keyTotals'> & { readonly clock: DatabaseClock }) {
   const counters = durableCollection(models.counters);
   const periods = durableCollection(models.periods);
   const keyTotals = durableCollection(models.keyTotals);
@@ -309,8 +305,8 @@ function enforceChecks(checks: readonly Check[]): Promise<undefined> | undefined
  */
 export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
   const { readUsed, quotaOf, readAccountBudgets, logger } = deps;
-  const accounts = createReadCache<UsedAmounts>(logger);
-  const keys = createReadCache<UsedAmounts>(logger);
+  const accounts = new ReadCache<UsedAmounts>(logger);
+  const keys = new ReadCache<UsedAmounts>(logger);
 
   function enforce({ userId, keyId = '', budgets = none }: Principal, accountBudgets: readonly Budget[]) {
     const quota = quotaOf?.(userId);
@@ -349,7 +345,7 @@ export function createReadAccountBudgets(
   read: (userId: string) => Promise<readonly Budget[]>,
   logger: Logger,
 ): ReadAccountBudgets {
-  const cache = createReadCache<readonly Budget[]>(logger);
+  const cache = new ReadCache<readonly Budget[]>(logger);
   return (userId) => {
     const fresh = cache.fresh(userId);
     if (fresh) return fresh;
@@ -365,58 +361,51 @@ const longestRead = 1_000;
 /** The most that is remembered. */
 const capacity = 10_000;
 
-interface Entry<T> {
-  readonly value: T;
-  /** When the read of it began, by `performance.now()`. */
-  readonly readAt: number;
-}
-
 /** Keeps what was read for a second: so what is needed all the time costs one read in a second. */
-interface ReadCache<T> {
+class ReadCache<T> {
+  readonly #logger: Logger;
+  /** `readAt` is when the read began, by `performance.now()`. */
+  readonly #entries = new Map<string, { readonly value: T; readonly readAt: number }>();
+  readonly #reading = new Map<string, Promise<T | undefined>>();
+  #isFailing = false;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
   /** What was read less than a second ago. */
-  fresh(key: string): T | undefined;
+  fresh(key: string): T | undefined {
+    const entry = this.#entries.get(key);
+    return entry && performance.now() - entry.readAt < lifetime ? entry.value : undefined;
+  }
+
   /** What was read last, however old. */
-  stale(key: string): T | undefined;
+  stale(key: string): T | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
   /** Reads it, once for all who need it at the same time. If the database does not answer: what was read last, if anything. */
-  read(key: string, read: () => Promise<T>): Promise<T | undefined>;
-}
+  read(key: string, read: () => Promise<T>): Promise<T | undefined> {
+    const present = this.#reading.get(key) ?? this.#readNow(key, read);
+    this.#reading.set(key, present);
+    return present;
+  }
 
-function createReadCache<T>(logger: Logger): ReadCache<T> {
-  const entries = new Map<string, Entry<T>>();
-  const reading = new Map<string, Promise<T | undefined>>();
-  let failing = false;
-
-  async function readNow(key: string, read: () => Promise<T>): Promise<T | undefined> {
+  async #readNow(key: string, read: () => Promise<T>): Promise<T | undefined> {
     const readAt = performance.now();
     try {
       const value = await withTimeout(read(), longestRead, false);
-      failing = false;
-      entries.delete(key);
-      entries.set(key, { value, readAt });
-      for (const oldest of entries.keys()) {
-        if (entries.size <= capacity) break;
-        entries.delete(oldest);
-      }
+      this.#isFailing = false;
+      this.#entries.delete(key);
+      this.#entries.set(key, { value, readAt });
+      if (this.#entries.size > capacity) this.#entries.delete(this.#entries.keys().next().value as string);
       return value;
     } catch (error) {
-      if (!failing) logger.warn('budgets could not be read', { reason: String(error) });
-      failing = true;
-      return entries.get(key)?.value;
+      if (!this.#isFailing) this.#logger.warn('budgets could not be read', { reason: String(error) });
+      this.#isFailing = true;
+      return this.#entries.get(key)?.value;
     } finally {
-      reading.delete(key);
+      this.#reading.delete(key);
     }
   }
-
-  return {
-    fresh(key) {
-      const entry = entries.get(key);
-      return entry && performance.now() - entry.readAt < lifetime ? entry.value : undefined;
-    },
-    stale: (key) => entries.get(key)?.value,
-    read(key, read) {
-      const present = reading.get(key) ?? readNow(key, read);
-      reading.set(key, present);
-      return present;
-    },
-  };
 }

@@ -5,7 +5,7 @@ import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
-import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageDocument, UsageModel, UsageSums } from './model.ts';
+import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
 import {
   type CostOf,
   type CountedRecord,
@@ -63,12 +63,11 @@ export class RecentUsage {
   }
 }
 
-export interface CountDeps extends Omit<ThresholdDeps, 'cost' | 'quotas'> {
+export interface CountDeps
+  extends Omit<ThresholdDeps, 'cost' | 'quotas'>,
+    Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'> {
   /** `undefined` for none: then no threshold is published. */
   readonly quotas: ThresholdDeps['quotas'] | undefined;
-  readonly usage: UsageModel;
-  readonly counters: CounterModel;
-  readonly keyTotals: KeyTotalModel;
   /** Charges for records in the transaction that counts them; skips a record that is charged already. @default no charge */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */

@@ -8,14 +8,6 @@ import type { Allowances } from './allowances.ts';
 import type { Ledger } from './ledger.ts';
 import { costOf, longWorks, toCredits } from './price.ts';
 
-export interface CreditAdmissionDeps {
-  readonly allowances: Allowances;
-  readonly ledger: Ledger;
-  /** While it is unavailable, no more credits can be leased. `undefined` if it is always available. */
-  readonly database: Pick<DatabaseAccess, 'isUnavailable'> | undefined;
-  readonly options: CreditOptions & Required<Pick<CreditOptions, 'allowance'>>;
-}
-
 /**
  * Reserves what a call is likely to cost. Waits for the database only if this process does not know what the account has
  * left: if the account is new here, was idle for longer than its lease lasts, or had nothing left.
@@ -54,8 +46,16 @@ const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/
 /** For what is reserved nowhere. */
 const noReservation: Admission = { closed() {}, dropped() {} };
 
-/** Decides by an account's credits whether it may make a call. */
-export function createCreditAdmission({ allowances, database, ledger, options }: CreditAdmissionDeps): AdmitByCredits {
+/**
+ * Decides by an account's credits whether it may make a call.
+ * @param database while it is unavailable, no more credits can be leased. @default it is always available
+ */
+export function createCreditAdmission(
+  allowances: Allowances,
+  ledger: Ledger,
+  options: CreditOptions & Required<Pick<CreditOptions, 'allowance'>>,
+  database?: Pick<DatabaseAccess, 'isUnavailable'>,
+): AdmitByCredits {
   const { prices, allowance: leaseAmount } = options;
   const hasPrices = Object.values(prices).some((price) => Object.values(price).some((amount) => amount > 0));
   const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = options;

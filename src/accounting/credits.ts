@@ -124,7 +124,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   }
 
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
-  const admit = createCreditAdmission({ allowances, ledger, database, options: { ...options, allowance } });
+  const admit = createCreditAdmission(allowances, ledger, { ...options, allowance }, database);
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);

@@ -343,3 +343,5 @@ export function createAccountingModels(connection: Connection, prefix: string) {
     exceeded: createExceededModel(connection, prefix),
   };
 }
+
+export type AccountingModels = ReturnType<typeof createAccountingModels>;

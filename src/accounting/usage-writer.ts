@@ -340,8 +340,6 @@ export interface UsageServiceDeps {
   readonly waitingLimit?: number;
   /** How much clocks may differ before a record counts as orphaned. Milliseconds. @default 60_000 */
   readonly clockMargin?: number;
-  /** How often the service looks for orphaned records. Milliseconds. @default 60_000 */
-  readonly sweepInterval?: number;
   /** Called once with each record of an ended call that this process has written: it can be counted now. */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
   /** Called with each record of an ended call that will not be written. */
@@ -366,6 +364,9 @@ export interface UsageService {
   close(): Promise<void>;
 }
 
+/** How often a process looks for orphaned records. Milliseconds. */
+const sweepInterval = 60_000;
+
 /** The record, with the name of its model cut to the limit: callers choose it. */
 function withinLimit<T extends { readonly model: string | null }>(record: T): T {
   const { model } = record;
@@ -376,7 +377,7 @@ function withinLimit<T extends { readonly model: string | null }>(record: T): T 
 
 export function createUsageService(deps: UsageServiceDeps): UsageService {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
-  const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
+  const { clockMargin = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
   const writer = new UsageWriter({ usage, flushInterval, waitingLimit, onWritten, onLost, logger });
   const collection = durableCollection(usage);
 

@@ -113,14 +113,17 @@ export function createCatalogue(spec: Spec): Catalogue {
   };
 }
 
-const catalogues = new WeakMap<Spec, Catalogue>();
-
-/** The same, made once for a document: gateways of a process that have the same one share it. */
-export function catalogueOf(spec: Spec): Catalogue {
-  const catalogue = catalogues.get(spec) ?? createCatalogue(spec);
-  catalogues.set(spec, catalogue);
-  return catalogue;
+/** Makes it once for a document: gateways of a process that have the same one share what is made of it. */
+function oncePerDocument<T extends object>(make: (spec: Spec) => T): (spec: Spec) => T {
+  const made = new WeakMap<Spec, T>();
+  return (spec) => {
+    const present = made.get(spec) ?? make(spec);
+    made.set(spec, present);
+    return present;
+  };
 }
+
+export const catalogueOf = oncePerDocument(createCatalogue);
 
 function toWebhook(type: string, { schema, example, description = '' }: EventTypeOptions): SpecPathItem {
   const envelope = { type: 'object', properties: { data: schema } };
@@ -141,14 +144,8 @@ function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>
   };
 }
 
-const knownTypes = new WeakMap<Spec, Spec>();
-
-/** One document for every gateway that adds no type, so that what is compiled from it is compiled once. */
-function withKnownTypes(spec: Spec): Spec {
-  const document = knownTypes.get(spec) ?? withTypes(spec, {});
-  knownTypes.set(spec, document);
-  return document;
-}
+/** The document of every gateway that adds no type. */
+const withKnownTypes = oncePerDocument((spec) => withTypes(spec, {}));
 
 /** Compiles the schema and checks the example, for one type alone, so that an error can name it. */
 function check(spec: Spec, type: string, options: EventTypeOptions): void {

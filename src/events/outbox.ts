@@ -9,6 +9,7 @@ import { TimeoutError } from '../mongo/periodic.ts';
 import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
 import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
+import type { Subscribers } from '../webhooks/webhook.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** Stores events durably, and knows whose fan-out is still to be done. */
@@ -151,12 +152,10 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
 
 type InsertResult = LeasedEvent | { readonly error: unknown };
 
-/** An event to be inserted. */
+/** An event to be inserted, with the lease and the time of {@link Outbox.store}. */
 interface Insertion {
   readonly event: NewEvent;
-  /** How long this process holds its fan-out; 0 leaves it to others. Milliseconds. */
   readonly lease: number;
-  /** Its write must start before this time, by `performance.now()`. */
   readonly until: number;
 }
 
@@ -312,7 +311,7 @@ export type SettleSubscribers = (event: StoredEvent, body?: Buffer) => Promise<S
 /** @param confirmedSubscribers a look-up that no replaced primary answers */
 export function createSettleSubscribers(
   events: EventModel,
-  confirmedSubscribers: (event: AddressedEvent) => Promise<EventSubscribers>,
+  confirmedSubscribers: (event: AddressedEvent) => Promise<Subscribers>,
 ): SettleSubscribers {
   const collection = durableCollection(events);
 
@@ -387,6 +386,3 @@ export interface UnfinishedEvent extends EventKey {
 
 /** What decides which webhooks an event goes to. */
 export type AddressedEvent = Pick<EventDocument, 'userId' | 'type' | 'body'>;
-
-/** The webhooks that are subscribed to an event. */
-export type EventSubscribers = Pick<EventDocument, 'targets' | 'skipped'>;

@@ -1,5 +1,5 @@
-import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { type Model, Schema } from 'mongoose';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import type { Durations } from '../mongo/durations.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 
@@ -98,13 +98,5 @@ const refusalSchema = new Schema<RefusalDocument>(
   // counts are kept for a week, and the day it begins on
   .index({ hour: 1 }, { name: 'expiry', expireAfterSeconds: 8 * day })
   .index({ userId: 1, hour: 1 }, { name: 'userHours' });
-
-/** The processes of one gateway: model `<prefix>Process`, collection `<prefix>processes`. */
-export function createProcessModel(connection: Connection, prefix: string): ProcessModel {
-  return modelOf(connection, `${prefix}Process`, processSchema, `${prefix}processes`);
-}
-
-/** What one gateway has refused: model `<prefix>Refusal`, collection `<prefix>refusals`. */
-export function createRefusalModel(connection: Connection, prefix: string): RefusalModel {
-  return modelOf(connection, `${prefix}Refusal`, refusalSchema, `${prefix}refusals`);
-}
+export const createProcessModel = modelFactory('Process', 'processes', processSchema);
+export const createRefusalModel = modelFactory('Refusal', 'refusals', refusalSchema);

@@ -1,6 +1,6 @@
-import { type Connection, type Model, Schema } from 'mongoose';
+import { type Model, Schema } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
-import { durableSchema, modelOf } from '../mongo/collection.ts';
+import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
 import type { BackgroundUsage, Origin, StoredObject } from './stored-object.ts';
 
@@ -87,11 +87,7 @@ for (const [kind, name] of listedKinds) {
   // MongoDB takes two indexes of the same keys where their filters differ
   schema.index({ userId: 1, createdAt: 1, _id: 1 }, { name, partialFilterExpression: { kind } });
 }
-
-/** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
-export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {
-  return modelOf(connection, `${prefix}StoredObject`, schema, `${prefix}stored`);
-}
+export const createStoredObjectModel = modelFactory('StoredObject', 'stored', schema);
 
 /** A stored object as the model endpoints see it. Pure. */
 export function toObject(document: StoredObjectDocument): StoredObject {
