@@ -71,7 +71,6 @@ export interface KeyTotalDocument extends UsageSums {
 export type UsageModel = Model<UsageDocument>;
 export type CounterModel = Model<CounterDocument>;
 export type PeriodModel = Model<PeriodDocument>;
-export type KeyTotalModel = Model<KeyTotalDocument>;
 
 const amounts = {
   inputTokens: { type: Number, required: true },
@@ -165,7 +164,7 @@ export interface AccountBudgetsDocument {
 export type AccountBudgetsModel = Model<AccountBudgetsDocument>;
 
 const accountBudgetsSchema = new Schema<AccountBudgetsDocument>({ _id: String, budgets: storedBudgets }, durableSchema);
-export const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budgets', accountBudgetsSchema);
+const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budgets', accountBudgetsSchema);
 
 /** What one process has leased of a balance. */
 interface StoredLease {

@@ -54,17 +54,8 @@ function costOfStored({ storedPrices = {} }: Prices, { kind, made, uploadedBytes
  * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
 export function costOf(all: Prices, charged: Charged): number {
-  const {
-    model,
-    inputTokens,
-    cachedInputTokens,
-    outputTokens,
-    images,
-    seconds = 0,
-    characters = 0,
-    endpoint,
-    stored,
-  } = charged;
+  const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
+  const { seconds = 0, characters = 0, endpoint, stored } = charged;
   const { prices } = all;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
   const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};

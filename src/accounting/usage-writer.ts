@@ -347,22 +347,7 @@ export interface UsageServiceDeps {
 }
 
 /** Records what model calls use: one record for each call, open while it runs. */
-export interface UsageService {
-  /** Call it when a call is sent to an upstream. */
-  opened(usage: OpenUsage): void;
-  /** Call it when the answer of a call has ended. */
-  closed(record: UsageRecord): void;
-  /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
-  recordOnce(record: UsageRecord): Promise<void>;
-  /** Call it when a call got no answer, so that there is nothing to record. */
-  dropped(id: string): void;
-  /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
-  sweep(): Promise<number>;
-  /** Sweeps from now on. */
-  start(): void;
-  /** Stops sweeping, and writes the records that wait. */
-  close(): Promise<void>;
-}
+export type UsageService = ReturnType<typeof createUsageService>;
 
 /** How often a process looks for orphaned records. Milliseconds. */
 const sweepInterval = 60_000;
@@ -375,12 +360,13 @@ function withinLimit<T extends { readonly model: string | null }>(record: T): T 
     : record;
 }
 
-export function createUsageService(deps: UsageServiceDeps): UsageService {
+export function createUsageService(deps: UsageServiceDeps) {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
   const { clockMargin = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
   const writer = new UsageWriter({ usage, flushInterval, waitingLimit, onWritten, onLost, logger });
   const collection = durableCollection(usage);
 
+  /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
   async function sweep(): Promise<number> {
     const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
     const { modifiedCount } = await usage.updateMany(
@@ -408,18 +394,24 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   });
 
   return {
-    opened: (record) => writer.open(withinLimit(record)),
-    closed: (record) => writer.close(withinLimit(record)),
-    dropped: (id) => writer.drop(id),
-    async recordOnce(given) {
+    /** Call it when a call is sent to an upstream. */
+    opened: (usage: OpenUsage): void => writer.open(withinLimit(usage)),
+    /** Call it when the answer of a call has ended. */
+    closed: (record: UsageRecord): void => writer.close(withinLimit(record)),
+    /** Call it when a call got no answer, so that there is nothing to record. */
+    dropped: (id: string): void => writer.drop(id),
+    /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
+    async recordOnce(given: UsageRecord): Promise<void> {
       const record = withinLimit(given);
       const result = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
       // what this call has written is certainly not counted yet
       if (result.modifiedCount + result.upsertedCount > 0) onWritten([toClosedDocument(record)]);
     },
     sweep,
+    /** Sweeps from now on. */
     start: sweeping.start,
-    async close() {
+    /** Stops sweeping, and writes the records that wait. */
+    async close(): Promise<void> {
       await sweeping.stop();
       await writer.end();
     },

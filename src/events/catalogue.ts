@@ -6,23 +6,7 @@ import type { Spec, SpecOperation, SpecPathItem, SpecSchema } from '../openapi/s
 import type { EventTypeOptions } from '../options/options.ts';
 
 /** The event types and the schemas of their `data`, from the `webhooks` section of openapi.yaml. */
-export interface Catalogue {
-  /** In the order of openapi.yaml. */
-  readonly types: ReadonlySet<string>;
-  /**
-   * Checks that `data` fits its type, and that JSON keeps every value in it unchanged.
-   * @throws GatewayError `unknown_event_type` with param `type`
-   * @throws GatewayError `invalid_event_data`; param is the path of the first wrong field, such as `data.amount`
-   */
-  validate(type: string, data: unknown): void;
-  /**
-   * The `data` of the type's example, a fresh copy at every call.
-   * @throws GatewayError `unknown_event_type` with param `type`
-   */
-  example(type: string): Record<string, unknown>;
-  /** All types, in the order of openapi.yaml. */
-  list(): DescribedType[];
-}
+export type Catalogue = ReturnType<typeof createCatalogue>;
 
 /** The public description of an event type. @public */
 export interface DescribedType {
@@ -64,7 +48,7 @@ function exampleData(operation: SpecOperation): Record<string, unknown> | undefi
  * Reads the catalogue from openapi.yaml.
  * @throws Error if an event type has no valid schema of `data`, or no example
  */
-export function createCatalogue(spec: Spec): Catalogue {
+export function createCatalogue(spec: Spec) {
   const ajv = new Ajv2020({ strict: true, verbose: true });
   addFormats.default(ajv);
   // the target of the document's own $refs
@@ -97,8 +81,14 @@ export function createCatalogue(spec: Spec): Catalogue {
   }
 
   return {
+    /** In the order of openapi.yaml. */
     types,
-    validate(type, data) {
+    /**
+     * Checks that `data` fits its type, and that JSON keeps every value in it unchanged.
+     * @throws GatewayError `unknown_event_type` with param `type`
+     * @throws GatewayError `invalid_event_data`; param is the path of the first wrong field, such as `data.amount`
+     */
+    validate(type: string, data: unknown): void {
       const { matches } = entryOf(type);
       let mismatch = jsonProblem(data, 'data');
       if (!mismatch && !matches(data)) {
@@ -108,8 +98,13 @@ export function createCatalogue(spec: Spec): Catalogue {
       if (!mismatch) return;
       throw new GatewayError('invalid_event_data', `${mismatch.path}: ${mismatch.problem}`, { param: mismatch.path });
     },
-    example: (type) => structuredClone(entryOf(type).described.example),
-    list: () => [...entries.values()].map(({ described }) => described),
+    /**
+     * The `data` of the type's example, a fresh copy at every call.
+     * @throws GatewayError `unknown_event_type` with param `type`
+     */
+    example: (type: string): Record<string, unknown> => structuredClone(entryOf(type).described.example),
+    /** All types, in the order of openapi.yaml. */
+    list: (): DescribedType[] => [...entries.values()].map(({ described }) => described),
   };
 }
 

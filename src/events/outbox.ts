@@ -13,24 +13,7 @@ import type { Subscribers } from '../webhooks/webhook.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** Stores events durably, and knows whose fan-out is still to be done. */
-export interface Outbox {
-  /**
-   * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
-   * idempotency key. Acknowledged by a majority and journaled.
-   * @param until the write must start before this time, by `performance.now()`. @default no limit
-   */
-  store(event: NewEvent, lease: number, until?: number): Promise<LeasedEvent>;
-  /** The same in a caller's transaction; after its commit, any process may fan the event out. */
-  storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
-  /** The bytes to send; `null` if the event is confirmed to be gone. */
-  body(event: EventKey): Promise<Buffer | null>;
-  /** Marks that each webhook has its delivery. Does nothing if the event has more targets by now. */
-  markFannedOut(event: FannedOut): Promise<void>;
-  /** A part of a query that finds events which any process may fan out, longest waiting first. */
-  unfinished(limit: number): PartOfQuery;
-  /** From now on no mark waits for others. */
-  close(): void;
-}
+export type Outbox = ReturnType<typeof createOutbox>;
 
 /** Matches events that any process may take: not every target has its delivery, and no lease is left. */
 const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
@@ -112,7 +95,7 @@ function unfinishedPipeline(limit: number) {
 }
 
 /** The outbox in the collection of events. Calls at the same moment share one operation. */
-export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
+export function createOutbox(events: EventModel, clock: DatabaseClock) {
   const collection = durableCollection(events);
   const inserts = createInserts(events, clock);
   const bodies = createBodies(collection);
@@ -120,7 +103,12 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
   const sameKeys = createSameKeys(collection);
 
   return {
-    async store(event, lease, until = Number.POSITIVE_INFINITY) {
+    /**
+     * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
+     * idempotency key. Acknowledged by a majority and journaled.
+     * @param until the write must start before this time, by `performance.now()`. @default no limit
+     */
+    async store(event: NewEvent, lease: number, until = Number.POSITIVE_INFINITY): Promise<LeasedEvent> {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
         const result = await inserts.add({ event, lease, until });
         if (!('error' in result)) return result;
@@ -131,9 +119,10 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
       }
       throw new TimeoutError('the database reported an event with this idempotency key, but did not find it');
     },
-    // a duplicate key would abort the caller's whole transaction
-    async storeIn(session, event) {
+    /** The same in a caller's transaction; after its commit, any process may fan the event out. */
+    async storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent> {
       const { userId, idempotencyKey } = event;
+      // a duplicate key would abort the caller's whole transaction
       const insert = insertOnly(withFanOut(event), stamped, '_id');
       const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insert, {
         upsert: true,
@@ -143,9 +132,16 @@ export function createOutbox(events: EventModel, clock: DatabaseClock): Outbox {
       });
       return stored as StoredEvent;
     },
+    /** The bytes to send; `null` if the event is confirmed to be gone. */
     body: bodies.add,
+    /** Marks that each webhook has its delivery. Does nothing if the event has more targets by now. */
     markFannedOut: marks.add,
-    unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
+    /** A part of a query that finds events which any process may fan out, longest waiting first. */
+    unfinished: (limit: number): PartOfQuery => ({
+      coll: collection.collectionName,
+      pipeline: unfinishedPipeline(limit),
+    }),
+    /** From now on no mark waits for others. */
     close: marks.close,
   };
 }

@@ -1,16 +1,10 @@
 import { GatewayError } from '../errors.ts';
 
 /** Limits what one account has under way at once in this process. */
-export interface InFlightLimit {
-  /**
-   * Counts one more, until what is returned is called.
-   * @throws GatewayError `rate_limit_exceeded` when it is one too many
-   */
-  enter(userId: string): () => void;
-}
+export type InFlightLimit = ReturnType<typeof createInFlightLimit>;
 
 /** @param what is counted, in the plural, as in `resends` */
-export function createInFlightLimit(limit: number, what: string): InFlightLimit {
+export function createInFlightLimit(limit: number, what: string) {
   const counts = new Map<string, number>();
 
   function leave(userId: string): void {
@@ -20,7 +14,11 @@ export function createInFlightLimit(limit: number, what: string): InFlightLimit 
   }
 
   return {
-    enter(userId) {
+    /**
+     * Counts one more, until what is returned is called.
+     * @throws GatewayError `rate_limit_exceeded` when it is one too many
+     */
+    enter(userId: string): () => void {
       const count = counts.get(userId) ?? 0;
       if (count >= limit) {
         const message = `This account already has the maximum of ${limit} ${what} under way; try again when one has ended`;

@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
+import type { Principal } from '../http/principal.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
@@ -53,7 +54,9 @@ export interface KeyServiceDeps {
 }
 
 export interface KeyService
-  extends Pick<KeyVerifier, 'authenticate' | 'authenticateById' | 'authenticateCached' | 'authenticateInGracePeriod'> {
+  extends Pick<KeyVerifier, 'authenticateById' | 'authenticateCached' | 'authenticateInGracePeriod'> {
+  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
+  authenticate(token: string): Promise<Principal | null>;
   /**
    * Creates a key for an account and publishes `api_key.created`: both or neither.
    * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of
@@ -168,15 +171,8 @@ function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: 
 
 /** Creates, recognises and revokes API keys. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
-  const {
-    keys,
-    budgets = noBudgets,
-    maxKeys = 100,
-    cacheTtl: ttl = 900,
-    cacheCapacity: capacity = 10_000,
-    gracePeriod = 300_000,
-    lastUsedDelay,
-  } = deps;
+  const { keys, budgets = noBudgets, maxKeys = 100, lastUsedDelay } = deps;
+  const { cacheTtl: ttl = 900, cacheCapacity: capacity = 10_000, gracePeriod = 300_000 } = deps;
   const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
   const lastUsed = createLastUsed({
     write: (ids) => markUsed(keys, ids),

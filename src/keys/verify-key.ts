@@ -50,7 +50,6 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
     return cached && used(id, cached);
   }
 
-  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
   async function authenticate(token: string): Promise<Principal | null> {
     const id = keyIdIn(token);
     return id === null ? null : judge(id, token, await cache.find(id));
