@@ -5,6 +5,7 @@ import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
+import type { CreditService } from './credits.ts';
 import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
 import {
   type CostOf,
@@ -65,20 +66,15 @@ export class RecentUsage {
 
 export interface CountDeps
   extends Omit<ThresholdDeps, 'cost' | 'quotas'>,
-    Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'> {
+    Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'>,
+    Partial<Pick<CreditService, 'charge' | 'chargeNew' | 'charged'>> {
   /** `undefined` for none: then no threshold is published. */
   readonly quotas: ThresholdDeps['quotas'] | undefined;
-  /** Charges for records in the transaction that counts them; skips a record that is charged already. @default no charge */
-  readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
-  /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */
-  readonly chargeNew?: (records: readonly CountedRecord[], session: ClientSession) => Promise<void>;
   /** What quotas of credits count. @default nothing has a price */
   readonly cost?: CostOf;
   /** The most records of one transaction. */
   readonly batchSize: number;
   readonly transaction: RunInTransaction;
-  /** Called with records when the charges for them are committed. */
-  readonly charged?: (records: readonly CountedRecord[]) => void;
   /** The records that this process has written, which it counts first. @default none */
   readonly recentUsage?: Pick<RecentUsage, 'take'>;
   /** How long the process that wrote a record may take to count it, before this one does. Milliseconds. @default 0 */
@@ -118,12 +114,6 @@ export function createCount(deps: CountDeps) {
     return reportCharged(await transaction((session) => batch.found(filter, session)));
   }
 
-  /** To repair such a record, find it by `uncountable`, correct it and set `counted: false`. */
-  async function setAside(_id: string, error: unknown): Promise<void> {
-    await usage.updateOne({ _id, counted: false }, { $set: { uncountable: true }, $unset: { counted: 1 } });
-    logSetAside(error, { id: _id });
-  }
-
   /** Counts the records that the filter finds, and sets aside those that cannot be counted; resolves to how many it has found. */
   async function countIsolated(filter: UsageFilter): Promise<number> {
     const options = { projection: { _id: 1 }, sort: { _id: 1 }, limit: batchSize } as const;
@@ -135,7 +125,11 @@ export function createCount(deps: CountDeps) {
         return [];
       },
     });
-    for (const [id, error] of itemFailures(ids, outcomes)) await setAside(id, error);
+    for (const [id, error] of itemFailures(ids, outcomes)) {
+      // to repair such a record, find it by `uncountable`, correct it and set `counted: false`
+      await usage.updateOne({ _id: id, counted: false }, { $set: { uncountable: true }, $unset: { counted: 1 } });
+      logSetAside(error, { id });
+    }
     return ids.length;
   }
 

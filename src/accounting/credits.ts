@@ -55,7 +55,7 @@ export interface CreditService {
   readonly admit: AdmitByCredits;
   /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
   credited(userId: string): Promise<void>;
-  /** Charges for usage records, each once, in the transaction that counts them. */
+  /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
   charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
   /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
   chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
