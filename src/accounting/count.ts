@@ -8,7 +8,6 @@ import { isDuplicateKey } from '../mongo/writes.ts';
 import type { CreditService } from './credits.ts';
 import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
 import {
-  type CostOf,
   type CountedRecord,
   countedFields,
   counterAdditions,
@@ -19,7 +18,7 @@ import {
   periodAdditions,
   summed,
 } from './sums.ts';
-import { createPublishThresholds, type ThresholdDeps } from './thresholds.ts';
+import { createPublishThresholds, type ThresholdDeps, type ThresholdQuotas } from './thresholds.ts';
 
 /** The most records in memory; if there are more, all are dropped, and read from the database later. */
 const maxRecentRecords = 20_000;
@@ -65,13 +64,11 @@ export class RecentUsage {
 }
 
 export interface CountDeps
-  extends Omit<ThresholdDeps, 'cost' | 'quotas'>,
+  extends ThresholdDeps,
     Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'>,
     Partial<Pick<CreditService, 'charge' | 'chargeNew' | 'charged'>> {
   /** `undefined` for none: then no threshold is published. */
-  readonly quotas: ThresholdDeps['quotas'] | undefined;
-  /** What quotas of credits count. @default nothing has a price */
-  readonly cost?: CostOf;
+  readonly quotas: ThresholdQuotas | undefined;
   /** The most records of one transaction. */
   readonly batchSize: number;
   readonly transaction: RunInTransaction;
@@ -243,7 +240,7 @@ function createCountBatch(deps: CountDeps) {
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
   const addToKeyTotals = createAddToKeyTotals(deps);
-  const publishThresholds = quotas && createPublishThresholds({ ...deps, quotas, cost });
+  const publishThresholds = quotas && createPublishThresholds(quotas, deps);
 
   async function mark(records: readonly CountedRecord[], inSession: InSession): Promise<number> {
     const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };

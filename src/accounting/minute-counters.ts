@@ -95,9 +95,9 @@ function idOf({ subject, minute }: MinuteCounter): string {
 }
 
 /**
- * Exchanges the counters with the other processes. Writes and reads only the counters used since the last exchange, in two commands no matter how many there are, and none while nothing is
- * used. Exchanged at every interval, ten calls a second that are far from their limits send 0.94 of these commands each in place of 0.2, and wake
- * the process 1.14 times as often (1.09 to 1.14 in six pairs).
+ * Exchanges the counters with the other processes. Writes and reads only the counters used since the last exchange, in two commands
+ * no matter how many there are, and none while nothing is used. Exchanged at every interval, ten calls a second that are far from their
+ * limits send 0.94 of these commands each in place of 0.2, and wake the process 1.14 times as often (1.09 to 1.14 in six pairs).
  */
 export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps) {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');

@@ -83,7 +83,7 @@ const amounts = {
   characters: { type: Number, default: 0 },
 } as const;
 
-const sums = { requests: { type: Number, required: true }, ...amounts } as const;
+const sums = { requests: { type: Number, required: true }, ...amounts, microCredits: Number } as const;
 
 const usageSchema = new Schema<UsageDocument>(
   {
@@ -118,7 +118,6 @@ const counterSchema = new Schema<CounterDocument>(
     day: { type: String, required: true },
     model: { type: String, default: null },
     keyId: { type: String, default: null },
-    microCredits: Number,
     ...sums,
   },
   durableSchema,
@@ -133,7 +132,6 @@ const periodSchema = new Schema<PeriodDocument>(
     userId: { type: String, required: true },
     period: { type: String, enum: ['daily', 'monthly'], required: true },
     start: { type: String, required: true },
-    microCredits: Number,
     announced: [Number],
     ...sums,
   },
@@ -146,7 +144,6 @@ const keyTotalSchema = new Schema<KeyTotalDocument>(
     _id: String,
     userId: { type: String, required: true },
     keyId: { type: String, required: true },
-    microCredits: Number,
     ...sums,
   },
   durableSchema,

@@ -20,14 +20,14 @@ export interface ThresholdQuotas {
 export interface ThresholdDeps {
   readonly periods: PeriodModel;
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
-  readonly quotas: ThresholdQuotas;
-  /** What quotas of credits count. */
-  readonly cost: CostOf;
+  /** What quotas of credits count. @default nothing has a price */
+  readonly cost?: CostOf;
   readonly logger: Logger;
 }
 
 /** Makes the function that publishes the thresholds that days and months have reached, in the transaction that adds to them. */
-export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps) {
+export function createPublishThresholds(quotas: ThresholdQuotas, deps: ThresholdDeps) {
+  const { publish, cost, logger } = deps;
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas.thresholds ?? accountRows['quotas.thresholds'].default;

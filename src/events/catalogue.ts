@@ -149,7 +149,7 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
     throw new GatewayError('invalid_options', `${at}: ${problem}`, { param: at, cause });
   };
   if (Object.hasOwn(spec.webhooks, type)) refuse(param, 'is already an event type of the gateway');
-  let catalogue: ReturnType<typeof createCatalogue> | undefined;
+  let catalogue: Catalogue | undefined;
   try {
     catalogue = createCatalogue({ ...spec, webhooks: { [type]: toWebhook(type, options) } });
   } catch (error) {

@@ -29,10 +29,6 @@ export interface SendRates {
   wait(webhook: Omit<PermitRequest, 'waits'>): Promise<void>;
 }
 
-/** Requests in one write. */
-const maxSize = 500;
-const concurrency = 2;
-
 /**
  * Grants permits to send. Those of one webhook are evenly spaced by its limit, whichever process asks: the next permit is the
  * later one of now and the end of the last, by the database's clock (the generic cell rate algorithm without a burst). Requests
@@ -84,8 +80,8 @@ export function createSendRates(rates: SendRateModel): SendRates {
   }
 
   const permits = createBatcher<PermitRequest, Permit>({
-    maxSize,
-    concurrency,
+    maxSize: 500,
+    concurrency: 2,
     async write(requests) {
       const byWebhook = new Map<string, PermitRequest[]>();
       for (const request of requests) {

@@ -284,9 +284,9 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
 }
 
 /**
- * Recently used keys, so that a busy key costs one look-up per `ttl` and process. Bounded; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
- * unknown keys drops no good one. It counts a record's age from the start of its look-up and still has old ones, for `last`, where
- * lru-cache counts from its end and drops them.
+ * Recently used keys, so that a busy key costs one look-up per `ttl` and process. Bounded; a dropped record is read again. Ids of no key
+ * are cached for the same time, but separately, so that a flood of unknown keys drops no good one. It counts a record's age from the start
+ * of its look-up and still has old ones, for `last`, where lru-cache counts from its end and drops them.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const records = new Map<string, CachedKey>();
