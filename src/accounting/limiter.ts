@@ -64,22 +64,33 @@ export function limitsOf(option: RateLimitsFor | undefined, principal: Principal
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
-const kinds = ['requests', 'tokens'] as const;
-const optionOf = { requests: 'requestsPerMinute', tokens: 'tokensPerMinute' } as const;
+/** What is limited, by which option, and the headers that tell the limit, what is left and when it starts anew. */
+const kinds = [
+  {
+    kind: 'requests',
+    option: 'requestsPerMinute',
+    headers: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+  },
+  {
+    kind: 'tokens',
+    option: 'tokensPerMinute',
+    headers: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+  },
+] as const;
 
 /** One limit, and what has been used of it. */
 interface LimitUsage extends Pick<AppliedLimits, 'whose'> {
-  readonly kind: (typeof kinds)[number];
+  readonly kind: (typeof kinds)[number]['kind'];
   readonly limit: number;
-  readonly used: number;
+  used: number;
 }
 
 /** Pure. */
 function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
   const usages: LimitUsage[] = [];
   for (const { whose, limits, counter } of applied) {
-    for (const kind of kinds) {
-      const limit = limits[optionOf[kind]];
+    for (const { kind, option } of kinds) {
+      const limit = limits[option];
       if (limit !== undefined) usages.push({ whose, kind, limit, used: counter.used(kind) });
     }
   }
@@ -88,7 +99,7 @@ function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
 
 /** Pure. */
 function isNear({ limits, counter }: Omit<AppliedLimits, 'whose'>): boolean {
-  return kinds.some((kind) => counter.isNear(kind, limits[optionOf[kind]]));
+  return counter.isNear('requests', limits.requestsPerMinute) || counter.isNear('tokens', limits.tokensPerMinute);
 }
 
 function rateLimitError({ whose, limit, kind }: LimitUsage, headers: Record<string, string>, wait: number) {
@@ -138,9 +149,10 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
       counter.requests += 1;
       counter.tokens += estimatedTokens;
     }
+    for (const usage of usages) usage.used += usage.kind === 'requests' ? 1 : estimatedTokens;
     onCounted?.(applied.some(isNear));
     return {
-      headers: rateLimitHeaders(limitUsagesOf(applied), wait),
+      headers: rateLimitHeaders(usages, wait),
       closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),
       dropped: () => settle(applied, -estimatedTokens),
     };
@@ -164,15 +176,15 @@ function remaining({ limit, used }: LimitUsage): number {
 function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {
   const headers: Record<string, string> = {};
   const reset = duration(resetIn);
-  for (const kind of kinds) {
+  for (const { kind, headers: names } of kinds) {
     let least: LimitUsage | undefined;
     for (const usage of usages) {
       if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
     }
     if (!least) continue;
-    headers[`x-ratelimit-limit-${kind}`] = String(least.limit);
-    headers[`x-ratelimit-remaining-${kind}`] = String(remaining(least));
-    headers[`x-ratelimit-reset-${kind}`] = reset;
+    headers[names[0]] = String(least.limit);
+    headers[names[1]] = String(remaining(least));
+    headers[names[2]] = reset;
   }
   return headers;
 }
