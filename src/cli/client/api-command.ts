@@ -3,11 +3,8 @@ import { wrongUse } from '../terminal/command-failure.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { toJson } from '../terminal/text.ts';
 import { type Access, type Api, createApiClient, dataFrom } from './api.ts';
-
-/** Lines for the end of a command's help. */
-function examples(lines: readonly string[]): string {
-  return ['', 'Examples:', ...lines.map((line) => `  $ express-model-gateway ${line}`)].join('\n');
-}
+import { count } from './flags.ts';
+import { gather, type PageQuery, type ResultPage } from './pages.ts';
 
 const group = 'Gateway:';
 
@@ -48,14 +45,12 @@ export interface CommandContext {
   readonly terminal: Terminal;
   /** Whether the output is JSON, for programs. */
   readonly json: boolean;
-  readonly show: Show;
+  /** Prints an answer: as the API gave it for programs, in lines for people. */
+  readonly show: <Body>(body: Body, lines: Lines<Body>) => void;
 }
 
 /** An answer in lines, for people. */
 type Lines<Body> = (body: Body, paint: Paint, now: number) => readonly string[];
-
-/** Prints an answer: as the API gave it for programs, in lines for people. */
-type Show = <Body>(body: Body, lines: Lines<Body>) => void;
 
 /** A call of the API, made with the arguments of a command and its options. */
 type Call<Args extends unknown[], Body> = (context: CommandContext, ...args: Args) => Promise<{ data?: Body }>;
@@ -70,8 +65,10 @@ export class ApiCommand extends Command {
     this.description(description);
   }
 
+  /** Says at the end of its help how it is used. */
   examples(...lines: readonly string[]): this {
-    return this.addHelpText('after', examples(lines));
+    const commands = lines.map((line) => `  $ express-model-gateway ${line}`);
+    return this.addHelpText('after', ['', 'Examples:', ...commands].join('\n'));
   }
 
   /** It shows what one call answers. */
@@ -79,7 +76,28 @@ export class ApiCommand extends Command {
     return this.runs(async (context, ...args: Args) => context.show(await dataFrom(call(context, ...args)), lines));
   }
 
-  /** The same, of the database itself where `--database` is given: then no key is needed. */
+  /**
+   * It shows as many rows of a list as `--limit` says, and how to get more.
+   * @param after flags and meaning of the option for the row that they follow
+   */
+  lists<Options, Row extends { id: string }>(
+    after: readonly [flags: string, meaning: string],
+    page: (context: CommandContext, query: PageQuery, options: Options) => Promise<{ data?: ResultPage<Row> }>,
+    lines: Lines<ResultPage<Row>>,
+  ): this {
+    return this.option('--limit <n>', 'how many at most', count, 20)
+      .option(...after)
+      .runs(async (context, options: Options & PageQuery) => {
+        const pageOf = (query: PageQuery) => dataFrom(page(context, query, options));
+        const rows = await gather(options.limit, pageOf, options.after);
+        context.show(rows, lines);
+        const { data, has_more, next_after: next = data.at(-1)?.id } = rows;
+        if (!has_more || !next) return;
+        context.terminal.printNote(`There are more: use --limit ${data.length * 5}, or --after ${next}`);
+      });
+  }
+
+  /** It shows what one call answers, or the database itself where `--database` is given: then no key is needed. */
   showsEither<Args extends unknown[], Body>(
     stored: (env: Terminal['env'], ...args: Args) => Promise<Body>,
     call: Call<Args, Body>,
@@ -104,7 +122,7 @@ export class ApiCommand extends Command {
   }
 }
 
-function createShow(terminal: Terminal, json = false): Show {
+function createShow(terminal: Terminal, json = false): CommandContext['show'] {
   if (json) return (body) => terminal.print(toJson(body, 2));
   return (body, lines) => {
     for (const line of lines(body, terminal.paint, terminal.now())) terminal.print(line);
@@ -112,23 +130,18 @@ function createShow(terminal: Terminal, json = false): Show {
 }
 
 /** The options for the gateway's address, the key and the form of the output. */
-export interface GatewayOptions {
-  readonly baseUrl?: string;
-  readonly apiKey?: string;
-  readonly json?: true;
+export interface GatewayOptions extends Partial<Access> {
+  readonly json?: boolean;
 }
 
 /** @throws CommandFailure where there is no key, or the base URL is not valid */
-export function createContext(terminal: Terminal, options: GatewayOptions): CommandContext {
-  const json = options.json ?? false;
-  return { api: createApiClient(readAccess(options, terminal)), terminal, json, show: createShow(terminal, json) };
-}
-
-function readAccess({ baseUrl, apiKey }: GatewayOptions, { env }: Terminal): Access {
-  return {
+export function createContext(terminal: Terminal, { baseUrl, apiKey, json = false }: GatewayOptions): CommandContext {
+  const { env } = terminal;
+  const api = createApiClient({
     baseUrl: readBaseUrl(baseUrl || env.EXPRESS_MODEL_GATEWAY_BASE_URL || defaultBaseUrl),
     apiKey: readApiKey(apiKey || env.EXPRESS_MODEL_GATEWAY_API_KEY),
-  };
+  });
+  return { api, terminal, json, show: createShow(terminal, json) };
 }
 
 const defaultBaseUrl = 'http://127.0.0.1:3000';

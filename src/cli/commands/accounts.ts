@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, subject } from '../client/api-command.ts';
 import { count } from '../client/flags.ts';
-import { type Cell, type Column, fieldLines, listLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { type Cell, type Column, detailLines, listLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { figure, momentOf } from '../terminal/text.ts';
 import { budgetsText } from './budgets.ts';
 
@@ -29,27 +29,6 @@ const columns: readonly Column<Summary>[] = [
   },
 ];
 
-interface ListOptions {
-  readonly prefix?: string;
-  readonly after?: string;
-  readonly limit: number;
-}
-
-function listCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'list', 'accounts with a key, a webhook or usage this month, by user id')
-    .option('--prefix <text>', 'only those whose user ids begin with it')
-    .option('--after <account>', 'those that follow this user id')
-    .option('--limit <n>', 'how many, 100 at most', count, 100)
-    .examples('accounts list', 'accounts list --prefix usr_ --limit 20')
-    .runs(async ({ api, show }, { prefix, after, limit }: ListOptions) => {
-      const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
-      const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
-      show(page, listLines(columns, 'No accounts.'));
-      const last = page.data.at(-1);
-      if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
-    });
-}
-
 function limitsText(limits: Schemas['RateLimits'] | null, isUnknown: boolean): string {
   if (isUnknown) return 'a function of the host decides';
   const { requests_per_minute: requests = null, tokens_per_minute: tokens = null } = limits ?? {};
@@ -65,45 +44,58 @@ function webhookText({ id, url, active, disabled, health }: Schemas['AccountWebh
   return `${id} ${state}${why} ${url}`;
 }
 
-function detailLines(details: Details, paint: Paint, now: number): string[] {
+const accountLines = detailLines((details: Details, now) => {
   const { account, api_keys: keys, webhooks, budgets, credits, rate_limits: limits, refusals } = details;
   const { usage } = account;
-  return fieldLines(
+  return [
+    ['Account', account.user_id],
+    ['API keys', `${account.api_keys.working} working, ${keys.data.length}${keys.has_more ? ' or more' : ''} in all`],
+    ['Webhooks', webhooks.map((webhook) => webhookText(webhook, now)).join('\n') || 'none'],
     [
-      ['Account', account.user_id],
-      ['API keys', `${account.api_keys.working} working, ${keys.data.length}${keys.has_more ? ' or more' : ''} in all`],
-      ['Webhooks', webhooks.map((webhook) => webhookText(webhook, now)).join('\n') || 'none'],
-      [
-        'This month',
-        usage
-          ? `${figure(usage.requests)} requests, ${figure(usage.input_tokens)} input and ${figure(usage.output_tokens)} output tokens`
-          : undefined,
-      ],
-      ['Credits left', credits ? figure(credits.credits_remaining) : undefined],
-      ['Budgets', budgets ? budgetsText(budgets) : undefined],
-      ['Limits a minute', limitsText(limits.per_user, limits.per_user_is_unknown)],
-      ['of each key', limitsText(limits.per_key, limits.per_key_is_unknown)],
-      ['Refused, 24 h', refusals.map(({ code, count: times }) => `${figure(times)} ${code}`).join('\n') || 'nothing'],
+      'This month',
+      usage
+        ? `${figure(usage.requests)} requests, ${figure(usage.input_tokens)} input and ${figure(usage.output_tokens)} output tokens`
+        : undefined,
     ],
-    paint,
-  );
-}
+    ['Credits left', credits ? figure(credits.credits_remaining) : undefined],
+    ['Budgets', budgets ? budgetsText(budgets) : undefined],
+    ['Limits a minute', limitsText(limits.per_user, limits.per_user_is_unknown)],
+    ['of each key', limitsText(limits.per_key, limits.per_key_is_unknown)],
+    ['Refused, 24 h', refusals.map(({ code, count: times }) => `${figure(times)} ${code}`).join('\n') || 'nothing'],
+  ];
+});
 
-function showCommand(terminal: Terminal): Command {
-  const description = 'one account: its keys, webhooks, usage, budgets, credits and limits, and what it was refused';
-  return new ApiCommand(terminal, 'show', description)
-    .argument('<account>', 'the user id, such as usr_1')
-    .examples('accounts show usr_1', 'accounts show usr_1 --json | jq .webhooks')
-    .shows(
-      ({ api }, account: string) => api.GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id: account } } }),
-      detailLines,
-    );
+interface ListOptions {
+  readonly prefix?: string;
+  readonly after?: string;
+  readonly limit: number;
 }
 
 /** `accounts`: what the operator sees of all accounts. */
 export function accountsCommand(terminal: Terminal): Command {
   return subject('accounts', 'list and show all accounts; needs a key with the scope admin', [
-    listCommand(terminal),
-    showCommand(terminal),
+    new ApiCommand(terminal, 'list', 'accounts with a key, a webhook or usage this month, by user id')
+      .option('--prefix <text>', 'only those whose user ids begin with it')
+      .option('--after <account>', 'those that follow this user id')
+      .option('--limit <n>', 'how many, 100 at most', count, 100)
+      .examples('accounts list', 'accounts list --prefix usr_ --limit 20')
+      .runs(async ({ api, show }, { prefix, after, limit }: ListOptions) => {
+        const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
+        const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
+        show(page, listLines(columns, 'No accounts.'));
+        const last = page.data.at(-1);
+        if (page.has_more && last) terminal.printNote(`There are more: use --after ${last.user_id}`);
+      }),
+    new ApiCommand(
+      terminal,
+      'show',
+      'one account: its keys, webhooks, usage, budgets, credits and limits, and what it was refused',
+    )
+      .argument('<account>', 'the user id, such as usr_1')
+      .examples('accounts show usr_1', 'accounts show usr_1 --json | jq .webhooks')
+      .shows(
+        ({ api }, user_id: string) => api.GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id } } }),
+        accountLines,
+      ),
   ]);
 }

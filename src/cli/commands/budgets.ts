@@ -9,30 +9,6 @@ import { figure, printable, relative } from '../terminal/text.ts';
 
 type Budget = Schemas['Budget'];
 
-type Budgets = Schemas['BudgetList'];
-
-/** `budgets`: the most that an account may use, all its keys together. */
-export function budgetsCommand(terminal: Terminal): Command {
-  return subject('budgets', 'show, set and remove the budgets of accounts', [
-    showCommand(terminal),
-    setCommand(terminal),
-    removeCommand(terminal),
-  ]);
-}
-
-function showCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'show', 'the budgets of an account, and what it has used of them')
-    .option('--user <account>', 'of this account, with a key that has the scope admin; of your own when it is left out')
-    .examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data')
-    .shows<[{ user?: string }], Budgets>(
-      ({ api }, { user }) =>
-        user === undefined
-          ? api.GET('/v1/budgets')
-          : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } }),
-      ({ data }, paint, now) => listLines(columns, 'No budgets.')({ data: maximaOf(data) }, paint, now),
-    );
-}
-
 const columns: readonly Column<Maximum>[] = [
   { header: 'PERIOD', cell: ({ budget }) => budget.period },
   { header: 'UNIT', cell: ({ unit }) => unit },
@@ -48,34 +24,50 @@ const columns: readonly Column<Maximum>[] = [
   { header: 'RESETS', cell: ({ budget: { resets_at: at } }, now) => (at ? relative(at, now) : 'never') },
 ];
 
-interface SetOptions {
-  readonly user: string;
-  readonly budget: readonly Budget[];
-}
-
-function setCommand(terminal: Terminal): Command {
-  const description = 'replace the budgets of an account, everywhere within a second; needs a key with the scope admin';
-  return new ApiCommand(terminal, 'set', description)
-    .requiredOption('--user <account>', 'which account, such as usr_1')
-    .requiredOption('--budget <budget>', budgetMeaning, readBudgets)
-    .examples(
-      'budgets set --user usr_1 --budget month:tokens=1000000',
-      'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
+/** `budgets`: the most that an account may use, all its keys together. */
+export function budgetsCommand(terminal: Terminal): Command {
+  return subject('budgets', 'show, set and remove the budgets of accounts', [
+    new ApiCommand(terminal, 'show', 'the budgets of an account, and what it has used of them')
+      .option(
+        '--user <account>',
+        'of this account, with a key that has the scope admin; of your own when it is left out',
+      )
+      .examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data')
+      .shows<[{ user?: string }], Schemas['BudgetList']>(
+        ({ api }, { user }) =>
+          user === undefined
+            ? api.GET('/v1/budgets')
+            : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } }),
+        ({ data }, paint, now) => listLines(columns, 'No budgets.')({ data: maximaOf(data) }, paint, now),
+      ),
+    new ApiCommand(
+      terminal,
+      'set',
+      'replace the budgets of an account, everywhere within a second; needs a key with the scope admin',
     )
-    .runs((context, { user, budget }: SetOptions) => replace(context, user, budget));
+      .requiredOption('--user <account>', 'which account, such as usr_1')
+      .requiredOption('--budget <budget>', budgetMeaning, readBudgets)
+      .examples(
+        'budgets set --user usr_1 --budget month:tokens=1000000',
+        'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
+      )
+      .runs(replace),
+    new ApiCommand(terminal, 'remove', 'remove all budgets of an account; needs a key with the scope admin')
+      .requiredOption('--user <account>', 'which account, such as usr_1')
+      .examples('budgets remove --user usr_1')
+      .runs(replace),
+  ]);
 }
 
-function removeCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'remove', 'remove all budgets of an account; needs a key with the scope admin')
-    .requiredOption('--user <account>', 'which account, such as usr_1')
-    .examples('budgets remove --user usr_1')
-    .runs((context, { user }: { user: string }) => replace(context, user, []));
+interface Replacement {
+  readonly user: string;
+  /** @default none */
+  readonly budget?: readonly Budget[];
 }
 
-/** Replaces the budgets of an account. */
-async function replace({ api, show }: CommandContext, user: string, budgets: readonly Budget[]): Promise<void> {
+async function replace({ api, show }: CommandContext, { user, budget = [] }: Replacement): Promise<void> {
   const params = { path: { user_id: user } };
-  const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budgets] } }));
+  const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budget] } }));
   show(replaced, ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
 }
 

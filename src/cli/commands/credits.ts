@@ -1,25 +1,15 @@
 import { Command } from 'commander';
+import type { Schemas } from '../client/api.ts';
 import { ApiCommand } from '../client/api-command.ts';
 import { amount } from '../client/flags.ts';
-import { fieldLines } from '../terminal/table.ts';
+import { detailLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure, printable } from '../terminal/text.ts';
 
-function showCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'show', 'what your account has left')
-    .examples('credits', 'credits --json | jq .credits_remaining')
-    .shows(
-      ({ api }) => api.GET('/v1/credits'),
-      ({ credits_remaining: left, low_threshold: threshold }, paint) =>
-        fieldLines(
-          [
-            ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
-            ['Told when below', figure(threshold)],
-          ],
-          paint,
-        ),
-    );
-}
+const balanceLines = detailLines(({ credits_remaining: left, low_threshold: threshold }: Schemas['Credits']) => [
+  ['Left', { text: figure(left), style: left > threshold ? 'green' : left > 0 ? 'yellow' : 'red' }],
+  ['Told when below', figure(threshold)],
+]);
 
 interface TopUpOptions {
   readonly user: string;
@@ -27,8 +17,12 @@ interface TopUpOptions {
   readonly idempotencyKey?: string;
 }
 
-function topUpCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'top-up', 'give credits to an account; needs a key with the scope admin')
+/** `credits`: what an account has left, and for the operator, giving it more. */
+export function creditsCommand(terminal: Terminal): Command {
+  const show = new ApiCommand(terminal, 'show', 'what your account has left')
+    .examples('credits', 'credits --json | jq .credits_remaining')
+    .shows(({ api }) => api.GET('/v1/credits'), balanceLines);
+  const topUp = new ApiCommand(terminal, 'top-up', 'give credits to an account; needs a key with the scope admin')
     .requiredOption('--user <account>', 'which account, such as usr_1')
     .requiredOption('--credits <n>', 'how many to add', amount)
     .option('--idempotency-key <key>', 'add them at most once under this key')
@@ -42,12 +36,8 @@ function topUpCommand(terminal: Terminal): Command {
         `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
       ],
     );
-}
-
-/** `credits`: what an account has left, and for the operator, giving it more. */
-export function creditsCommand(terminal: Terminal): Command {
   return new Command('credits')
     .description('show the credits your account has left, or top up an account')
-    .addCommand(showCommand(terminal), { isDefault: true })
-    .addCommand(topUpCommand(terminal));
+    .addCommand(show, { isDefault: true })
+    .addCommand(topUp);
 }

@@ -2,11 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
-import { count, moment } from '../client/flags.ts';
-import { gather, printMore } from '../client/pages.ts';
+import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { fieldLines, listLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { detailLines, listLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { momentOf } from '../terminal/text.ts';
 import { tailCommand } from './deliveries-tail.ts';
 import {
@@ -21,60 +20,44 @@ import {
 /** `deliveries`: what became of each event at each webhook. */
 export function deliveriesCommand(terminal: Terminal): Command {
   return subject('deliveries', 'see what became of events, and send them again', [
-    listCommand(terminal),
-    showCommand(terminal),
+    withFilter(new ApiCommand(terminal, 'list', 'your deliveries, newest first'), terminal)
+      .examples(
+        'deliveries list --state failed --since 2h',
+        "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
+      )
+      .lists<FilterOptions, Schemas['DeliverySummary']>(
+        ['--after <delivery>', 'those before this one, dlv_…'],
+        ({ api }, page, filter) => api.GET('/v1/deliveries', { params: { query: { ...toQuery(filter), ...page } } }),
+        listLines(deliveryColumns, 'No deliveries.'),
+      ),
+    new ApiCommand(
+      terminal,
+      'show',
+      'one delivery: every attempt, what it was answered, why it failed, what comes next',
+    )
+      .argument('<delivery>', 'its id, dlv_…')
+      .examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
+      .shows(({ api }, id: string) => api.GET('/v1/deliveries/{id}', { params: { path: { id } } }), deliveryLines),
     tailCommand(terminal),
-    resendCommand(terminal),
+    new ApiCommand(
+      terminal,
+      'resend',
+      'make one more attempt now, whatever state the delivery is in, and show what came of it',
+    )
+      .argument('<delivery>', 'its id, dlv_…')
+      .examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
+      .runs(async (context, id: string) => {
+        const resend = context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } });
+        await showOutcome(context, await dataFrom(resend));
+      }),
     recoverCommand(terminal),
   ]);
 }
 
-interface ListOptions extends FilterOptions {
-  readonly limit: number;
-  readonly after?: string;
-}
-
-function listCommand(terminal: Terminal): Command {
-  return withFilter(new ApiCommand(terminal, 'list', 'your deliveries, newest first'), terminal)
-    .option('--limit <n>', 'how many at most', count, 20)
-    .option('--after <delivery>', 'those before this one, dlv_…')
-    .examples(
-      'deliveries list --state failed --since 2h',
-      "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
-    )
-    .runs(async ({ api, show }, options: ListOptions) => {
-      const filter = toQuery(options);
-      const page = await gather(
-        options.limit,
-        (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
-        options.after,
-      );
-      show(page, listLines(deliveryColumns, 'No deliveries.'));
-      printMore(terminal, page);
-    });
-}
-
-function showCommand(terminal: Terminal): Command {
-  const description = 'one delivery: every attempt, what it was answered, why it failed, what comes next';
-  return new ApiCommand(terminal, 'show', description)
-    .argument('<delivery>', 'its id, dlv_…')
-    .examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
-    .shows(({ api }, id: string) => api.GET('/v1/deliveries/{id}', { params: { path: { id } } }), deliveryLines);
-}
-
-function resendCommand(terminal: Terminal): Command {
-  const description = 'make one more attempt now, whatever state the delivery is in, and show what came of it';
-  return new ApiCommand(terminal, 'resend', description)
-    .argument('<delivery>', 'its id, dlv_…')
-    .examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
-    .runs(async (context, id: string) => {
-      const resend = context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } });
-      await showOutcome(context, await dataFrom(resend));
-    });
-}
-
 type Recovery = Schemas['Recovery'];
 type State = Recovery['states'][number];
+
+const recoveredStates: readonly State[] = ['failed', 'canceled', 'skipped'];
 
 interface RecoverOptions {
   readonly since: string;
@@ -88,13 +71,7 @@ function recoverCommand(terminal: Terminal): Command {
     .argument('<webhook>', 'its id, wh_…')
     .requiredOption('--since <when>', 'from when on: a span before now such as 2h, or a time', moment(terminal.now))
     .option('--until <when>', 'until when; until now when it is left out', moment(terminal.now))
-    .addOption(
-      new Option('--state <state...>', 'only these; all when it is left out').choices([
-        'failed',
-        'canceled',
-        'skipped',
-      ]),
-    )
+    .addOption(new Option('--state <state...>', 'only these; all when it is left out').choices(recoveredStates))
     .examples(
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
@@ -145,19 +122,13 @@ function createProgress({ redraw, printNote }: Terminal): (recovery: Recovery) =
   };
 }
 
-function recoveryLines(recovery: Recovery, paint: Paint, now: number): string[] {
-  const { id, since, until, states, failed } = recovery;
-  return fieldLines(
-    [
-      ['Recovery', id],
-      ['From', momentOf(since, now)],
-      ['To', until ? momentOf(until, now) : 'now'],
-      ['States', states.join(', ')],
-      ['Result', { text: progressOf(recovery), style: failed > 0 ? 'red' : 'green' }],
-    ],
-    paint,
-  );
-}
+const recoveryLines = detailLines((recovery: Recovery, now) => [
+  ['Recovery', recovery.id],
+  ['From', momentOf(recovery.since, now)],
+  ['To', recovery.until ? momentOf(recovery.until, now) : 'now'],
+  ['States', recovery.states.join(', ')],
+  ['Result', { text: progressOf(recovery), style: recovery.failed > 0 ? 'red' : 'green' }],
+]);
 
 function progressOf({ found, resent, delivered, failed }: Recovery): string {
   return `${found} found, ${resent} sent again, ${delivered} delivered, ${failed} failed`;

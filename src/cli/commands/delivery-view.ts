@@ -4,7 +4,7 @@ import { dataFrom, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/api-command.ts';
 import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import { type Cell, type Column, detailLines, type Fields, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf, typeText } from '../terminal/text.ts';
 
@@ -90,28 +90,25 @@ export function lastOf({ last_code: code, last_status: status }: Summary): strin
 
 /** One delivery as a person reads it: what it is, every attempt and what is still to come, what was sent and answered. */
 export function deliveryLines(delivery: Details, paint: Paint, now: number): string[] {
-  const { id, event_id, webhook_id, url, created_at, ended_at, attempts, body } = delivery;
-  const last = attempts.at(-1);
   return [
-    ...fieldLines(
-      [
-        ['Delivery', id],
-        ['State', deliveryStateCell(delivery)],
-        ['Event', `${event_id}  ${typeText(delivery)}`],
-        ['Webhook', `${webhook_id}  ${url ?? '(deleted)'}`],
-        ['Created', momentOf(created_at, now)],
-        ['Ended', ended_at ? momentOf(ended_at, now) : undefined],
-      ],
-      paint,
-    ),
+    ...summaryLines(delivery, paint, now),
     '',
     ...attemptLines(delivery, paint, now),
     ...comingLines(delivery, now),
     ...whyLines(delivery, paint),
-    ...block('Sent', prettyJson(body), paint),
-    ...block('Answered to the last attempt', last?.response ?? '', paint),
+    ...block('Sent', prettyJson(delivery.body), paint),
+    ...block('Answered to the last attempt', delivery.attempts.at(-1)?.response ?? '', paint),
   ];
 }
+
+const summaryLines = detailLines((delivery: Details, now) => [
+  ['Delivery', delivery.id],
+  ['State', deliveryStateCell(delivery)],
+  ['Event', `${delivery.event_id}  ${typeText(delivery)}`],
+  ['Webhook', `${delivery.webhook_id}  ${delivery.url ?? '(deleted)'}`],
+  ['Created', momentOf(delivery.created_at, now)],
+  ['Ended', delivery.ended_at ? momentOf(delivery.ended_at, now) : undefined],
+]);
 
 const attemptColumns: readonly Column<Attempt>[] = [
   { header: 'ATTEMPT', cell: ({ number }) => (number === null ? 'resent' : String(number)) },
@@ -198,22 +195,17 @@ async function settled({ api }: CommandContext, delivery: Details): Promise<Deta
 function outcomeLines({ id, attempts }: Details, paint: Paint): string[] {
   const last = attempts.at(-1);
   if (!last) return [];
-  const good = succeeded(last);
   const took = `in ${spanOf(last.duration_ms)}`;
-  return fieldLines(
-    [
-      [
-        'Result',
-        good
-          ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
-          : { text: `failed: ${last.code} ${took}`, style: 'red' },
-      ],
-      ['Why', last.explanation ?? undefined],
-      ['Retry-After', last.retry_after ?? undefined],
-      ['Location', last.location ?? undefined],
-      ['Answer', last.response || undefined],
-      ['Delivery', id],
-    ],
-    paint,
-  );
+  const result: Cell = succeeded(last)
+    ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
+    : { text: `failed: ${last.code} ${took}`, style: 'red' };
+  const fields: Fields = [
+    ['Result', result],
+    ['Why', last.explanation ?? undefined],
+    ['Retry-After', last.retry_after ?? undefined],
+    ['Location', last.location ?? undefined],
+    ['Answer', last.response || undefined],
+    ['Delivery', id],
+  ];
+  return fieldLines(fields, paint);
 }

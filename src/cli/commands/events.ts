@@ -1,22 +1,47 @@
 import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, databaseOption, subject } from '../client/api-command.ts';
-import { count, readJsonObject } from '../client/flags.ts';
-import { gather, printMore } from '../client/pages.ts';
+import { readJsonObject } from '../client/flags.ts';
 import { publishStored } from '../database/stored.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { type Cell, type Column, fieldLines, listLines, tableLines } from '../terminal/table.ts';
-import type { Paint, Style, Terminal } from '../terminal/terminal.ts';
+import { type Cell, type Column, detailLines, listLines, tableLines } from '../terminal/table.ts';
+import type { Style, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, typeText } from '../terminal/text.ts';
 
 /** `events`: what happened in an account. */
 export function eventsCommand(terminal: Terminal): Command {
   return subject('events', 'list and publish events', [
-    listCommand(terminal),
-    showCommand(terminal),
+    new ApiCommand(terminal, 'list', 'your events, newest first')
+      .option('--type <type>', 'only of this type')
+      .addOption(new Option('--state <state>', 'only in this state').choices(Object.keys(eventStyles)))
+      .examples('events list --state failed --limit 50', 'events list --json')
+      .lists<FilterOptions, Event>(
+        ['--after <event>', 'those before this one in time, evt_…'],
+        ({ api }, page, { type, state }) => {
+          const query = { ...page, ...(type && { type }), ...(state && { state }) };
+          return api.GET('/v1/events', { params: { query } });
+        },
+        listLines(eventColumns, 'No events.'),
+      ),
+    new ApiCommand(terminal, 'show', 'one event, as it was sent, and what became of it')
+      .argument('<event>', 'its id, evt_…')
+      .examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8')
+      .shows(({ api }, id: string) => api.GET('/v1/events/{id}', { params: { path: { id } } }), eventLines),
     publishCommand(terminal),
-    typesCommand(terminal),
+    new ApiCommand(terminal, 'types', 'every type of event, or one with the schema of its data and an example')
+      .argument('[type]', 'one of them')
+      .examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example')
+      .runs(async ({ api, show }, type?: string) => {
+        const types = await dataFrom(api.GET('/v1/event_types'));
+        if (type !== undefined) return show(findType(types.data, type), typeLines);
+        show(types, ({ data }, paint, now) => tableLines(typeColumns, data, paint, now));
+      }),
   ]);
+}
+
+interface FilterOptions {
+  readonly type?: Schemas['EventType'];
+  readonly state?: Schemas['EventState'];
 }
 
 type Event = Schemas['PastEvent'];
@@ -30,36 +55,8 @@ const eventStyles: Readonly<Record<Schemas['EventState'], Style>> = {
   none: 'dim',
 };
 
-const eventStates = Object.keys(eventStyles);
-
 function eventStateCell({ state, skipped }: Event): Cell {
   return { text: skipped > 0 ? `${state}, ${skipped} skipped` : state, style: eventStyles[state] };
-}
-
-interface ListOptions {
-  readonly type?: Schemas['EventType'];
-  readonly state?: Schemas['EventState'];
-  readonly limit: number;
-  readonly after?: string;
-}
-
-function listCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'list', 'your events, newest first')
-    .option('--type <type>', 'only of this type')
-    .addOption(new Option('--state <state>', 'only in this state').choices(eventStates))
-    .option('--limit <n>', 'how many at most', count, 20)
-    .option('--after <event>', 'those before this one in time, evt_…')
-    .examples('events list --state failed --limit 50', 'events list --json')
-    .runs(async ({ api, show }, { type, state, limit, after }: ListOptions) => {
-      const filter = { ...(type && { type }), ...(state && { state }) };
-      const page = await gather(
-        limit,
-        (query) => dataFrom(api.GET('/v1/events', { params: { query: { ...query, ...filter } } })),
-        after,
-      );
-      show(page, listLines(eventColumns, 'No events.'));
-      printMore(terminal, page);
-    });
 }
 
 const eventColumns: readonly Column<Event>[] = [
@@ -70,27 +67,14 @@ const eventColumns: readonly Column<Event>[] = [
   { header: 'TYPE', cell: typeText },
 ];
 
-function showCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'show', 'one event, as it was sent, and what became of it')
-    .argument('<event>', 'its id, evt_…')
-    .examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8')
-    .shows(({ api }, id: string) => api.GET('/v1/events/{id}', { params: { path: { id } } }), eventLines);
-}
-
-function eventLines(event: Event, paint: Paint, now: number): string[] {
-  const { id, created, data } = event;
-  return fieldLines(
-    [
-      ['Event', id],
-      ['Type', typeText(event)],
-      ['Created', momentOf(created, now)],
-      ['State', eventStateCell(event)],
-      ['Deliveries', countsOf(event)],
-      ['Data', JSON.stringify(data, null, 2)],
-    ],
-    paint,
-  );
-}
+const eventLines = detailLines((event: Event, now) => [
+  ['Event', event.id],
+  ['Type', typeText(event)],
+  ['Created', momentOf(event.created, now)],
+  ['State', eventStateCell(event)],
+  ['Deliveries', countsOf(event)],
+  ['Data', JSON.stringify(event.data, null, 2)],
+]);
 
 /** How many of its deliveries are in which state: `2 delivered, 1 failed`. */
 function countsOf({ deliveries, skipped }: Event): string {
@@ -146,33 +130,17 @@ function publishOf(terminal: Terminal): ApiCommand {
 
 type Description = Schemas['EventTypeDescription'];
 
-function typesCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'types', 'every type of event, or one with the schema of its data and an example')
-    .argument('[type]', 'one of them')
-    .examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example')
-    .runs(async ({ api, show }, type?: string) => {
-      const types = await dataFrom(api.GET('/v1/event_types'));
-      if (type !== undefined) return show(findType(types.data, type), typeLines);
-      show(types, ({ data }, paint, now) => tableLines(typeColumns, data, paint, now));
-    });
-}
-
 const typeColumns: readonly Column<Description>[] = [
   { header: 'TYPE', cell: ({ type }) => type },
   { header: 'SENT WHEN', cell: plainText },
 ];
 
-function typeLines(description: Description, paint: Paint): string[] {
-  return fieldLines(
-    [
-      ['Type', description.type],
-      ['Sent when', plainText(description)],
-      ['Example', JSON.stringify(description.example, null, 2)],
-      ['Schema', JSON.stringify(description.schema, null, 2)],
-    ],
-    paint,
-  );
-}
+const typeLines = detailLines((description: Description) => [
+  ['Type', description.type],
+  ['Sent when', plainText(description)],
+  ['Example', JSON.stringify(description.example, null, 2)],
+  ['Schema', JSON.stringify(description.schema, null, 2)],
+]);
 
 /** Each description begins by saying that all of this is in beta. */
 function plainText({ description }: Description): string {

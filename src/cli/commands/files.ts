@@ -6,25 +6,12 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { type Api, dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, subject } from '../client/api-command.ts';
-import { count } from '../client/flags.ts';
-import { gather, printMore, type ResultPage } from '../client/pages.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
-import { type Column, fieldLines, listLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { type Column, detailLines, listLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { relative } from '../terminal/text.ts';
 
 type StoredFile = Schemas['StoredFile'];
-
-/** `files`: what your account has its provider keep. */
-export function filesCommand(terminal: Terminal): Command {
-  return subject('files', 'upload, list, download and delete the files of your account', [
-    listCommand(terminal),
-    showCommand(terminal),
-    uploadCommand(terminal),
-    downloadCommand(terminal),
-    deleteCommand(terminal),
-  ]);
-}
 
 /** When something was made, by its seconds since 1970. */
 export const ago = (seconds: number | undefined, now: number): string =>
@@ -40,49 +27,13 @@ const columns: readonly Column<StoredFile>[] = [
   { header: 'NAME', cell: ({ filename }) => filename ?? '' },
 ];
 
-function fileLines(file: StoredFile, paint: Paint, now: number): string[] {
-  return fieldLines(
-    [
-      ['File', file.id],
-      ['Name', file.filename],
-      ['Purpose', file.purpose],
-      ['Bytes', bytes(file)],
-      ['Created', ago(file.created_at, now)],
-    ],
-    paint,
-  );
-}
-
-interface ListOptions {
-  readonly purpose?: string;
-  readonly limit: number;
-  readonly after?: string;
-}
-
-function listCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'list', 'your files, newest first')
-    .option('--purpose <purpose>', 'only those with this purpose, such as batch')
-    .option('--limit <n>', 'how many at most', count, 20)
-    .option('--after <file>', 'those before this one')
-    .examples('files list', "files list --purpose batch --json | jq -r '.data[].id'")
-    .runs(async ({ api, show }, { purpose, limit, after }: ListOptions) => {
-      const filter = purpose === undefined ? {} : { purpose };
-      const page = await gather(limit, (query) => filePage(api, { ...filter, ...query }), after);
-      show(page, listLines(columns, 'No files.'));
-      printMore(terminal, page);
-    });
-}
-
-async function filePage(api: Api, query: { purpose?: string; limit: number; after?: string }) {
-  return (await dataFrom(api.GET('/v1/files', { params: { query } }))) as ResultPage<StoredFile>;
-}
-
-function showCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'show', 'one file: its name, purpose and size')
-    .argument('<file>', 'its id')
-    .examples('files show file-9f2c')
-    .shows(({ api }, file_id: string) => api.GET('/v1/files/{file_id}', { params: { path: { file_id } } }), fileLines);
-}
+const fileLines = detailLines((file: StoredFile, now) => [
+  ['File', file.id],
+  ['Name', file.filename],
+  ['Purpose', file.purpose],
+  ['Bytes', bytes(file)],
+  ['Created', ago(file.created_at, now)],
+]);
 
 /** Uploads a file from the disk, as it is read. @throws CommandFailure where there is none */
 export async function uploadFrom(api: Api, path: string, purpose: string): Promise<StoredFile> {
@@ -95,36 +46,49 @@ export async function uploadFrom(api: Api, path: string, purpose: string): Promi
   return dataFrom(api.POST('/v1/files', { body, bodySerializer: () => form }));
 }
 
-function uploadCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'upload', 'send a file up, and print its id')
-    .argument('<path>', 'the file')
-    .option('--purpose <purpose>', 'what it is for: user_data, batch, vision, …', 'user_data')
-    .examples('files upload rivers.pdf', 'files upload requests.jsonl --purpose batch')
-    .runs(async ({ api, show }, path: string, { purpose }: { purpose: string }) => {
-      show(await uploadFrom(api, path, purpose), ({ id }) => [id]);
-    });
-}
-
-function downloadCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'download', 'write the bytes of a file to the disk')
-    .argument('<file>', 'its id')
-    .argument('<path>', 'where to write it; a file that is there is kept')
-    .examples('files download file-9f2c answers.jsonl')
-    .runs(async ({ api }, file_id: string, path: string) => {
-      const call = { params: { path: { file_id } }, parseAs: 'stream', headers: { accept: '*/*' } } as const;
-      const content = await dataFrom(api.GET('/v1/files/{file_id}/content', call));
-      const written = createWriteStream(path, { flags: 'wx' });
-      await pipeline(Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0]), written);
-      terminal.print(`${path}: ${written.bytesWritten.toLocaleString('en-US')} bytes`);
-    });
-}
-
-function deleteCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'delete', 'delete a file at its provider')
-    .argument('<file>', 'its id')
-    .examples('files delete file-9f2c')
-    .shows(
-      ({ api }, file_id: string) => api.DELETE('/v1/files/{file_id}', { params: { path: { file_id } } }),
-      ({ id }) => [`${id} is deleted.`],
-    );
+/** `files`: what your account has its provider keep. */
+export function filesCommand(terminal: Terminal): Command {
+  return subject('files', 'upload, list, download and delete the files of your account', [
+    new ApiCommand(terminal, 'list', 'your files, newest first')
+      .option('--purpose <purpose>', 'only those with this purpose, such as batch')
+      .examples('files list', "files list --purpose batch --json | jq -r '.data[].id'")
+      .lists<{ purpose?: string }, StoredFile>(
+        ['--after <file>', 'those before this one'],
+        ({ api }, page, { purpose }) =>
+          api.GET('/v1/files', { params: { query: { ...page, ...(purpose !== undefined && { purpose }) } } }),
+        listLines(columns, 'No files.'),
+      ),
+    new ApiCommand(terminal, 'show', 'one file: its name, purpose and size')
+      .argument('<file>', 'its id')
+      .examples('files show file-9f2c')
+      .shows(
+        ({ api }, file_id: string) => api.GET('/v1/files/{file_id}', { params: { path: { file_id } } }),
+        fileLines,
+      ),
+    new ApiCommand(terminal, 'upload', 'send a file up, and print its id')
+      .argument('<path>', 'the file')
+      .option('--purpose <purpose>', 'what it is for: user_data, batch, vision, …', 'user_data')
+      .examples('files upload rivers.pdf', 'files upload requests.jsonl --purpose batch')
+      .runs(async ({ api, show }, path: string, { purpose }: { purpose: string }) => {
+        show(await uploadFrom(api, path, purpose), ({ id }) => [id]);
+      }),
+    new ApiCommand(terminal, 'download', 'write the bytes of a file to the disk')
+      .argument('<file>', 'its id')
+      .argument('<path>', 'where to write it; a file that is there is kept')
+      .examples('files download file-9f2c answers.jsonl')
+      .runs(async ({ api }, file_id: string, path: string) => {
+        const call = { params: { path: { file_id } }, parseAs: 'stream', headers: { accept: '*/*' } } as const;
+        const content = await dataFrom(api.GET('/v1/files/{file_id}/content', call));
+        const written = createWriteStream(path, { flags: 'wx' });
+        await pipeline(Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0]), written);
+        terminal.print(`${path}: ${written.bytesWritten.toLocaleString('en-US')} bytes`);
+      }),
+    new ApiCommand(terminal, 'delete', 'delete a file at its provider')
+      .argument('<file>', 'its id')
+      .examples('files delete file-9f2c')
+      .shows(
+        ({ api }, file_id: string) => api.DELETE('/v1/files/{file_id}', { params: { path: { file_id } } }),
+        ({ id }) => [`${id} is deleted.`],
+      ),
+  ]);
 }

@@ -14,9 +14,33 @@ import { budgetMeaning, budgetsText, readBudgets } from './budgets.ts';
 export function keysCommand(terminal: Terminal): Command {
   return subject('keys', 'create, list, update and revoke API keys', [
     createCommand(terminal),
-    listCommand(terminal),
+    keyCommand(terminal, 'list', 'all keys, oldest first, those that have ended too')
+      .examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1')
+      .showsEither<[OwnerOptions], { data: Key[] }>(
+        (env, options) => listStoredKeys(env, inDatabase(options)),
+        async ({ api }, { user }) => ({
+          data: await gather(Number.POSITIVE_INFINITY, (query) =>
+            dataFrom<Schemas['ApiKeyList']>(
+              user === undefined
+                ? api.GET('/v1/api_keys', { params: { query } })
+                : api.GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user }, query } }),
+            ),
+          ),
+        }),
+        listLines(columns, 'No keys.'),
+      ),
     updateCommand(terminal),
-    revokeCommand(terminal),
+    keyCommand(terminal, 'revoke', 'make a key useless, everywhere within a second')
+      .argument('<key>', 'its id, key_…')
+      .examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd')
+      .showsEither<[string, OwnerOptions], Schemas['ApiKeyDeleted']>(
+        (env, id, options) => revokeStoredKey(env, id, inDatabase(options)),
+        ({ api }, id, { user }) =>
+          user === undefined
+            ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })
+            : api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } } }),
+        ({ id }) => [`Revoked ${id}`],
+      ),
   ]);
 }
 
@@ -113,24 +137,6 @@ function readScopes(text: string, before: readonly string[]): readonly string[] 
   throw new InvalidArgumentError(`It must be some of ${scopeNames.join(', ')}.`);
 }
 
-function listCommand(terminal: Terminal): Command {
-  return keyCommand(terminal, 'list', 'all keys, oldest first, those that have ended too')
-    .examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1')
-    .showsEither<[OwnerOptions], { data: Key[] }>(
-      (env, options) => listStoredKeys(env, inDatabase(options)),
-      async ({ api }, { user }) => ({
-        data: await gather(Number.POSITIVE_INFINITY, (query) =>
-          dataFrom<Schemas['ApiKeyList']>(
-            user === undefined
-              ? api.GET('/v1/api_keys', { params: { query } })
-              : api.GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user }, query } }),
-          ),
-        ),
-      }),
-      listLines(columns, 'No keys.'),
-    );
-}
-
 type Key = Schemas['ApiKey'];
 
 const columns: readonly Column<Key>[] = [
@@ -177,19 +183,5 @@ function updateCommand(terminal: Terminal): Command {
           : api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } }, body });
       },
       ({ id, budgets }) => [`Updated ${id}; its budgets: ${budgetsText(budgets)}`],
-    );
-}
-
-function revokeCommand(terminal: Terminal): Command {
-  return keyCommand(terminal, 'revoke', 'make a key useless, everywhere within a second')
-    .argument('<key>', 'its id, key_…')
-    .examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd')
-    .showsEither<[string, OwnerOptions], Schemas['ApiKeyDeleted']>(
-      (env, id, options) => revokeStoredKey(env, id, inDatabase(options)),
-      ({ api }, id, { user }) =>
-        user === undefined
-          ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })
-          : api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } } }),
-      ({ id }) => [`Revoked ${id}`],
     );
 }

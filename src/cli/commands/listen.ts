@@ -8,7 +8,7 @@ import { copyProblem } from '../../webhooks/pasted-secret.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { type CommandContext, createContext, type GatewayOptions, throughApi } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
-import { gather, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
+import { followList, retryWhileUnavailable } from '../client/pages.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import { type Terminal, untilSignal } from '../terminal/terminal.ts';
 import { localTime, printable, spanOf, toJson } from '../terminal/text.ts';
@@ -54,9 +54,7 @@ export function listenCommand(terminal: Terminal): Command {
     .addHelpText('after', help)
     .action(async ({ forwardTo, ...options }: Options) => {
       if (forwardTo === undefined) return receive(options);
-      const { secret, type } = options;
-      const choices = { ...(secret !== undefined && { secret }), ...(type && { type }) };
-      await forward(createContext(terminal, options), { forwardTo, ...choices });
+      await forward(createContext(terminal, options), forwardTo, options);
     });
   return throughApi(command);
 }
@@ -96,14 +94,6 @@ async function receive({ port, secret, ...options }: Options): Promise<void> {
 
 type PastEvent = Schemas['PastEvent'];
 
-interface ForwardOptions {
-  readonly forwardTo: string;
-  /** @default a new one, which is printed */
-  readonly secret?: string;
-  /** @default all */
-  readonly type?: readonly string[];
-}
-
 /** What came of one event. */
 interface Forwarded {
   readonly event_id: string;
@@ -121,13 +111,21 @@ const timeout = 30_000;
 const maxInFlight = 20;
 
 /** Sends an account's new events to an address, until Ctrl-C. */
-async function forward(context: CommandContext, options: ForwardOptions): Promise<void> {
+async function forward(
+  context: CommandContext,
+  forwardTo: string,
+  options: Pick<Options, 'secret' | 'type'>,
+): Promise<void> {
   const { api, terminal, json } = context;
-  const target = readTarget(options.forwardTo);
+  const target = readTarget(forwardTo);
   const secret = options.secret ?? `whsec_${randomBytes(32).toString('base64')}`;
   const interrupted = terminal.interruption();
-  const events = followEvents((query) => dataFrom(api.GET('/v1/events', { params: { query } })));
-  const nextEvents = retryWhileUnavailable(() => events.next(), terminal);
+  const events = followList({
+    list: (query) => dataFrom(api.GET('/v1/events', { params: { query } })),
+    createdAt: (event: PastEvent) => event.created,
+    past: 0,
+  });
+  const nextEvents = retryWhileUnavailable(() => events.changes(), terminal);
   const inFlight = new Set<Promise<void>>();
 
   async function pass(event: PastEvent): Promise<void> {
@@ -159,10 +157,12 @@ function readTarget(text: string): string {
 
 /** Sends one event, signed as its deliveries are. Never rejects. */
 async function send(event: PastEvent, target: string, secret: string, stop: AbortSignal): Promise<Forwarded> {
-  const body = toBody(event);
+  const { id, type, created, data } = event;
+  // as a delivery of it is sent
+  const body = JSON.stringify({ id, type, created, data });
   const startedAt = new Date();
-  const stamp = { eventId: event.id, startedAt };
-  const about = { event_id: event.id, type: event.type };
+  const stamp = { eventId: id, startedAt };
+  const about = { event_id: id, type };
   const headers = {
     ...shownHeaders({ ...stamp, test: event.test, userAgent: `express-model-gateway/${readVersion()}` }),
     ...signatureHeaders({ ...stamp, secrets: { service: secret, standard: [secret] } }, body),
@@ -176,11 +176,6 @@ async function send(event: PastEvent, target: string, secret: string, stop: Abor
   } catch (error) {
     return { ...about, status: null, error: reasonOf(error), duration_ms: took() };
   }
-}
-
-/** The event as a delivery of it is sent. */
-function toBody({ id, type, created, data }: PastEvent): string {
-  return JSON.stringify({ id, type, created, data });
 }
 
 function reasonOf(error: unknown): string {
@@ -200,42 +195,4 @@ function lineOf(
     status === null ? `failed: ${printable(error ?? '')}` : `${status}`,
   );
   return [time, printable(type), id, result, spanOf(ms)].join('  ');
-}
-
-/** Events, newest first. */
-type ListEvents = (query: { limit: number; after?: string; since?: string }) => Promise<ResultPage<PastEvent>>;
-
-/** Milliseconds that an event may appear later than one made after it, such as one of a transaction. */
-const overlap = 10_000;
-
-/**
- * Follows events by looking at the newest few seconds of the list again and again. All times that are compared are the
- * gateway's own.
- */
-function followEvents(list: ListEvents): { next(): Promise<PastEvent[]> } {
-  const seenEvents = new Map<string, string>();
-  let since: string | undefined;
-  let hasBegun = false;
-
-  async function readNew(): Promise<PastEvent[]> {
-    const { data } = await gather(Number.POSITIVE_INFINITY, (query) => list({ ...query, ...(since && { since }) }));
-    const unseen = data.filter(({ id }) => !seenEvents.has(id));
-    for (const { id, created } of unseen) seenEvents.set(id, created);
-    const [newest] = data;
-    if (newest) since = new Date(Date.parse(newest.created) - overlap).toISOString();
-    for (const [id, created] of seenEvents) if (since && created < since) seenEvents.delete(id);
-    return unseen.reverse();
-  }
-
-  return {
-    /** The events since the last time, oldest first; none at the first time. */
-    async next() {
-      if (hasBegun) return readNew();
-      const [newest] = (await list({ limit: 1 })).data;
-      if (newest) since = new Date(Date.parse(newest.created) - overlap).toISOString();
-      await readNew();
-      hasBegun = true;
-      return [];
-    },
-  };
 }

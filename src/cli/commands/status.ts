@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand } from '../client/api-command.ts';
-import { type Cell, type Column, fieldLines, listLines, tableLines } from '../terminal/table.ts';
+import { type Cell, type Column, detailLines, listLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { figure, relative, spanOf } from '../terminal/text.ts';
 
@@ -16,26 +16,18 @@ function spanOrNone(seconds: number | null): string {
   return seconds === null ? '-' : spanOf(seconds * 1_000);
 }
 
-function oldest(count: number, seconds: number): string {
-  return count > 0 ? `, the oldest for ${spanOrNone(seconds)}` : '';
+/** How much of something waits, and for how long the oldest of it. */
+function waiting(count: number, isMore: boolean, oldest: number | null = null): string {
+  const since = count > 0 && oldest !== null ? `, the oldest for ${spanOrNone(oldest)}` : '';
+  return `${figure(count)}${isMore ? ' or more' : ''}${since}`;
 }
 
-function backlogLines({ backlog }: Status, paint: Paint): string[] {
-  const { due, scheduled, fan_outs_pending: events } = backlog;
-  const orMore = (isMore: boolean) => (isMore ? ' or more' : '');
-  return fieldLines(
-    [
-      ['Deliveries due', `${figure(due)}${orMore(backlog.due_is_more)}${oldest(due, backlog.oldest_due_seconds)}`],
-      ['Due later', `${figure(scheduled)}${orMore(backlog.scheduled_is_more)}`],
-      [
-        'Events to fan out',
-        `${figure(events)}${orMore(backlog.fan_outs_is_more)}${oldest(events, backlog.oldest_fan_out_seconds)}`,
-      ],
-      ['Attempts under way', figure(backlog.in_progress)],
-    ],
-    paint,
-  );
-}
+const backlogLines = detailLines((backlog: Schemas['Backlog']) => [
+  ['Deliveries due', waiting(backlog.due, backlog.due_is_more, backlog.oldest_due_seconds)],
+  ['Due later', waiting(backlog.scheduled, backlog.scheduled_is_more)],
+  ['Events to fan out', waiting(backlog.fan_outs_pending, backlog.fan_outs_is_more, backlog.oldest_fan_out_seconds)],
+  ['Attempts under way', figure(backlog.in_progress)],
+]);
 
 const processColumns: readonly Column<Schemas['GatewayProcess']>[] = [
   { header: 'PROCESS', cell: ({ hostname, pid }) => `${hostname}, pid ${pid}` },
@@ -73,7 +65,7 @@ const upstreamColumns: readonly Column<Schemas['UpstreamStatus']>[] = [
 
 function statusLines(status: Status, paint: Paint, now: number): string[] {
   return [
-    ...backlogLines(status, paint),
+    ...backlogLines(status.backlog, paint, now),
     '',
     ...tableLines(processColumns, status.processes, paint, now),
     '',

@@ -2,8 +2,6 @@ import type { Command } from 'commander';
 import type { operations } from '../../api.d.ts';
 import { type Api, dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, subject } from '../client/api-command.ts';
-import { count } from '../client/flags.ts';
-import { gather, printMore } from '../client/pages.ts';
 import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure, relative } from '../terminal/text.ts';
@@ -11,24 +9,15 @@ import { figure, relative } from '../terminal/text.ts';
 type StoredObject = Schemas['StoredObject'];
 type Total = Schemas['StoredObjectTotal'];
 type Query = NonNullable<operations['listStoredObjects']['parameters']['query']>;
-
-/** `storage`: everything that upstreams keep for an account. */
-export function storageCommand(terminal: Terminal): Command {
-  return subject('storage', 'list what providers keep for your account, and add it up', [
-    listCommand(terminal),
-    totalsCommand(terminal),
-  ]);
-}
+type Kind = NonNullable<Query['kind']>;
 
 const ofUser = ['--user <account>', 'of this account, with a key that has the scope admin'] as const;
 
 /** A page of what your account keeps, or another one's. */
-async function storedPage(api: Api, query: Query, user: string | undefined): Promise<Schemas['StoredObjectList']> {
-  const call =
-    user === undefined
-      ? api.GET('/v1/stored_objects', { params: { query } })
-      : api.GET('/v1/users/{user_id}/stored_objects', { params: { path: { user_id: user }, query } });
-  return dataFrom(call);
+function storedPage(api: Api, query: Query, user: string | undefined): Promise<{ data?: Schemas['StoredObjectList'] }> {
+  return user === undefined
+    ? api.GET('/v1/stored_objects', { params: { query } })
+    : api.GET('/v1/users/{user_id}/stored_objects', { params: { path: { user_id: user }, query } });
 }
 
 const known = (bytes: number | null): string => (bytes === null ? '' : figure(bytes));
@@ -45,28 +34,6 @@ const columns: readonly Column<StoredObject>[] = [
   { header: 'NAME', cell: ({ name }) => name ?? '' },
 ];
 
-interface ListOptions {
-  readonly kind?: string;
-  readonly user?: string;
-  readonly limit: number;
-  readonly after?: string;
-}
-
-function listCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'list', 'what your account keeps, newest first')
-    .option('--kind <kind>', 'only this kind: file, batch, response, vector_store, …')
-    .option(...ofUser)
-    .option('--limit <n>', 'how many at most', count, 20)
-    .option('--after <id>', 'those before this one')
-    .examples('storage list', 'storage list --kind file', "storage list --json | jq -r '.data[].id'")
-    .runs(async ({ api, show }, { kind, user, limit, after }: ListOptions) => {
-      const filter = kind === undefined ? {} : { kind: kind as NonNullable<Query['kind']> };
-      const page = await gather(limit, (query) => storedPage(api, { ...filter, ...query }, user), after);
-      show(page, listLines(columns, 'Nothing.'));
-      printMore(terminal, page);
-    });
-}
-
 const totalColumns: readonly Column<Total>[] = [
   { header: 'KIND', cell: ({ kind }) => kind },
   {
@@ -77,12 +44,24 @@ const totalColumns: readonly Column<Total>[] = [
   { header: 'BYTES', cell: ({ bytes }) => (bytes > 0 ? figure(bytes) : ''), align: 'right' },
 ];
 
-function totalsCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'totals', 'how much of each kind your account keeps')
-    .option(...ofUser)
-    .examples('storage totals', 'storage totals --user usr_2')
-    .runs(async ({ api, show }, { user }: { user?: string }) => {
-      const { totals = [] } = await storedPage(api, { limit: 1 }, user);
-      show({ data: totals }, listLines(totalColumns, 'Nothing.'));
-    });
+/** `storage`: everything that upstreams keep for an account. */
+export function storageCommand(terminal: Terminal): Command {
+  return subject('storage', 'list what providers keep for your account, and add it up', [
+    new ApiCommand(terminal, 'list', 'what your account keeps, newest first')
+      .option('--kind <kind>', 'only this kind: file, batch, response, vector_store, …')
+      .option(...ofUser)
+      .examples('storage list', 'storage list --kind file', "storage list --json | jq -r '.data[].id'")
+      .lists<{ kind?: Kind; user?: string }, StoredObject>(
+        ['--after <id>', 'those before this one'],
+        ({ api }, page, { kind, user }) => storedPage(api, { ...page, ...(kind !== undefined && { kind }) }, user),
+        listLines(columns, 'Nothing.'),
+      ),
+    new ApiCommand(terminal, 'totals', 'how much of each kind your account keeps')
+      .option(...ofUser)
+      .examples('storage totals', 'storage totals --user usr_2')
+      .runs(async ({ api, show }, { user }: { user?: string }) => {
+        const { totals = [] } = await dataFrom(storedPage(api, { limit: 1 }, user));
+        show({ data: totals }, listLines(totalColumns, 'Nothing.'));
+      }),
+  ]);
 }

@@ -4,6 +4,7 @@ import { ApiCommand } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { figure } from '../terminal/text.ts';
 
 type Line = Schemas['UsageLine'];
 interface Options {
@@ -18,36 +19,39 @@ const dimensions: Readonly<Record<string, Column<Line>>> = {
   key: { header: 'KEY', cell: ({ api_key_id: id }) => id ?? '(none)' },
 };
 
-function number(
-  name:
-    | 'requests'
-    | 'input_tokens'
-    | 'output_tokens'
-    | 'reasoning_tokens'
-    | 'images'
-    | 'seconds'
-    | 'characters'
-    | 'uploaded_bytes'
-    | 'downloaded_bytes',
-): Column<Line> {
-  return {
-    header: name.replace('_', ' ').toUpperCase(),
-    cell: (line) => line[name].toLocaleString('en-US'),
-    align: 'right',
-  };
+type Amount = { [Name in keyof Line]-?: Line[Name] extends number ? Name : never }[keyof Line];
+
+function amountColumn(name: Amount): Column<Line> {
+  const header = name.replace('_', ' ').toUpperCase();
+  return { header, cell: (line) => line[name].toLocaleString('en-US'), align: 'right' };
 }
 
-const tokens = [number('requests'), number('input_tokens'), number('output_tokens')];
-const reasoning = number('reasoning_tokens');
-const images = number('images');
+/** The amounts in the order of their columns, those of a group together: always, or where one of them is above 0. */
+const groups: readonly { readonly names: readonly Amount[]; readonly always?: true }[] = [
+  { names: ['requests', 'input_tokens', 'output_tokens'], always: true },
+  { names: ['reasoning_tokens'] },
+  { names: ['images'], always: true },
+  { names: ['seconds', 'characters'] },
+  { names: ['uploaded_bytes', 'downloaded_bytes'] },
+];
+
 /** Shown where something has a price. */
-const credits: Column<Line> = {
+const creditsColumn: Column<Line> = {
   header: 'CREDITS',
-  cell: ({ credits }) => (credits ?? 0).toLocaleString('en-US', { maximumFractionDigits: 6 }),
+  cell: ({ credits = 0 }) => figure(credits),
   align: 'right',
 };
-const audio = [number('seconds'), number('characters')];
-const files = [number('uploaded_bytes'), number('downloaded_bytes')];
+
+function columnsOf(lines: readonly Line[], by: readonly string[]): Column<Line>[] {
+  const isUsed = (name: Amount) => lines.some((line) => line[name] > 0);
+  const shown = groups.filter(({ names, always }) => always || names.some(isUsed)).flatMap(({ names }) => names);
+  const hasPrice = lines.some(({ credits }) => credits !== undefined);
+  return [
+    ...by.flatMap((name) => dimensions[name] ?? []),
+    ...shown.map(amountColumn),
+    ...(hasPrice ? [creditsColumn] : []),
+  ];
+}
 
 function dimension(text: string, before?: readonly string[]): readonly string[] {
   const names = several(text, before);
@@ -70,16 +74,7 @@ export function usageCommand(terminal: Terminal): Command {
     .runs(async ({ api, show }, { from, to, by = ['day'] }: Options) => {
       const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
       const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
-      const hasReasoning = report.data.some(({ reasoning_tokens }) => reasoning_tokens > 0);
-      const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
-      const hasFiles = report.data.some((line) => line.uploaded_bytes + line.downloaded_bytes > 0);
-      const hasCost = report.data.some((line) => line.credits !== undefined);
-      const columns = [
-        ...by.flatMap((name) => dimensions[name] ?? []),
-        ...[...tokens, ...(hasReasoning ? [reasoning] : []), images],
-        ...[...(hasAudio ? audio : []), ...(hasFiles ? files : []), ...(hasCost ? [credits] : [])],
-      ];
-      show(report, listLines(columns, `Nothing was used from ${report.from} to ${report.to}.`));
+      show(report, listLines(columnsOf(report.data, by), `Nothing was used from ${report.from} to ${report.to}.`));
       if (report.has_more) terminal.printNote('There is more: ask for fewer days with --from and --to.');
     });
 }

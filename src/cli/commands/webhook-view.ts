@@ -1,38 +1,29 @@
-import type { Command } from 'commander';
 import type { Schemas } from '../client/api.ts';
-import { ApiCommand } from '../client/api-command.ts';
-import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import { type Cell, type Column, detailLines, tableLines } from '../terminal/table.ts';
+import type { Paint } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
 
 /** A webhook as the API shows it, in full or in part, with the secret if the gateway made one. */
 export type WebhookView = Schemas['Webhook'] & Partial<Schemas['WebhookDetails']> & { readonly secret?: string };
 
 /** A webhook as a person reads it. */
-export function webhookLines(webhook: WebhookView, paint: Paint, now: number): string[] {
-  const { id, url, events, created_at: created, health } = webhook;
-  const success = health?.last_success_at;
-  return fieldLines(
-    [
-      ['Webhook', id],
-      ['URL', url],
-      ['State', webhookStateCell(webhook)],
-      ['Description', webhook.description],
-      ['Events', events.join('\n')],
-      ['Filters', listed(webhook.filters)],
-      ['Rate limit', webhook.rate_limit ? `${webhook.rate_limit} requests a second` : undefined],
-      ['Headers', webhook.header_names?.join(', ')],
-      ['Metadata', listed(webhook.metadata)],
-      ['Created', momentOf(created, now)],
-      ['Secret', webhook.secret],
-      ['Secrets', rotation(webhook, now)],
-      ['Health', healthCell(webhook, now)],
-      ['Last success', success ? relative(success, now) : undefined],
-      ['Last failure', health?.last_failure ? failureText(health.last_failure, now) : undefined],
-    ],
-    paint,
-  );
-}
+export const webhookLines = detailLines((webhook: WebhookView, now) => [
+  ['Webhook', webhook.id],
+  ['URL', webhook.url],
+  ['State', webhookStateCell(webhook)],
+  ['Description', webhook.description],
+  ['Events', webhook.events.join('\n')],
+  ['Filters', listed(webhook.filters)],
+  ['Rate limit', webhook.rate_limit ? `${webhook.rate_limit} requests a second` : undefined],
+  ['Headers', webhook.header_names?.join(', ')],
+  ['Metadata', listed(webhook.metadata)],
+  ['Created', momentOf(webhook.created_at, now)],
+  ['Secret', webhook.secret],
+  ['Secrets', rotation(webhook, now)],
+  ['Health', healthCell(webhook, now)],
+  ['Last success', webhook.health?.last_success_at ? relative(webhook.health.last_success_at, now) : undefined],
+  ['Last failure', failureText(webhook.health?.last_failure, now)],
+]);
 
 /** Shows whether a webhook is active, and otherwise who paused or disabled it. */
 export function webhookStateCell({ active, disabled }: { active: boolean; disabled?: WebhookView['disabled'] }): Cell {
@@ -57,8 +48,9 @@ function rotation({ secret_rotation: underWay }: WebhookView, now: number): Cell
 }
 
 /** A failed attempt in two lines: when and what, then what to do about it. */
-function failureText({ at, code, delivery_id: delivery, explanation }: Schemas['WebhookFailure'], now: number): string {
-  return `${momentOf(at, now)} ${code} ${delivery}\n${explanation}`;
+function failureText(failure: Schemas['WebhookFailure'] | null | undefined, now: number): string | undefined {
+  if (!failure) return undefined;
+  return `${momentOf(failure.at, now)} ${failure.code} ${failure.delivery_id}\n${failure.explanation}`;
 }
 
 /** `name: value` by line. */
@@ -75,14 +67,6 @@ function toJson(value: unknown): string {
   return isPlain ? value : JSON.stringify(value);
 }
 
-/** `webhooks stats`: how deliveries to a webhook went lately. */
-export function webhookStatsCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'stats', 'how deliveries to a webhook went in the last seven days')
-    .argument('<webhook>', 'its id, wh_…')
-    .examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc')
-    .shows(({ api }, id: string) => api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } }), statsLines);
-}
-
 type Stats = Schemas['WebhookStats'];
 
 interface Day {
@@ -91,23 +75,23 @@ interface Day {
   readonly failed: number;
 }
 
-function statsLines(stats: Stats, paint: Paint, now: number): string[] {
-  const { webhook_id: id, since, attempts, succeeded, success_rate: rate, last_failure: failure } = stats;
-  const days = daysOf(stats);
+const totalLines = detailLines((stats: Stats, now) => {
+  const { success_rate: rate, succeeded } = stats;
   return [
-    ...fieldLines(
-      [
-        ['Webhook', id],
-        ['Since', momentOf(since, now)],
-        ['Attempts', String(attempts)],
-        ['Succeeded', rate === null ? undefined : `${succeeded} (${(rate * 100).toFixed(1)} %)`],
-        ['Took', tookOf(stats)],
-        ['Last failure', failure ? failureText(failure, now) : undefined],
-      ],
-      paint,
-    ),
-    ...(days.length > 0 ? ['', ...tableLines(dayColumns, days, paint, now)] : []),
+    ['Webhook', stats.webhook_id],
+    ['Since', momentOf(stats.since, now)],
+    ['Attempts', String(stats.attempts)],
+    ['Succeeded', rate === null ? undefined : `${succeeded} (${(rate * 100).toFixed(1)} %)`],
+    ['Took', tookOf(stats)],
+    ['Last failure', failureText(stats.last_failure, now)],
   ];
+});
+
+/** How deliveries to a webhook went lately. */
+export function statsLines(stats: Stats, paint: Paint, now: number): string[] {
+  const days = daysOf(stats);
+  const dayLines = days.length > 0 ? ['', ...tableLines(dayColumns, days, paint, now)] : [];
+  return [...totalLines(stats, paint, now), ...dayLines];
 }
 
 const dayColumns: readonly Column<Day>[] = [

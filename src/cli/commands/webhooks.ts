@@ -9,34 +9,55 @@ import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { printable } from '../terminal/text.ts';
 import { clearable, type FieldOptions, fieldsOf, fieldsToClear, withFieldOptions } from './webhook-fields.ts';
-import { type WebhookView, webhookLines, webhookStateCell, webhookStatsCommand } from './webhook-view.ts';
+import { statsLines, type WebhookView, webhookLines, webhookStateCell } from './webhook-view.ts';
 
 const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
 
 /** `webhooks`: where an account's events go. */
 export function webhooksCommand(terminal: Terminal): Command {
   return subject('webhooks', "list, create and change your account's webhooks", [
-    listCommand(terminal),
-    showCommand(terminal),
-    webhookStatsCommand(terminal),
+    new ApiCommand(terminal, 'list', 'all your webhooks, oldest first')
+      .examples('webhooks list', "webhooks list --json | jq -r '.data[].id'")
+      .runs(async ({ api, show }) => {
+        const all = await gather(Number.POSITIVE_INFINITY, (query) =>
+          dataFrom(api.GET('/v1/webhooks', { params: { query } })),
+        );
+        show(all, listLines(columns, 'No webhooks yet. Make one: express-model-gateway webhooks create --help'));
+      }),
+    webhookCommand(terminal, 'show', 'one webhook, with its health').shows(
+      ({ api }, id: string) => api.GET('/v1/webhooks/{id}', { params: { path: { id } } }),
+      webhookLines,
+    ),
+    webhookCommand(terminal, 'stats', 'how deliveries to a webhook went in the last seven days').shows(
+      ({ api }, id: string) => api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } }),
+      statsLines,
+    ),
     createCommand(terminal),
     updateCommand(terminal),
-    pauseCommand(terminal),
-    resumeCommand(terminal),
+    webhookCommand(terminal, 'pause', 'deliver nothing to a webhook until it is resumed').shows(
+      (context, id: string) => change(context, id, { active: false }),
+      webhookLines,
+    ),
+    webhookCommand(terminal, 'resume', 'deliver to a webhook again; what it missed: deliveries recover').shows(
+      (context, id: string) => change(context, id, { active: true }),
+      webhookLines,
+    ),
     rotateSecretCommand(terminal),
-    deleteCommand(terminal),
+    webhookCommand(terminal, 'delete', 'remove a webhook; what is still to be delivered to it is canceled')
+      .option('--yes', 'do not ask')
+      .runs(async (context, id: string, { yes }: { yes?: true }) => {
+        if (!yes) await confirm(context, id);
+        const deleted = await dataFrom(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
+        context.show(deleted, (body) => [`Deleted ${body.id}`]);
+      }),
   ]);
 }
 
-function listCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'list', 'all your webhooks, oldest first')
-    .examples('webhooks list', "webhooks list --json | jq -r '.data[].id'")
-    .runs(async ({ api, show }) => {
-      const all = await gather(Number.POSITIVE_INFINITY, (query) =>
-        dataFrom(api.GET('/v1/webhooks', { params: { query } })),
-      );
-      show(all, listLines(columns, 'No webhooks yet. Make one: express-model-gateway webhooks create --help'));
-    });
+/** A command for one webhook, which needs nothing but its id. */
+function webhookCommand(terminal: Terminal, name: string, description: string): ApiCommand {
+  return new ApiCommand(terminal, name, description)
+    .argument('<webhook>', 'its id, wh_…')
+    .examples(`webhooks ${name} ${example}`);
 }
 
 const columns: readonly Column<Schemas['WebhookSummary']>[] = [
@@ -45,13 +66,6 @@ const columns: readonly Column<Schemas['WebhookSummary']>[] = [
   { header: 'URL', cell: ({ url }) => url },
   { header: 'EVENTS', cell: ({ events }) => events.join(', ') },
 ];
-
-function showCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'show', 'one webhook, with its health')
-    .argument('<webhook>', 'its id, wh_…')
-    .examples(`webhooks show ${example}`)
-    .shows(({ api }, id: string) => api.GET('/v1/webhooks/{id}', { params: { path: { id } } }), webhookLines);
-}
 
 /** What the option for a secret says, wherever there is one. */
 const secretHelp =
@@ -99,20 +113,6 @@ function updateCommand(terminal: Terminal): Command {
         change(context, id, { ...(events && { events }), ...fieldsOf(options), ...clear }),
       webhookLines,
     );
-}
-
-function pauseCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'pause', 'deliver nothing to a webhook until it is resumed')
-    .argument('<webhook>', 'its id, wh_…')
-    .examples(`webhooks pause ${example}`)
-    .shows((context, id: string) => change(context, id, { active: false }), webhookLines);
-}
-
-function resumeCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'resume', 'deliver to a webhook again; what it missed: deliveries recover')
-    .argument('<webhook>', 'its id, wh_…')
-    .examples(`webhooks resume ${example}`)
-    .shows((context, id: string) => change(context, id, { active: true }), webhookLines);
 }
 
 function change({ api }: CommandContext, id: string, body: Schemas['WebhookUpdate']) {
@@ -171,18 +171,6 @@ async function secretField(
 function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView): void {
   show(webhook, webhookLines);
   if (webhook.secret !== undefined) terminal.printNote('Give the secret to the receiver; it is shown this once.');
-}
-
-function deleteCommand(terminal: Terminal): Command {
-  return new ApiCommand(terminal, 'delete', 'remove a webhook; what is still to be delivered to it is canceled')
-    .argument('<webhook>', 'its id, wh_…')
-    .option('--yes', 'do not ask')
-    .examples(`webhooks delete ${example}`)
-    .runs(async (context, id: string, { yes }: { yes?: true }) => {
-      if (!yes) await confirm(context, id);
-      const deleted = await dataFrom(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
-      context.show(deleted, (body) => [`Deleted ${body.id}`]);
-    });
 }
 
 async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {

@@ -15,11 +15,9 @@ export interface Column<Row> {
   readonly width?: number;
 }
 
-function textOf(cell: Cell): string {
-  return printable(typeof cell === 'string' ? cell : cell.text);
-}
+const textOf = (cell: Cell): string => (typeof cell === 'string' ? cell : cell.text);
 
-/** @param text what {@link textOf} made of the cell, padded or not */
+/** @param text of the cell, or a part of it, padded or not */
 function painted(cell: Cell, text: string, paint: Paint): string {
   return typeof cell === 'string' ? text : paint(cell.style, text);
 }
@@ -39,7 +37,7 @@ export function tableLines<Row>(
   const headers: Cell[] = columns.map(({ header }) => ({ text: header, style: 'dim' }));
   const lines = [headers, ...rows.map((row) => columns.map(({ cell }) => cell(row, now)))];
   const widths = columns.map(({ width = 0 }, i) =>
-    Math.max(width, ...lines.map((cells) => stringWidth(textOf(cells[i] ?? '')))),
+    Math.max(width, ...lines.map((cells) => stringWidth(printable(textOf(cells[i] ?? ''))))),
   );
   const last = columns.length - 1;
   return lines.map((cells) =>
@@ -47,7 +45,7 @@ export function tableLines<Row>(
       .map((cell, i) => {
         const align = columns[i]?.align ?? 'left';
         const width = i === last && align === 'left' ? 0 : (widths[i] ?? 0);
-        return painted(cell, pad(textOf(cell), width, align), paint);
+        return painted(cell, pad(printable(textOf(cell)), width, align), paint);
       })
       .join('  ')
       .trimEnd(),
@@ -60,18 +58,22 @@ export function listLines<Row>(columns: readonly Column<Row>[], empty: string) {
     data.length > 0 ? tableLines(columns, data, paint, now) : [empty];
 }
 
-/** Names and values of one thing; a value of several lines hangs below its first. Fields without a value are left out. */
-export function fieldLines(
-  fields: readonly (readonly [name: string, value: Cell | undefined])[],
-  paint: Paint,
-): string[] {
+/** Names and values of one thing. */
+export type Fields = readonly (readonly [name: string, value: Cell | undefined])[];
+
+/** Lines of fields; a value of several lines hangs below its first. Fields without a value are left out. */
+export function fieldLines(fields: Fields, paint: Paint): string[] {
   const present = fields.flatMap(([name, value]) => (value === undefined ? [] : [{ name: printable(name), value }]));
   const width = Math.max(...present.map(({ name }) => stringWidth(name))) + 2;
   return present.flatMap(({ name, value }) => {
-    const text = typeof value === 'string' ? value : value.text;
-    return printableLines(text).map((line, i) => {
-      const shown = typeof value === 'string' ? line : paint(value.style, line);
-      return `${i === 0 ? paint('dim', pad(name, width, 'left')) : ' '.repeat(width)}${shown}`.trimEnd();
-    });
+    const title = paint('dim', pad(name, width, 'left'));
+    return printableLines(textOf(value)).map((line, i) =>
+      `${i === 0 ? title : ' '.repeat(width)}${painted(value, line, paint)}`.trimEnd(),
+    );
   });
+}
+
+/** Makes the lines of one thing that has only fields. */
+export function detailLines<Body>(fieldsOf: (body: Body, now: number) => Fields) {
+  return (body: Body, paint: Paint, now: number): string[] => fieldLines(fieldsOf(body, now), paint);
 }
