@@ -1,17 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, link, open, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 
-/** Writes under another name first: half a secret, or two created at the same time, would lock the owner out. */
-async function create(path: string, content: string): Promise<void> {
+/**
+ * Writes a file under another name first, so that it is there whole or not at all.
+ * @param place gives it its name. @default replaces the file that has it
+ */
+export async function writeWhole(path: string, content: string | Buffer, mode = 0o600, place = rename): Promise<void> {
   const unfinished = `${path}.${randomBytes(4).toString('hex')}`;
-  const file = await open(unfinished, 'wx', 0o600);
   try {
-    await file.writeFile(content);
-    await file.sync();
-    await file.close();
-    await link(unfinished, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    await writeFile(unfinished, content, { mode, flag: 'wx', flush: true });
+    await place(unfinished, path);
   } finally {
     await rm(unfinished, { force: true });
   }
@@ -34,7 +32,12 @@ export async function keepToOwner(path: string): Promise<void> {
 /** The content of a file that only its owner may read. Where there is none, it is created with what `make` returns. */
 export async function loadPrivateFile(path: string, make: () => string): Promise<string> {
   const exists = await stat(path).catch(() => undefined);
-  if (!exists) await create(path, make());
+  if (!exists) {
+    // of two that are created at the same time, the first one stays: another secret would lock its owner out
+    await writeWhole(path, make(), 0o600, link).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  }
   await keepToOwner(path);
   return readFile(path, 'utf8');
 }

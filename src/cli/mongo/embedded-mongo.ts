@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { keepToOwner } from '../private-file.ts';
 import { defaultCacheFolder, findMongod, mongodSources } from './binary.ts';
 import { startGuardian } from './guardian.ts';
@@ -171,13 +170,8 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
 }
 
 async function endInOrder(mongod: Mongod): Promise<void> {
-  const ended = new AbortController();
   mongod.kill('SIGTERM');
-  const forced = sleep(stopTimeout, undefined, { signal: ended.signal }).then(
-    () => mongod.kill('SIGKILL'),
-    () => {},
-  );
+  const forced = setTimeout(() => mongod.kill('SIGKILL'), stopTimeout);
   await mongod.ended;
-  ended.abort();
-  await forced;
+  clearTimeout(forced);
 }

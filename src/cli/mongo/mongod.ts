@@ -39,13 +39,26 @@ export interface Mongod {
 export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
   const startedAt = Date.now();
   let signalledPid: number | undefined;
+
+  async function makeRoom(): Promise<void> {
+    const running = await runningRecord(dataDir);
+    if (running) {
+      throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
+    }
+    // mongod writes its pid into the file it holds the lock on
+    const holder = Number(await readFile(join(options.dbPath, 'mongod.lock'), 'utf8').catch(() => ''));
+    if (!(holder > 0) || holder === signalledPid || Date.now() - startedAt < gracePeriod) return;
+    signalledPid = holder;
+    endProcess(holder);
+  }
+
   for (;;) {
     try {
       return await startMongod(options);
     } catch (error) {
-      if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - startedAt > maxWait)
-        throw error;
-      if (error.kind === 'data_in_use') signalledPid = await makeRoom(options.dbPath, dataDir, startedAt, signalledPid);
+      const isOver = Date.now() - startedAt > maxWait;
+      if (isOver || !(error instanceof MongodStartError) || error.kind === 'other') throw error;
+      if (error.kind === 'data_in_use') await makeRoom();
       await sleep(200);
     }
   }
@@ -54,28 +67,6 @@ export async function startOnData(options: MongodOptions, dataDir: string): Prom
 /** How long a left-over mongod can take to end on its own: its guardian needs about a second. */
 const gracePeriod = 5_000;
 const maxWait = 30_000;
-
-async function makeRoom(
-  dbPath: string,
-  dataDir: string,
-  startedAt: number,
-  signalledPid?: number,
-): Promise<number | undefined> {
-  const running = await runningRecord(dataDir);
-  if (running) {
-    throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
-  }
-  const holder = await holderOf(dbPath);
-  if (!holder || holder === signalledPid || Date.now() - startedAt < gracePeriod) return signalledPid;
-  endProcess(holder);
-  return holder;
-}
-
-/** mongod writes its pid into the file it holds the lock on. */
-async function holderOf(dbPath: string): Promise<number | undefined> {
-  const pid = Number(await readFile(join(dbPath, 'mongod.lock'), 'utf8').catch(() => ''));
-  return pid > 0 ? pid : undefined;
-}
 
 function endProcess(pid: number): void {
   try {

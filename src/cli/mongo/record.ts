@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeWhole } from '../private-file.ts';
 
 /** The record of a data folder's database: `mongo.json`. */
 export interface MongoRecord {
@@ -10,15 +10,11 @@ export interface MongoRecord {
   readonly ports: readonly number[];
 }
 
-function recordPath(dataDir: string): string {
-  return join(dataDir, 'mongo.json');
-}
+const recordPath = (dataDir: string): string => join(dataDir, 'mongo.json');
 
 /** Replaces the record in one step, readable by the owner alone. */
-export async function writeRecord(dataDir: string, record: MongoRecord): Promise<void> {
-  const unfinished = `${recordPath(dataDir)}.${randomBytes(4).toString('hex')}`;
-  await writeFile(unfinished, `${JSON.stringify(record)}\n`, { mode: 0o600 });
-  await rename(unfinished, recordPath(dataDir));
+export function writeRecord(dataDir: string, record: MongoRecord): Promise<void> {
+  return writeWhole(recordPath(dataDir), `${JSON.stringify(record)}\n`);
 }
 
 /** The record, or `undefined` where there is none that can be read. */

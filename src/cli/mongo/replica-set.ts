@@ -31,24 +31,18 @@ export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
   try {
     const admin: AdminCommand = (command) => client.db('admin').command(command);
     await until(() => configure(admin, set), isTransient, deadline);
-    await until(
-      () => checkMembers(admin),
-      (error) => error instanceof MongoError,
-      deadline,
-    );
+    await until(() => checkMembers(admin), isMongoError, deadline);
   } finally {
     await client.close();
   }
-  await until(
-    () => ensureUser(set.hosts, set.name, set.access),
-    (error) => error instanceof MongoError,
-    deadline,
-  );
+  await until(() => ensureUser(set), isMongoError, deadline);
 }
+
+const isMongoError = (error: unknown): error is MongoError => error instanceof MongoError;
 
 /** While a node reads its configuration, or changes state, its answers contradict each other and it drops connections. */
 function isTransient(error: unknown): boolean {
-  if (!(error instanceof MongoError)) return false;
+  if (!isMongoError(error)) return false;
   const code = Number(error.code);
   return error.name.startsWith('MongoNetwork') || code === alreadyInitialized || notPrimary.includes(code);
 }
@@ -71,7 +65,7 @@ async function currentConfig(admin: AdminCommand): Promise<Document | undefined>
   try {
     return (await admin({ replSetGetConfig: 1 })).config;
   } catch (error) {
-    if (error instanceof MongoError && error.code === notYetInitialized) return undefined;
+    if (isMongoError(error) && error.code === notYetInitialized) return undefined;
     throw error;
   }
 }
@@ -143,15 +137,14 @@ const replicationTimeout = 10_000;
  * Creates the user, or gives the existing user the password that is derived from the key. Resolves when every member has it:
  * nobody can authenticate on a member that lacks the user.
  */
-async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
-  const { user, asMember } = access;
+async function ensureUser({ hosts, name: replicaSet, access: { user, asMember } }: ReplicaSet): Promise<void> {
   const writeConcern = { w: hosts.length, wtimeout: replicationTimeout };
   const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'], writeConcern };
   const client = new MongoClient(`mongodb://${hosts.join(',')}/`, { ...asMember, replicaSet });
   try {
     const admin = client.db('admin');
     await admin.command({ createUser: user.name, ...settings }).catch((error) => {
-      if (!(error instanceof MongoError) || error.code !== userExists) throw error;
+      if (!isMongoError(error) || error.code !== userExists) throw error;
       return admin.command({ updateUser: user.name, ...settings });
     });
   } finally {

