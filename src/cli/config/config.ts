@@ -3,9 +3,9 @@ import { GatewayError } from '../../errors.ts';
 import { refuseOption } from '../../options/kinds.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
 import { resolveOptions } from '../../options/resolve.ts';
-import { type Environment, omitUndefined, readSettings, settingOf } from './environment.ts';
+import { type Environment, misspelled, omitUndefined, readSettings, settingOf } from './environment.ts';
 import { type Machine, processesFor, readMachine } from './machine.ts';
-import { upstreamsOf, warningsOf } from './upstreams.ts';
+import { pathlessUpstreams, upstreamsOf } from './upstreams.ts';
 import { type Settings, type VariableName, variables } from './variables.ts';
 
 /** What webhooks may use. */
@@ -14,6 +14,8 @@ interface WebhookRules {
   readonly allowPrivateNetworks: readonly string[];
   /** Why the two have these values, for the operator. */
   readonly allowedBecause: string;
+  /** Whether only this machine can reach the gateway, as on a developer's machine. */
+  readonly isOnTrial: boolean;
 }
 
 /** What a command needs that uses the database of a gateway instead of its API. */
@@ -60,10 +62,17 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
 export function readConfiguration(env: Environment, machine = readMachine()): Configuration {
-  const settings = readSettings(env);
-  checkSettings(settings);
+  const settings = readCheckedSettings(env);
   requireSecretKeys(settings);
   return configurationOf(settings, env, machine);
+}
+
+/**
+ * Reads what the command `doctor` checks. Nothing is required, and what is set must be right.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readDoctorSettings(env: Environment): Configuration {
+  return configurationOf(readCheckedSettings(env), env, readMachine());
 }
 
 function configurationOf(settings: Settings, env: Environment, machine: Machine): Configuration {
@@ -84,7 +93,7 @@ function configurationOf(settings: Settings, env: Environment, machine: Machine)
     ...(metricsPort !== undefined && { metrics: { host: settingOf(settings, 'METRICS_HOST'), port: metricsPort } }),
     shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
-    warnings: [...warningsOf(env, upstreams), ...separateLimits(settings, processes.workers)],
+    warnings: [...misspelled(env), ...pathlessUpstreams(upstreams), ...separateLimits(settings, processes.workers)],
   };
 }
 
@@ -96,24 +105,6 @@ export function readDatabaseSettings(env: Environment): DatabaseSettings {
   return databaseSettings(readSettings(env));
 }
 
-/** What the command `doctor` checks. */
-export interface DoctorSettings extends Configuration {
-  /** Whether only this machine can reach the gateway, as on a developer's machine. */
-  readonly isOnTrial: boolean;
-}
-
-/**
- * Reads what there is to check. Nothing is required, and what is set must be right.
- * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
- */
-export function readDoctorSettings(env: Environment): DoctorSettings {
-  const settings = readSettings(env);
-  checkSettings(settings);
-  const configuration = configurationOf(settings, env, readMachine());
-  return { ...configuration, isOnTrial: isOnTrial(configuration.host, configuration.production) };
-}
-
-/** The part of the settings that is about the database. */
 function databaseSettings(settings: Settings): DatabaseSettings {
   return {
     dataDir: settingOf(settings, 'DATA_DIR'),
@@ -158,25 +149,21 @@ function webhookRules(
   host: string,
   production: boolean,
 ): WebhookRules {
-  const onTrial = isOnTrial(host, production);
+  const isOnTrial = isLoopback(host) && !production;
   const byDefault = isLoopback(host)
     ? `NODE_ENV is ${production ? '' : 'not '}production`
     : `HOST ${host} is not loopback`;
   return {
-    allowHttp: ALLOW_HTTP ?? onTrial,
-    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (onTrial ? ['127.0.0.0/8', '::1/128'] : []),
+    allowHttp: ALLOW_HTTP ?? isOnTrial,
+    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (isOnTrial ? ['127.0.0.0/8', '::1/128'] : []),
     allowedBecause: [
       ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
       ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
-      ...(onTrial ? ['HOST is loopback'] : []),
+      ...(isOnTrial ? ['HOST is loopback'] : []),
       byDefault,
     ].join(', '),
+    isOnTrial,
   };
-}
-
-/** Whether only this machine can reach the gateway, as on a developer's machine. */
-function isOnTrial(host: string, production: boolean): boolean {
-  return isLoopback(host) && !production;
 }
 
 /** Whether only this machine can reach what listens there; `false` if that is not certain. */
@@ -184,15 +171,14 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
-/**
- * Makes sure that what is set is right and belongs together, whatever is not set.
- * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
- */
-function checkSettings(settings: Settings): void {
+/** Reads what is set, which must be right and belong together, whatever is not set. */
+function readCheckedSettings(env: Environment): Settings {
+  const settings = readSettings(env);
   checkKeyIds(settings);
   checkProcesses(settings);
   checkAccountSettings(settings);
   checkOptions(settings);
+  return settings;
 }
 
 /** How to make what SECRET_KEYS takes. */
@@ -204,7 +190,7 @@ function checkKeyIds({ SECRET_KEYS }: Settings): void {
   if (new Set(ids).size < ids.length) refuseOption('SECRET_KEYS', 'every key needs an id of its own');
 }
 
-/** @throws GatewayError `invalid_options` where a gateway could not start without SECRET_KEYS */
+/** What `start` needs. `doctor` tells without. */
 function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   if (!MONGODB_URI || SECRET_KEYS) return;
   refuseOption('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
@@ -227,11 +213,7 @@ function processCount(
 }
 
 /** How many processes serve, why so many, and the ports of their metrics: `4 (WORKERS=auto: 4 cores)`. */
-export function describeProcesses({
-  workers,
-  workersBecause,
-  metrics,
-}: Pick<Configuration, 'workers' | 'workersBecause' | 'metrics'>): string {
+export function describeProcesses({ workers, workersBecause, metrics }: Configuration): string {
   const because = workersBecause === undefined ? '' : ` (${workersBecause})`;
   const ports =
     metrics?.port && workers > 1 ? `; metrics on ports ${metrics.port} to ${metrics.port + workers - 1}` : '';
@@ -276,10 +258,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['SHARED_LIMITS', limits],
 ];
 
-/**
- * Makes sure that the settings about accounts belong together.
- * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
- */
+/** Makes sure that the settings about accounts belong together. */
 function checkAccountSettings(settings: Settings): void {
   for (const [name, others] of needs) {
     if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;
@@ -290,10 +269,7 @@ function checkAccountSettings(settings: Settings): void {
   }
 }
 
-/**
- * Holds the options against the package's own rules, such as those for JSON in a variable or for two options together.
- * @throws GatewayError `invalid_options`; `param` is the variable
- */
+/** Holds the options against the package's own rules, such as those for JSON in a variable or for two options together. */
 function checkOptions(settings: Settings): void {
   try {
     resolveOptions({ ...gatewayOptions(settings), mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] });

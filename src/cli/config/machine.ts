@@ -74,18 +74,11 @@ const memoryOfProcess = 256;
 /** The most that WORKERS takes. */
 export const maxProcesses = 256;
 
-/** How many processes `WORKERS=auto` starts, and why so many. */
-export interface ProcessCount {
-  readonly count: number;
-  readonly reason: string;
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
-}
-
-/** One process for each whole core, as far as the memory and the limit of WORKERS go, and at least one. Pure. */
-export function processesFor({ cores, memory }: Machine): ProcessCount {
+/**
+ * How many processes `WORKERS=auto` starts, and why so many: one for each whole core, as far as the memory and the limit of WORKERS go,
+ * and at least one. Pure.
+ */
+export function processesFor({ cores, memory }: Machine): { readonly count: number; readonly reason: string } {
   const wholeCores = Math.max(1, Math.floor(cores));
   const mebibytes = Math.floor(memory / 2 ** 20);
   const inMemory = Math.floor(mebibytes / memoryOfProcess);
@@ -94,5 +87,6 @@ export function processesFor({ cores, memory }: Machine): ProcessCount {
     inMemory < maxProcesses
       ? `${mebibytes} MiB of memory for processes that take ${memoryOfProcess} MiB each`
       : `no more than ${maxProcesses} processes`;
-  return { count, reason: counted(wholeCores, 'core') + (count < wholeCores ? `, and ${bound}` : '') };
+  const because = count < wholeCores ? `, and ${bound}` : '';
+  return { count, reason: `${wholeCores} core${wholeCores === 1 ? '' : 's'}${because}` };
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { GatewayError } from '../../errors.ts';
 import { isObject, refuseOption } from '../../options/kinds.ts';
 import { checkUpstreams, type UpstreamOptions } from '../../options/upstreams.ts';
-import { type Environment, misspelled, omitUndefined, settingOf } from './environment.ts';
+import { type Environment, omitUndefined, settingOf } from './environment.ts';
 import type { Settings } from './variables.ts';
 
 /** The variables that describe one upstream; a file describes several. */
@@ -100,17 +100,11 @@ function secretOf(place: string, given: unknown, env: Environment): string {
   return refuseOption('UPSTREAMS_FILE', `${place} ${problem}`);
 }
 
-function pathlessUpstreams(upstreams: readonly UpstreamOptions[] = []): string[] {
-  return upstreams
-    .map(({ name, baseUrl }) => ({ name, url: new URL(baseUrl) }))
-    .filter(({ url }) => url.pathname === '/')
-    .map(
-      ({ name, url }) =>
-        `${url.origin} of the upstream '${name}' has no path; the APIs of most providers are under /v1`,
-    );
-}
-
-/** What is probably a mistake and works nevertheless, in sentences for the operator. */
-export function warningsOf(env: Environment, upstreams?: readonly UpstreamOptions[]): string[] {
-  return [...misspelled(env), ...pathlessUpstreams(upstreams)];
+/** What is probably a mistake in upstreams and works nevertheless, in sentences for the operator. */
+export function pathlessUpstreams(upstreams: readonly UpstreamOptions[] = []): string[] {
+  return upstreams.flatMap(({ name, baseUrl }) => {
+    const { pathname, origin } = new URL(baseUrl);
+    if (pathname !== '/') return [];
+    return [`${origin} of the upstream '${name}' has no path; the APIs of most providers are under /v1`];
+  });
 }

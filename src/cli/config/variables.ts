@@ -273,8 +273,6 @@ const rows = {
     'maxWebhooks',
     'eventTypes',
     'retentionDays',
-  ),
-  ...ofOptions(
     'maxApiKeys',
     'managementRateLimit',
     'readRateLimit',

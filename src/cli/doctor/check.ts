@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose';
 import type { Models } from '../../gateway/collections.ts';
 import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
-import type { DoctorSettings } from '../config/config.ts';
+import type { Configuration } from '../config/config.ts';
 
 type Db = ReturnType<typeof primaryOf>;
 
@@ -18,7 +18,7 @@ export interface Result {
 }
 
 export interface CheckContext {
-  readonly settings: DoctorSettings;
+  readonly settings: Configuration;
   /** This process's clock. Milliseconds since 1970. */
   readonly now: () => number;
 }

@@ -3,20 +3,13 @@ import { createModels } from '../../gateway/collections.ts';
 import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-failure.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
 import { primaryOf, readSchemaRecord } from '../../mongo/schema/prepare-schema.ts';
-import { type DoctorSettings, readDoctorSettings } from '../config/config.ts';
+import { type Configuration, describeProcesses, readDoctorSettings } from '../config/config.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/database.ts';
-import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
+import { type CheckContext, type Checks, type DatabaseContext, failed, ok, type Result, type Status } from './check.ts';
 import { checkClock, checkDisk, checkReplicaSet, checkSealingKeys, checkWrites } from './database.ts';
 import { checkIndexes, checkSchemaVersion } from './indexes.ts';
-import {
-  checkAddressGuard,
-  checkConfiguration,
-  checkMongoVersions,
-  checkNode,
-  checkProcessCount,
-  diagnoseUpstreams,
-} from './machine.ts';
+import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, diagnoseUpstreams } from './machine.ts';
 import { backgroundWork, processChecks } from './work.ts';
 
 /** One line of the report. */
@@ -30,7 +23,7 @@ export interface Diagnosis {
 
 const checksOfMachine: Checks<CheckContext> = {
   configuration: checkConfiguration,
-  processes: checkProcessCount,
+  processes: async ({ settings }) => [ok(`start serves with ${describeProcesses(settings)}`)],
   versions: async (context) => checkNode(context),
   upstreams: diagnoseUpstreams,
   'address guard': checkAddressGuard,
@@ -86,7 +79,7 @@ async function diagnoseDatabase(context: CheckContext): Promise<DoctorFinding[]>
 }
 
 /** What must not be printed, whatever an error message says. */
-function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: DoctorSettings): readonly string[] {
+function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: Configuration): readonly string[] {
   const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
   return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams])];
 }
@@ -109,7 +102,7 @@ function unusable(error: Error): DoctorFinding {
 
 /** Checks a gateway's configuration, database and upstreams. Changes nothing. @param now @default this machine's clock */
 export async function diagnose(env: Environment, now: () => number = Date.now): Promise<Diagnosis> {
-  let settings: DoctorSettings;
+  let settings: Configuration;
   try {
     settings = readDoctorSettings(env);
   } catch (error) {

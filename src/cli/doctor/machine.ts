@@ -2,7 +2,6 @@ import { isAllowedAddress, parseNetworks } from '../../outbound/addresses.ts';
 import { createDispatcher, createHttpClient } from '../../outbound/client.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { readVersion } from '../../version.ts';
-import { describeProcesses } from '../config/config.ts';
 import {
   applicable,
   type CheckContext,
@@ -19,11 +18,6 @@ import {
 export async function checkConfiguration({ settings }: CheckContext): Promise<readonly Result[]> {
   const problems = settings.warnings.map((message) => warning(message, 'correct it, unless it is meant so'));
   return problemsOr(problems, 'start refuses none of the variables that are set');
-}
-
-/** How many processes a start runs here. */
-export async function checkProcessCount({ settings }: CheckContext): Promise<readonly Result[]> {
-  return [ok(`start serves with ${describeProcesses(settings)}`)];
 }
 
 const oldestNode = [20, 19] as const;
