@@ -34,7 +34,7 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
       const isTransfer = takesFile || isForm(request);
       const signal = AbortSignal.timeout(isTransfer ? transferTimeout : requestTimeout);
       const response = await fetch(request, { signal }).catch((error) => {
-        throw unreachable(error, baseUrl);
+        throw new PassingFailure(explain(codeOf(error), baseUrl), 1, { cause: error });
       });
       if (response.ok && (takesFile || isJson(response))) return response;
       throw await refusalOf(response, baseUrl);
@@ -64,10 +64,18 @@ export async function dataFrom<Data>(call: Promise<{ data?: Data }>): Promise<Da
 async function refusalOf(response: Response, baseUrl: string): Promise<CommandFailure> {
   const error = response.ok ? undefined : await errorIn(response);
   if (!error) return noGateway(response, baseUrl);
-  const hint = advice[error.code];
-  const lines = [`${error.code}: ${error.message}`, ...(hint ? [hint] : []), ...comeBack(response.headers)];
-  const Failure = response.status === 429 || response.status >= 500 ? PassingFailure : CommandFailure;
-  return new Failure([...lines, ...trace(response)].join('\n'));
+  const { status, headers } = response;
+  // RFC 9110, section 10.2.3
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
+  const requestId = headers.get('x-request-id');
+  const lines = [
+    `${error.code}: ${error.message}`,
+    advice[error.code],
+    Number.isFinite(seconds) ? `Try again in ${spanOf(seconds * 1_000)}.` : undefined,
+    status >= 500 && requestId ? `The operator finds it in the logs as ${requestId}.` : undefined,
+  ];
+  const Failure = status === 429 || status >= 500 ? PassingFailure : CommandFailure;
+  return new Failure(lines.filter((line) => line !== undefined).join('\n'));
 }
 
 const program = 'express-model-gateway';
@@ -110,28 +118,6 @@ function noGateway(response: Response, baseUrl: string): CommandFailure {
   );
 }
 
-/** When to try again, where the answer says so. RFC 9110, section 10.2.3, in seconds. */
-function comeBack(headers: Headers): string[] {
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
-  return Number.isFinite(seconds) ? [`Try again in ${spanOf(seconds * 1_000)}.`] : [];
-}
-
-/** For the operator, who finds the request in the logs by it. */
-function trace({ status, headers }: Response): string[] {
-  const id = headers.get('x-request-id');
-  return status >= 500 && id ? [`The operator finds it in the logs as ${id}.`] : [];
-}
-
-/** Explains to the user why a request got no answer. */
-function unreachable(error: unknown, baseUrl: string): CommandFailure {
-  const code = codeOf(error);
-  if (/CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(code)) {
-    const advice = 'Serve a valid certificate; a CA of your own is trusted through NODE_EXTRA_CA_CERTS=<file>.';
-    return new PassingFailure(`The certificate of ${baseUrl} is not valid (${code}).\n${advice}`, 1, { cause: error });
-  }
-  return new PassingFailure(explain(code, baseUrl), 1, { cause: error });
-}
-
 const whereItIs = 'say where it is with --base-url or EXPRESS_MODEL_GATEWAY_BASE_URL';
 
 function codeOf(error: unknown): string {
@@ -140,7 +126,12 @@ function codeOf(error: unknown): string {
   return code ?? name ?? 'unknown';
 }
 
+/** Explains to the user why a request got no answer. */
 function explain(code: string, baseUrl: string): string {
+  if (/CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(code)) {
+    const remedy = 'Serve a valid certificate; a CA of your own is trusted through NODE_EXTRA_CA_CERTS=<file>.';
+    return `The certificate of ${baseUrl} is not valid (${code}).\n${remedy}`;
+  }
   switch (code) {
     case 'ECONNREFUSED':
       return `Nothing answers at ${baseUrl}.\nStart a gateway there (npx express-model-gateway start), or ${whereItIs}.`;

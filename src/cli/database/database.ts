@@ -24,15 +24,25 @@ export async function withConnection<T>(
   use: (connection: Database['connection'], prefix: string) => Promise<T>,
 ): Promise<T> {
   const { uri, options } = await locateDatabase(settings);
-  const { connection, close } = await openDatabase(uri, silent).catch((error) => {
-    throw namingDatabase(error, settings);
-  });
+  const open = () => openDatabase(uri, silent);
+  return using(settings, open, ({ connection }) => use(connection, options.collectionPrefix ?? defaultPrefix));
+}
+
+/** Uses what is opened, and closes it afterwards. An error names the variable that leads to the database. */
+async function using<Opened extends { close(): Promise<void> }, T>(
+  settings: DatabaseSettings,
+  open: () => Promise<Opened>,
+  use: (opened: Opened) => Promise<T>,
+): Promise<T> {
   try {
-    return await use(connection, options.collectionPrefix ?? defaultPrefix);
+    const opened = await open();
+    try {
+      return await use(opened);
+    } finally {
+      await opened.close();
+    }
   } catch (error) {
     throw namingDatabase(error, settings);
-  } finally {
-    await close();
   }
 }
 
@@ -49,16 +59,7 @@ export async function besideGateway<T>(
   const { uri, options } = await locateDatabase(settings);
   const secretKeys = await findSecretKeys(settings);
   const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
-  const gateway = await createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }).catch((error) => {
-    throw namingDatabase(error, settings);
-  });
-  try {
-    return await use(gateway);
-  } catch (error) {
-    throw namingDatabase(error, settings);
-  } finally {
-    await gateway.close();
-  }
+  return using(settings, () => createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }), use);
 }
 
 /** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */

@@ -14,22 +14,18 @@ export interface Address {
 }
 
 function explain(error: NodeJS.ErrnoException, { host, port, prefix = '' }: Address): Error {
-  const refuse = (name: string, text: string) => {
-    const param = prefix + name;
-    return new GatewayError('invalid_options', `${param}: ${text}`, { param });
+  const isUsed = `${port} on ${host} is in use; stop what listens there, or set ${prefix}PORT (0 takes a free one)`;
+  const isElsewhere = `${host} is not an address of this machine; 127.0.0.1 and 0.0.0.0 are`;
+  const problems: Readonly<Record<string, readonly [name: string, problem: string]>> = {
+    EADDRINUSE: ['PORT', isUsed],
+    EACCES: ['PORT', `${port} needs more rights than this user has; set ${prefix}PORT above 1023`],
+    EADDRNOTAVAIL: ['HOST', isElsewhere],
+    ENOTFOUND: ['HOST', isElsewhere],
   };
-  if (error.code === 'EADDRINUSE') {
-    return refuse(
-      'PORT',
-      `${port} on ${host} is in use; stop what listens there, or set ${prefix}PORT (0 takes a free one)`,
-    );
-  }
-  if (error.code === 'EACCES')
-    return refuse('PORT', `${port} needs more rights than this user has; set ${prefix}PORT above 1023`);
-  if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
-    return refuse('HOST', `${host} is not an address of this machine; 127.0.0.1 and 0.0.0.0 are`);
-  }
-  return error;
+  const found = problems[error.code ?? ''];
+  if (!found) return error;
+  const param = prefix + found[0];
+  return new GatewayError('invalid_options', `${param}: ${found[1]}`, { param });
 }
 
 /**
@@ -37,8 +33,8 @@ function explain(error: NodeJS.ErrnoException, { host, port, prefix = '' }: Addr
  * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
  */
 export async function listenAt(server: Server, address: Address): Promise<void> {
-  const { host, port, isExclusive = false } = address;
-  server.listen({ port, host, exclusive: isExclusive });
+  const { host, port, isExclusive: exclusive = false } = address;
+  server.listen({ port, host, exclusive });
   await once(server, 'listening').catch((error) => {
     throw explain(error, address);
   });

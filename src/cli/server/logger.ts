@@ -15,8 +15,8 @@ export interface LogSettings {
 }
 
 /** Where the lines go. */
-export interface LogTarget {
-  write(line: string): void;
+interface LogTarget {
+  write(line: string): unknown;
 }
 
 /**
@@ -26,9 +26,8 @@ export interface LogTarget {
 export function createLogger(settings: LogSettings, target?: LogTarget): Logger {
   if (target) return toLogger(settings, target);
   if (settings.readable) return toLogger(settings, process.stderr);
-  const lines = stderrLines();
-  const logger = toLogger(settings, lines);
-  lines.onLost((count) => logger.warn({ lines: count }, 'log lines were lost: stderr took no more'));
+  const onLost = (lines: number) => logger.warn({ lines }, 'log lines were lost: stderr took no more');
+  const logger: pino.Logger = toLogger(settings, stderrLines(onLost));
   return logger;
 }
 
@@ -59,17 +58,12 @@ function valueText(value: unknown): string {
 /** What waits for a reader of stderr that does not read. Bytes. */
 const longestBacklog = 8 * 1024 * 1024;
 
-interface StderrLines {
-  write(line: string): void;
-  /** Calls it, once stderr takes lines again, with how many were lost because it took none. */
-  onLost(listener: (lines: number) => void): void;
-}
-
 /**
  * Writes lines to stderr without waiting, and what is left when the process ends. A full disk or a reader that stands still
  * costs lines, never the process.
+ * @param onLost called, once stderr takes lines again, with how many were lost because it took none
  */
-function stderrLines(): StderrLines {
+function stderrLines(onLost: (lines: number) => void): LogTarget {
   const destination = pino.destination({ dest: 2, sync: false, maxLength: longestBacklog });
   let isFailing = false;
   let lost = 0;
@@ -83,19 +77,14 @@ function stderrLines(): StderrLines {
   destination.on('drop', () => {
     lost += 1;
   });
+  destination.on('drain', () => {
+    const lines = lost;
+    lost = 0;
+    if (lines > 0) onLost(lines);
+  });
   const flushSync = destination.flushSync.bind(destination);
   destination.flushSync = () => {
     if (!isFailing) flushSync();
   };
-  return {
-    write: (line) => void destination.write(line),
-    onLost(listener) {
-      destination.on('drain', () => {
-        if (lost === 0) return;
-        const lines = lost;
-        lost = 0;
-        listener(lines);
-      });
-    },
-  };
+  return destination;
 }

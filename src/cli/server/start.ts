@@ -90,16 +90,14 @@ export async function startStandalone(config: Configuration, output: StartOutput
     const { allowHttp, allowPrivateNetworks, options } = config;
     const gateway = await createModelGateway({
       ...options,
-      ...{
-        mongo: uri,
-        secretKeys,
-        upstreams,
-        allowHttp,
-        allowPrivateNetworks,
-        logger,
-        logRequests: true,
-        servesRequests: config.role !== 'worker',
-      },
+      mongo: uri,
+      secretKeys,
+      upstreams,
+      allowHttp,
+      allowPrivateNetworks,
+      logger,
+      logRequests: true,
+      servesRequests: config.role !== 'worker',
       dashboard: { path: '/dashboard' },
     });
     undo.push(gateway.close);

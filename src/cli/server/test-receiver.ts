@@ -17,17 +17,12 @@ export interface ListenOptions {
   readonly delay: number;
 }
 
-interface Delivery {
-  readonly body: Buffer;
-  readonly valid: boolean;
-}
-
 /**
  * As the package's receiver answers (docs/webhooks.md, "Verify a delivery"): 401 for a bad signature, an `error` field with every
  * failure, `received: true` with success.
  */
-function answerFor({ valid }: Delivery, wanted: number): { status: number; body: object } {
-  if (!valid) return { status: 401, body: { error: 'invalid signature' } };
+function answerFor(isValid: boolean, wanted: number): { status: number; body: object } {
+  if (!isValid) return { status: 401, body: { error: 'invalid signature' } };
   if (wanted >= 200 && wanted < 300) return { status: wanted, body: { received: true } };
   return { status: wanted, body: { error: `this receiver was told to answer ${wanted}` } };
 }
@@ -42,10 +37,10 @@ function parse(body: Buffer): { id?: unknown; type?: unknown } | undefined {
 }
 
 /** A delivery in lines: time, type, whether its signature is valid, and the response; then the event. */
-function describe({ body, valid }: Delivery, status: number, times: number): string {
+function describe(body: Buffer, isValid: boolean, status: number, times: number): string {
   const event = parse(body);
   const again = times > 1 ? `  (time ${times})` : '';
-  const signature = valid ? 'signature valid' : 'SIGNATURE INVALID';
+  const signature = isValid ? 'signature valid' : 'SIGNATURE INVALID';
   const what = event ? printable(`${String(event.type)}  ${String(event.id)}`) : 'not an event';
   const text = event ? JSON.stringify(event, null, 2) : body.toString();
   const lines = printableLines(text).join('\n');
@@ -62,14 +57,14 @@ export async function listen(options: ListenOptions, print: (text: string) => vo
   async function receive(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const body = await buffer(req);
     const header = req.headers['x-service-signature'];
-    const delivery = { body, valid: verifySignature(body, header?.toString(), options.secret) };
+    const isValid = verifySignature(body, header?.toString(), options.secret);
     const id = String(parse(body)?.id);
     const times = (receivedCounts.get(id) ?? 0) + 1;
     receivedCounts.set(id, times);
     await sleep(options.delay);
-    const { status, body: answer } = answerFor(delivery, options.status);
+    const { status, body: answer } = answerFor(isValid, options.status);
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
-    print(describe(delivery, status, times));
+    print(describe(body, isValid, status, times));
   }
 
   return startServer((req, res) => {
