@@ -54,8 +54,26 @@ function explainError(error: unknown): string {
   return expected ? error.message : String((error as Error)?.stack ?? error);
 }
 
-const overTheApi = 'Through the API of a gateway (--base-url, --api-key):';
-const here = 'On this machine:';
+/** What makes the commands, by the headings that they stand under in the help. */
+const commands = {
+  'On this machine:': [startCommand, listenCommand, migrateCommand, doctorCommand, resealCommand],
+  'Through the API of a gateway (--base-url, --api-key):': [
+    webhooksCommand,
+    testCommand,
+    deliveriesCommand,
+    eventsCommand,
+    keysCommand,
+    budgetsCommand,
+    creditsCommand,
+    usageCommand,
+    filesCommand,
+    batchesCommand,
+    storageCommand,
+    accountsCommand,
+    findCommand,
+    statusCommand,
+  ],
+} as const;
 
 const afterHelp = `
 Every command has its own --help with examples. start --help lists the environment variables.
@@ -71,34 +89,9 @@ export function createProgram(terminal: Terminal): Command {
     .description('A stand-alone gateway for language models with signed account webhooks')
     .version(readVersion(), '--version')
     .addHelpText('after', afterHelp);
-  const commands = [
-    ...inGroup(
-      here,
-      startCommand(),
-      listenCommand(terminal),
-      migrateCommand(terminal),
-      doctorCommand(terminal),
-      resealCommand(terminal),
-    ),
-    ...inGroup(
-      overTheApi,
-      webhooksCommand(terminal),
-      testCommand(terminal),
-      deliveriesCommand(terminal),
-      eventsCommand(terminal),
-      keysCommand(terminal),
-      budgetsCommand(terminal),
-      creditsCommand(terminal),
-      usageCommand(terminal),
-      filesCommand(terminal),
-      batchesCommand(terminal),
-      storageCommand(terminal),
-      accountsCommand(terminal),
-      findCommand(terminal),
-      statusCommand(terminal),
-    ),
-  ];
-  for (const command of commands) program.addCommand(command);
+  for (const [heading, makers] of Object.entries(commands)) {
+    for (const make of makers) program.addCommand(make(terminal).helpGroup(heading));
+  }
   program.addCommand(publishStoredCommand(terminal), { hidden: true });
   for (const command of everyCommand(program)) {
     command
@@ -110,10 +103,6 @@ export function createProgram(terminal: Terminal): Command {
       });
   }
   return program;
-}
-
-function inGroup(heading: string, ...commands: readonly Command[]): readonly Command[] {
-  return commands.map((command) => command.helpGroup(heading));
 }
 
 /** A command and all below it. */

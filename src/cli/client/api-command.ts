@@ -6,24 +6,16 @@ import { type Access, type Api, createApiClient, dataFrom } from './api.ts';
 import { count } from './flags.ts';
 import { gather, type PageQuery, type ResultPage } from './pages.ts';
 
-const group = 'Gateway:';
-
 /** Gives a command the options that all commands have that use the API, below its own. */
 export function throughApi<Used extends Command>(command: Used): Used {
   return command
-    .addOption(
-      new Option(
-        '--base-url <url>',
-        'where the gateway is, with or without /v1; EXPRESS_MODEL_GATEWAY_BASE_URL, or else http://127.0.0.1:3000',
-      ).helpGroup(group),
+    .optionsGroup('Gateway:')
+    .option(
+      '--base-url <url>',
+      'where the gateway is, with or without /v1; EXPRESS_MODEL_GATEWAY_BASE_URL, or else http://127.0.0.1:3000',
     )
-    .addOption(
-      new Option(
-        '--api-key <key>',
-        'API key of your account; prefer EXPRESS_MODEL_GATEWAY_API_KEY, which ps does not show',
-      ).helpGroup(group),
-    )
-    .addOption(new Option('--json', "print the API's JSON and nothing else").helpGroup(group));
+    .option('--api-key <key>', 'API key of your account; prefer EXPRESS_MODEL_GATEWAY_API_KEY, which ps does not show')
+    .option('--json', "print the API's JSON and nothing else");
 }
 
 /** For commands that need no key where they can reach the database. */

@@ -31,23 +31,19 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
     redirect: 'manual',
     async fetch(request) {
       const takesFile = request.headers.get('accept') === '*/*';
-      const isTransfer = takesFile || isForm(request);
+      const isTransfer = takesFile || isOf(request, 'multipart/form-data');
       const signal = AbortSignal.timeout(isTransfer ? transferTimeout : requestTimeout);
       const response = await fetch(request, { signal }).catch((error) => {
         throw new PassingFailure(explain(codeOf(error), baseUrl), 1, { cause: error });
       });
-      if (response.ok && (takesFile || isJson(response))) return response;
+      if (response.ok && (takesFile || isOf(response, 'application/json'))) return response;
       throw await refusalOf(response, baseUrl);
     },
   });
 }
 
-function isForm({ headers }: Request): boolean {
-  return headers.get('content-type')?.startsWith('multipart/form-data') ?? false;
-}
-
-function isJson(response: Response): boolean {
-  return response.headers.get('content-type')?.startsWith('application/json') ?? false;
+function isOf({ headers }: Request | Response, contentType: string): boolean {
+  return headers.get('content-type')?.startsWith(contentType) ?? false;
 }
 
 /** What a call answers with: the client's other branch, an error, has been thrown already. */

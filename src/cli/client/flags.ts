@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { isExactNumber } from '../../http/json/exact-number.ts';
 import { parseJson } from '../../http/json/scan.ts';
-import { parseDuration } from '../../options/kinds.ts';
+import { parseDuration, type Reader, wholeNumber } from '../../options/kinds.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -13,27 +13,43 @@ export function several(text: string, before: readonly string[] = []): readonly 
   return [...before, ...values];
 }
 
-/**
- * Reads a moment: a span before now such as `2h`, or a time; one without a zone is on the local clock.
- * @returns ISO 8601, UTC
- */
-export function moment(now: () => number): (text: string) => string {
-  return (text) => {
-    const span = parseDuration(text);
-    const at = new Date(span === undefined ? text : now() - span);
-    if (!Number.isNaN(at.getTime())) return at.toISOString();
-    throw new InvalidArgumentError(
-      'It must be a span before now such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00.',
-    );
+/** The same for some of these names. */
+export function severalOf(names: readonly string[]): typeof several {
+  return (text, before) => {
+    const values = several(text, before);
+    if (values.every((value) => names.includes(value))) return values;
+    throw new InvalidArgumentError(`It must be some of ${names.join(', ')}.`);
   };
 }
 
-/** Reads a number of things, from 1. */
-export function count(text: string): number {
-  const value = Number(text);
-  if (/^\d+$/.test(text) && value >= 1 && value <= 100_000) return value;
-  throw new InvalidArgumentError('It must be a whole number from 1 to 100000.');
+/** Makes what reads an option. @throws InvalidArgumentError, which commander shows with the option's name */
+export function take<T>({ read, allowed }: Pick<Reader<T>, 'read' | 'allowed'>): (text: string) => T {
+  return (text) => {
+    const value = read(text);
+    if (value === undefined) throw new InvalidArgumentError(`It must be ${allowed}.`);
+    return value;
+  };
 }
+
+/** The time that a text or milliseconds since 1970 say; a text without a zone is on the local clock. */
+export function toDate(value: string | number): Date | undefined {
+  const date = new Date(value);
+  return Number.isNaN(date.getTime()) ? undefined : date;
+}
+
+/** Reads a span before now such as `2h`, or a time. @returns ISO 8601, UTC */
+export function moment(now: () => number): (text: string) => string {
+  return take({
+    allowed: 'a span before now such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00',
+    read(text) {
+      const span = parseDuration(text);
+      return toDate(span === undefined ? text : now() - span)?.toISOString();
+    },
+  });
+}
+
+/** Reads a number of things, from 1. */
+export const count = take(wholeNumber(1, 100_000));
 
 /** Reads a number in decimal. @throws InvalidArgumentError for one that JSON would change; `undefined` for what is none */
 export function decimal(text: string): number | undefined {
@@ -43,11 +59,10 @@ export function decimal(text: string): number | undefined {
 }
 
 /** Reads an amount above nothing. */
-export function amount(text: string): number {
-  const value = decimal(text);
-  if (value !== undefined && value > 0) return value;
-  throw new InvalidArgumentError('It must be a number above 0, such as 500 or 0.25.');
-}
+export const amount = take({
+  allowed: 'a number above 0, such as 500 or 0.25',
+  read: (text) => decimal(text) || undefined,
+});
 
 async function readText(option: string, value: string, terminal: Terminal): Promise<string> {
   if (value === '-') return terminal.readInput();

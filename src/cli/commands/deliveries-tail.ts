@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { parseDuration } from '../../options/kinds.ts';
+import { type Command, Option } from 'commander';
+import { duration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, type CommandContext } from '../client/api-command.ts';
-import { count } from '../client/flags.ts';
+import { count, take } from '../client/flags.ts';
 import { followList, type PageQuery, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
@@ -28,13 +28,7 @@ export function tailCommand(terminal: Terminal): Command {
     .runs(tail);
 }
 
-const minInterval = 200;
-
-function readInterval(text: string): number {
-  const ms = parseDuration(text);
-  if (ms !== undefined && ms >= minInterval && ms <= 3_600_000) return ms;
-  throw new InvalidArgumentError('It must be a duration such as 500ms, 2s or 1m.');
-}
+const readInterval = take(duration(200, 3_600_000, 'a duration such as 500ms, 2s or 1m'));
 
 async function tail({ api, terminal, json }: CommandContext, options: Options): Promise<void> {
   const interrupted = terminal.interruption();

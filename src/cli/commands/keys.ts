@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, databaseOption, subject } from '../client/api-command.ts';
-import { several } from '../client/flags.ts';
+import { several, severalOf, take, toDate } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
 import { createStoredKey, listStoredKeys, revokeStoredKey, updateStoredKey } from '../database/stored.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
@@ -108,11 +108,7 @@ function fieldsOf({ name, scope: scopes, model: models, budget: budgets }: Omit<
   return { name, scopes, ...(models && { models }), ...(budgets && { budgets }) };
 }
 
-function readMoment(text: string): Date {
-  const moment = new Date(text);
-  if (!Number.isNaN(moment.getTime())) return moment;
-  throw new InvalidArgumentError('It must be a moment such as 2027-01-01T00:00:00Z.');
-}
+const readMoment = take({ allowed: 'a moment such as 2027-01-01T00:00:00Z', read: toDate });
 
 type Scope = Schemas['Scope'];
 
@@ -132,9 +128,7 @@ const usualScopes = scopeNames.filter((name) => scopes[name]);
 
 /** Reads scopes, several with commas or one after another; the first one replaces the defaults. */
 function readScopes(text: string, before: readonly string[]): readonly string[] {
-  const names = several(text, before === usualScopes ? [] : before);
-  if (names.every((name) => name in scopes)) return names;
-  throw new InvalidArgumentError(`It must be some of ${scopeNames.join(', ')}.`);
+  return severalOf(scopeNames)(text, before === usualScopes ? [] : before);
 }
 
 type Key = Schemas['ApiKey'];

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { shownHeaders, signatureHeaders } from '../../deliveries/send.ts';
-import { duration, type Reader, wholeNumber } from '../../options/kinds.ts';
+import { duration, wholeNumber } from '../../options/kinds.ts';
 import { readVersion } from '../../version.ts';
 import { copyProblem } from '../../webhooks/pasted-secret.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { type CommandContext, createContext, type GatewayOptions, throughApi } from '../client/api-command.ts';
-import { several } from '../client/flags.ts';
+import { several, take } from '../client/flags.ts';
 import { followList, retryWhileUnavailable } from '../client/pages.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import { type Terminal, untilSignal } from '../terminal/terminal.ts';
@@ -60,15 +60,6 @@ export function listenCommand(terminal: Terminal): Command {
 }
 
 const hour = 3_600_000;
-
-/** @throws InvalidArgumentError, which commander shows with the option's name */
-function take<T>({ read, allowed }: Reader<T>): (text: string) => T {
-  return (text) => {
-    const value = read(text);
-    if (value === undefined) throw new InvalidArgumentError(`It must be ${allowed}.`);
-    return value;
-  };
-}
 
 /**
  * @throws CommandFailure for a secret that no webhook has: no signature would be right with it. It is not commander's error,

@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand } from '../client/api-command.ts';
-import { several } from '../client/flags.ts';
+import { severalOf } from '../client/flags.ts';
 import { type Column, listLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure } from '../terminal/text.ts';
@@ -53,13 +53,6 @@ function columnsOf(lines: readonly Line[], by: readonly string[]): Column<Line>[
   ];
 }
 
-function dimension(text: string, before?: readonly string[]): readonly string[] {
-  const names = several(text, before);
-  const unknown = names.find((name) => !(name in dimensions));
-  if (unknown === undefined) return names;
-  throw new InvalidArgumentError(`It must be some of ${Object.keys(dimensions).join(', ')}.`);
-}
-
 /** `usage`: what an account's model calls have used. */
 export function usageCommand(terminal: Terminal): Command {
   return new ApiCommand(terminal, 'usage', "sum up what your account's model calls have used")
@@ -68,7 +61,7 @@ export function usageCommand(terminal: Terminal): Command {
     .option(
       '--by <dimension>',
       'how lines are grouped: day, model, key, or several with commas; day by default',
-      dimension,
+      severalOf(Object.keys(dimensions)),
     )
     .examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key')
     .runs(async ({ api, show }, { from, to, by = ['day'] }: Options) => {

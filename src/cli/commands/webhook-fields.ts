@@ -20,14 +20,12 @@ function splitAt(separator: string, text: string, example: string): [name: strin
   return [text.slice(0, at).trim(), text.slice(at + separator.length).trim()];
 }
 
-function pair(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const [key, value] = splitAt('=', text, 'team=billing');
-  return { ...before, [key]: value };
-}
-
-function header(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const [name, value] = splitAt(':', text, "'x-api-key: 1234'");
-  return { ...before, [name]: value };
+/** Makes what reads a name and its value, and gathers several. */
+function pairs(separator: string, example: string) {
+  return (text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> => {
+    const [name, value] = splitAt(separator, text, example);
+    return { ...before, [name]: value };
+  };
 }
 
 /** What is wrong with a value that is JSON, but would not be sent as it is written. */
@@ -75,14 +73,18 @@ function filter(text: string, before: Filters = {}): Filters {
 export function withFieldOptions<Used extends Command>(command: Used): Used {
   return command
     .option('--description <text>', 'what it is for')
-    .option('--metadata <key=value>', 'a value of your own; may be repeated', pair)
+    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing'))
     .option(
       '--filter <path=values>',
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
       filter,
     )
     .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count)
-    .option('--header <name: value>', 'sent with each delivery, and never shown again; may be repeated', header);
+    .option(
+      '--header <name: value>',
+      'sent with each delivery, and never shown again; may be repeated',
+      pairs(':', "'x-api-key: 1234'"),
+    );
 }
 
 /** The fields that the options set. */

@@ -1,8 +1,8 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { parseDuration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
-import { several } from '../client/flags.ts';
+import { several, take } from '../client/flags.ts';
 import { gather } from '../client/pages.ts';
 import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
 import { type Column, listLines } from '../terminal/table.ts';
@@ -121,7 +121,7 @@ function change({ api }: CommandContext, id: string, body: Schemas['WebhookUpdat
 
 interface RotateOptions {
   readonly secret?: string;
-  /** Seconds. */
+  /** Milliseconds. */
   readonly overlap?: number;
   readonly serviceSignature?: Schemas['ServiceSignatureSecret'];
 }
@@ -130,7 +130,7 @@ function rotateSecretCommand(terminal: Terminal): Command {
   return new ApiCommand(terminal, 'rotate-secret', 'replace the secret, both being good for a while')
     .argument('<webhook>', 'its id, wh_…')
     .option('--secret <secret>', `the new one: ${secretHelp}`)
-    .option('--overlap <duration>', 'how long the old one stays good, up to 7d; a day when it is left out', seconds)
+    .option('--overlap <duration>', 'how long the old one stays good, up to 7d; a day when it is left out', readOverlap)
     .addOption(
       new Option('--service-signature <which>', 'which secret makes x-service-signature meanwhile').choices([
         'new',
@@ -144,7 +144,7 @@ function rotateSecretCommand(terminal: Terminal): Command {
     .runs(async (context, id: string, { secret, overlap, serviceSignature }: RotateOptions) => {
       const body = {
         ...(await secretField(context, secret)),
-        ...(overlap !== undefined && { overlap_seconds: overlap }),
+        ...(overlap !== undefined && { overlap_seconds: Math.round(overlap / 1_000) }),
         ...(serviceSignature && { service_signature: serviceSignature }),
       };
       const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
@@ -152,11 +152,7 @@ function rotateSecretCommand(terminal: Terminal): Command {
     });
 }
 
-function seconds(text: string): number {
-  const ms = parseDuration(text);
-  if (ms === undefined) throw new InvalidArgumentError('It must be a duration such as 0, 30m, 24h or 7d.');
-  return Math.round(ms / 1_000);
-}
+const readOverlap = take({ allowed: 'a duration such as 0, 30m, 24h or 7d', read: parseDuration });
 
 /** The request's field for the secret: none where the gateway creates it. */
 async function secretField(
