@@ -37,7 +37,7 @@ export async function gather<Row extends { id: string }>(
 }
 
 /** How a list is followed. */
-interface FollowedList<Item> {
+export interface FollowedList<Item> {
   /** Newest first. */
   readonly list: (query: PageQuery & { since?: string }) => Promise<ResultPage<Item>>;
   /** ISO 8601, UTC. */

@@ -15,18 +15,16 @@ function webhooksCell({ webhooks: { total, failing, disabled } }: Summary): Cell
   return bad.length > 0 ? { text: `${total} (${bad.join(', ')})`, style: 'red' } : String(total);
 }
 
+const figureOrNone = (amount: number | null | undefined): string => (amount == null ? '-' : figure(amount));
+
 const columns: readonly Column<Summary>[] = [
   { header: 'ACCOUNT', cell: ({ user_id: id }) => id },
   { header: 'KEYS', cell: ({ api_keys: { working } }) => String(working), align: 'right' },
   { header: 'WEBHOOKS', cell: webhooksCell },
-  { header: 'REQUESTS', cell: ({ usage }) => (usage ? figure(usage.requests) : '-'), align: 'right' },
-  { header: 'INPUT TOKENS', cell: ({ usage }) => (usage ? figure(usage.input_tokens) : '-'), align: 'right' },
-  { header: 'OUTPUT TOKENS', cell: ({ usage }) => (usage ? figure(usage.output_tokens) : '-'), align: 'right' },
-  {
-    header: 'CREDITS LEFT',
-    cell: ({ credits_remaining: left }) => (left === null ? '-' : figure(left)),
-    align: 'right',
-  },
+  { header: 'REQUESTS', cell: ({ usage }) => figureOrNone(usage?.requests), align: 'right' },
+  { header: 'INPUT TOKENS', cell: ({ usage }) => figureOrNone(usage?.input_tokens), align: 'right' },
+  { header: 'OUTPUT TOKENS', cell: ({ usage }) => figureOrNone(usage?.output_tokens), align: 'right' },
+  { header: 'CREDITS LEFT', cell: ({ credits_remaining: left }) => figureOrNone(left), align: 'right' },
 ];
 
 function limitsText(limits: Schemas['RateLimits'] | null, isUnknown: boolean): string {
@@ -71,7 +69,6 @@ interface ListOptions {
   readonly limit: number;
 }
 
-/** `accounts`: what the operator sees of all accounts. */
 export function accountsCommand(terminal: Terminal): Command {
   return subject('accounts', 'list and show all accounts; needs a key with the scope admin', [
     new ApiCommand(terminal, 'list', 'accounts with a key, a webhook or usage this month, by user id')

@@ -46,7 +46,6 @@ const endpoints: readonly Endpoint[] = [
   '/v1/moderations',
 ];
 
-/** `batches`: files of requests that a provider answers within a day. */
 export function batchesCommand(terminal: Terminal): Command {
   return subject('batches', 'have files of requests answered within a day', [
     new ApiCommand(terminal, 'list', 'your batches, newest first')

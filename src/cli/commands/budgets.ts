@@ -24,7 +24,6 @@ const columns: readonly Column<Maximum>[] = [
   { header: 'RESETS', cell: ({ budget: { resets_at: at } }, now) => (at ? relative(at, now) : 'never') },
 ];
 
-/** `budgets`: the most that an account may use, all its keys together. */
 export function budgetsCommand(terminal: Terminal): Command {
   return subject('budgets', 'show, set and remove the budgets of accounts', [
     new ApiCommand(terminal, 'show', 'the budgets of an account, and what it has used of them')
@@ -104,15 +103,10 @@ export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string 
   return texts.length > 0 ? texts.join('; ') : 'none';
 }
 
-/** One maximum of a budget. */
-interface Maximum {
-  readonly budget: Schemas['BudgetUsage'];
-  readonly unit: BudgetUnit;
-  readonly maximum: number;
-}
+type Maximum = ReturnType<typeof maximaOf>[number];
 
 /** Each maximum of each budget. */
-function maximaOf(budgets: readonly Schemas['BudgetUsage'][]): Maximum[] {
+function maximaOf(budgets: readonly Schemas['BudgetUsage'][]) {
   return budgets.flatMap((budget) =>
     budgetUnits.flatMap((unit) => {
       const maximum = budget[unit];

@@ -17,7 +17,6 @@ interface TopUpOptions {
   readonly idempotencyKey?: string;
 }
 
-/** `credits`: what an account has left, and for the operator, giving it more. */
 export function creditsCommand(terminal: Terminal): Command {
   const show = new ApiCommand(terminal, 'show', 'what your account has left')
     .examples('credits', 'credits --json | jq .credits_remaining')

@@ -4,7 +4,7 @@ import { duration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, type CommandContext } from '../client/api-command.ts';
 import { count, take } from '../client/flags.ts';
-import { followList, type PageQuery, type ResultPage, retryWhileUnavailable } from '../client/pages.ts';
+import { type FollowedList, followList, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, relative, toJson, typeText } from '../terminal/text.ts';
@@ -18,7 +18,6 @@ interface Options extends FilterOptions {
   readonly interval: number;
 }
 
-/** `deliveries tail` */
 export function tailCommand(terminal: Terminal): Command {
   const description = 'follow deliveries live, a line for each change, until Ctrl-C';
   return withFilter(new ApiCommand(terminal, 'tail', description), terminal)
@@ -72,15 +71,9 @@ function timeOf(ended: string | null, now: number): string {
   return localTime(ended ?? new Date(now).toISOString()).slice(11);
 }
 
-interface FollowOptions {
-  /** Deliveries, newest first. */
-  readonly list: (query: PageQuery & { since?: string }) => Promise<ResultPage<Summary>>;
+interface FollowOptions extends Pick<FollowedList<Summary>, 'list' | 'past' | 'since'> {
   readonly get: (id: string) => Promise<Schemas['DeliveryDetails']>;
   readonly now: () => number;
-  /** How many of the past to begin with. */
-  readonly past: number;
-  /** None made before; ISO 8601, UTC. */
-  readonly since?: string | undefined;
 }
 
 /** Pending ones that are older than the newest few seconds, and are looked at in one go. */
@@ -89,11 +82,9 @@ const maxOlder = 20;
 const skew = 5_000;
 
 /** Follows deliveries, older pending ones too, when an attempt is due. */
-export function follow({ list, get, now, past, since }: FollowOptions): { changes(): Promise<Summary[]> } {
+export function follow({ get, now, ...followed }: FollowOptions): { changes(): Promise<Summary[]> } {
   return followList({
-    list,
-    past,
-    since,
+    ...followed,
     createdAt: (delivery) => delivery.created_at,
     isFinal: ({ state }) => state !== 'pending',
     markOf,

@@ -17,7 +17,6 @@ import {
   withFilter,
 } from './delivery-view.ts';
 
-/** `deliveries`: what became of each event at each webhook. */
 export function deliveriesCommand(terminal: Terminal): Command {
   return subject('deliveries', 'see what became of events, and send them again', [
     withFilter(new ApiCommand(terminal, 'list', 'your deliveries, newest first'), terminal)

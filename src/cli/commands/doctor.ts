@@ -37,7 +37,6 @@ function requireOk({ status, findings }: Diagnosis): void {
   throw new CommandFailure(message, status === 'failed' ? 2 : 1);
 }
 
-/** `doctor`: checks an installation, and says what is wrong and what to do. */
 export function doctorCommand(terminal: Terminal): Command {
   return new Command('doctor')
     .description('check the database, keys, upstreams and settings, and say what to do')

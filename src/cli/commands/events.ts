@@ -8,7 +8,6 @@ import { type Cell, type Column, detailLines, listLines, tableLines } from '../t
 import type { Style, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, typeText } from '../terminal/text.ts';
 
-/** `events`: what happened in an account. */
 export function eventsCommand(terminal: Terminal): Command {
   return subject('events', 'list and publish events', [
     new ApiCommand(terminal, 'list', 'your events, newest first')

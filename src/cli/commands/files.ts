@@ -46,7 +46,6 @@ export async function uploadFrom(api: Api, path: string, purpose: string): Promi
   return dataFrom(api.POST('/v1/files', { body, bodySerializer: () => form }));
 }
 
-/** `files`: what your account has its provider keep. */
 export function filesCommand(terminal: Terminal): Command {
   return subject('files', 'upload, list, download and delete the files of your account', [
     new ApiCommand(terminal, 'list', 'your files, newest first')

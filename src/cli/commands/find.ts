@@ -15,7 +15,6 @@ const columns: readonly Column<Schemas['SearchResult']>[] = [
 /** The part of a key's text that is shown: what follows is secret, and the address of a request may be logged. */
 const shownOfKey = 30;
 
-/** `find`: what an id names. */
 export function findCommand(terminal: Terminal): Command {
   return new ApiCommand(terminal, 'find', 'what an id names, and whose it is; needs a key with the scope admin')
     .argument('<id>', 'of an account, API key, webhook, event, delivery, payment, request …')

@@ -10,7 +10,6 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { localTime, relative } from '../terminal/text.ts';
 import { budgetMeaning, budgetsText, readBudgets } from './budgets.ts';
 
-/** `keys`: API keys, one's own or another account's. */
 export function keysCommand(terminal: Terminal): Command {
   return subject('keys', 'create, list, update and revoke API keys', [
     createCommand(terminal),

@@ -31,7 +31,6 @@ Examples:
   $ express-model-gateway listen --forward-to http://localhost:3000/hook                   # needs no webhook
 `;
 
-/** `listen`: a receiver to try webhooks with, or a line to one on this machine. */
 export function listenCommand(terminal: Terminal): Command {
   const command = new Command('listen')
     .description("receive webhooks, verify their signatures and print them; or forward an account's events")

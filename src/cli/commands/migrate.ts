@@ -32,7 +32,6 @@ function printLines({ print }: Terminal, done: string, indexes: readonly string[
   print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
 }
 
-/** `migrate`: prepares the database for this version. */
 export function migrateCommand(terminal: Terminal): Command {
   return new Command('migrate')
     .description('build missing indexes, and prepare the database for this version')

@@ -33,7 +33,6 @@ async function reseal({ env, print }: Terminal): Promise<void> {
   );
 }
 
-/** `reseal`: seals every webhook secret anew with the newest key. */
 export function resealCommand(terminal: Terminal): Command {
   return new Command('reseal')
     .description('seal every webhook secret anew with the first of SECRET_KEYS')

@@ -67,7 +67,6 @@ async function start(): Promise<void> {
   await running.close();
 }
 
-/** `start`: serves until Ctrl-C. */
 export function startCommand(): Command {
   return new Command('start')
     .description('run a gateway here; environment variables configure it')

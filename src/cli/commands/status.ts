@@ -75,7 +75,6 @@ function statusLines(status: Status, paint: Paint, now: number): string[] {
   ];
 }
 
-/** `status`: what is due, and how processes and upstreams are. */
 export function statusCommand(terminal: Terminal): Command {
   const description = 'the backlog, the processes and the upstreams; needs a key with the scope admin';
   return new ApiCommand(terminal, 'status', description)

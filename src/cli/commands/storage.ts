@@ -20,17 +20,12 @@ function storedPage(api: Api, query: Query, user: string | undefined): Promise<{
     : api.GET('/v1/users/{user_id}/stored_objects', { params: { path: { user_id: user }, query } });
 }
 
-const known = (bytes: number | null): string => (bytes === null ? '' : figure(bytes));
-
-/** What made it: another object, or an endpoint. */
-const makerOf = ({ made_by: { object_id: object, endpoint } }: StoredObject): string => object ?? endpoint ?? '';
-
 const columns: readonly Column<StoredObject>[] = [
   { header: 'ID', cell: ({ id }) => id },
   { header: 'KIND', cell: ({ kind }) => kind },
-  { header: 'BYTES', cell: ({ bytes }) => known(bytes), align: 'right' },
+  { header: 'BYTES', cell: ({ bytes }) => (bytes === null ? '' : figure(bytes)), align: 'right' },
   { header: 'CREATED', cell: ({ created_at: at }, now) => relative(at, now) },
-  { header: 'MADE BY', cell: makerOf },
+  { header: 'MADE BY', cell: ({ made_by: { object_id: object, endpoint } }) => object ?? endpoint ?? '' },
   { header: 'NAME', cell: ({ name }) => name ?? '' },
 ];
 
@@ -44,7 +39,6 @@ const totalColumns: readonly Column<Total>[] = [
   { header: 'BYTES', cell: ({ bytes }) => (bytes > 0 ? figure(bytes) : ''), align: 'right' },
 ];
 
-/** `storage`: everything that upstreams keep for an account. */
 export function storageCommand(terminal: Terminal): Command {
   return subject('storage', 'list what providers keep for your account, and add it up', [
     new ApiCommand(terminal, 'list', 'what your account keeps, newest first')

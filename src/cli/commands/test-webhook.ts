@@ -26,7 +26,6 @@ async function typeOf({ api, terminal }: CommandContext, id: string, { data }: O
   return first;
 }
 
-/** `test`: what a webhook does with a sample event. */
 export function testCommand(terminal: Terminal): Command {
   return new ApiCommand(terminal, 'test', 'send a webhook a sample event, once, and show what came of it')
     .argument('<webhook>', 'its id, wh_…')

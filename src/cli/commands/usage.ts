@@ -53,7 +53,6 @@ function columnsOf(lines: readonly Line[], by: readonly string[]): Column<Line>[
   ];
 }
 
-/** `usage`: what an account's model calls have used. */
 export function usageCommand(terminal: Terminal): Command {
   return new ApiCommand(terminal, 'usage', "sum up what your account's model calls have used")
     .option('--from <day>', 'the first day, UTC, such as 2026-01-01; 30 days before the last when it is left out')

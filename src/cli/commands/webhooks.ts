@@ -13,7 +13,6 @@ import { statsLines, type WebhookView, webhookLines, webhookStateCell } from './
 
 const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
 
-/** `webhooks`: where an account's events go. */
 export function webhooksCommand(terminal: Terminal): Command {
   return subject('webhooks', "list, create and change your account's webhooks", [
     new ApiCommand(terminal, 'list', 'all your webhooks, oldest first')

@@ -130,9 +130,7 @@ function gatewayOptions(settings: Settings): GatewayOptions {
 }
 
 /** A branch of the tree of options. */
-interface Branch {
-  [name: string]: unknown;
-}
+type Branch = Record<string, unknown>;
 
 function put(branch: Branch, [name = '', ...rest]: readonly string[], value: unknown): void {
   if (rest.length === 0) {

@@ -105,11 +105,11 @@ async function versionOf(path: string): Promise<string> {
 
 /** The folder that downloaded copies of mongod are kept in, shared by all projects of the user. */
 export function defaultCacheFolder(): string {
-  return join(userCaches(process.env, process.platform), 'express-model-gateway');
+  return join(userCaches(process), 'express-model-gateway');
 }
 
 /** Where this user's caches live on this platform, by its own convention (XDG base directories on Linux). */
-function userCaches(env: NodeJS.ProcessEnv, platform: NodeJS.Platform): string {
+function userCaches({ env, platform }: NodeJS.Process): string {
   if (platform === 'darwin') return join(homedir(), 'Library', 'Caches');
   if (platform === 'win32') return env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local');
   return env.XDG_CACHE_HOME || join(homedir(), '.cache');

@@ -96,17 +96,11 @@ function withCors(origins: readonly string[], next: RequestListener): RequestLis
     if (!isApi(req)) return next(req, res);
     allow(req, res, () => {
       if (res.hasHeader('access-control-allow-origin')) res.setHeader('cross-origin-resource-policy', 'cross-origin');
-      if (isPreflight(req)) endPreflight(res);
-      else next(req, res);
+      if (!isPreflight(req)) return next(req, res);
+      // some browsers wait for a body otherwise
+      res.writeHead(204, { 'content-length': '0' }).end();
     });
   };
-}
-
-function endPreflight(res: ServerResponse): void {
-  res.statusCode = 204;
-  // some browsers wait for a body otherwise
-  res.setHeader('content-length', '0');
-  res.end();
 }
 
 /**

@@ -43,10 +43,6 @@ function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration)
   return allowHttp && allowed.check('127.0.0.1');
 }
 
-function topUp(command: string): string[] {
-  return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
-}
-
 /** Which of the parts that are off by default are on. */
 function parts({ options: { limits, quotas, credits, eventTypes } }: Configuration): string[] {
   const names = [
@@ -65,21 +61,15 @@ function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Confi
   return `Webhooks may use: ${networks.join(', ')} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 
-function schedule({ options }: Configuration): string[] {
-  const { retryDelays } = options;
-  return retryDelays ? [`Retries after: ${retryDelays.map(formatDuration).join(', ') || 'none'}`] : [];
-}
-
 /** Whose pages may call the API. */
 function browsers({ corsOrigins = [] }: Configuration): string[] {
-  if (corsOrigins.length === 0) return [];
-  return [
-    `Browsers: pages of ${corsOrigins.includes('*') ? 'every origin' : corsOrigins.join(', ')} may call /v1 (CORS_ORIGINS)`,
-  ];
+  const origins = corsOrigins.includes('*') ? 'every origin' : corsOrigins.join(', ');
+  return origins ? [`Browsers: pages of ${origins} may call /v1 (CORS_ORIGINS)`] : [];
 }
 
 /** What this process uses, whatever its role. */
 function settings({ data, metricsUrl, demo }: Standalone, config: Configuration): string[] {
+  const { retryDelays } = config.options;
   return [
     `Data: ${data}`,
     ...(config.workersBecause === undefined ? [] : [`Processes: ${describeProcesses(config)}`]),
@@ -90,7 +80,7 @@ function settings({ data, metricsUrl, demo }: Standalone, config: Configuration)
     ...config.warnings.map((warning) => `Warning: ${warning}`),
     ...parts(config),
     webhookRules(config),
-    ...schedule(config),
+    ...(retryDelays ? [`Retries after: ${retryDelays.map(formatDuration).join(', ') || 'none'}`] : []),
   ];
 }
 
@@ -127,6 +117,8 @@ export function describeStart(running: Standalone, config: Configuration, comman
     ...access(baseUrl, key),
     ...(demo ? demoChat(baseUrl, key) : []),
     ...(canReachThisMachine(config) ? webhook(command) : []),
-    ...(config.options.credits ? topUp(command) : []),
+    ...(config.options.credits
+      ? ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`]
+      : []),
   ];
 }
