@@ -30,7 +30,8 @@ import { printableLines } from './terminal/text.ts';
  * @returns the exit code: 0, 1 where something failed, 2 where the command was typed wrongly; 3 where `doctor` could not check
  */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | ExitCode> {
-  const { typo, crash } = codesOf(args[0]);
+  // `doctor` says with 1 and 2 what it has found; what keeps it from looking must be neither
+  const [typo, crash] = args[0] === 'doctor' ? ([3, 3] as const) : ([2, 1] as const);
   try {
     await createProgram(terminal).parseAsync(args, { from: 'user' });
     return 0;
@@ -41,10 +42,6 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     return error instanceof CommandFailure ? error.exitCode : crash;
   }
 }
-
-/** `doctor` says with 1 and 2 what it has found. What keeps it from looking must be neither. */
-const codesOf = (command: string | undefined) =>
-  command === 'doctor' ? ({ typo: 3, crash: 3 } as const) : ({ typo: 2, crash: 1 } as const);
 
 /** An error message for a terminal: what is wrong and what to do. It has a stack only if the mistake is ours. */
 function explainError(error: unknown): string {

@@ -104,12 +104,7 @@ function mayHaveChanged({ state, in_flight: inFlight, next_attempt_at: next }: S
   return state === 'pending' && (inFlight || next === null || Date.parse(next) <= now + skew);
 }
 
-function withoutDetails({
-  url: _,
-  body: __,
-  attempts: ___,
-  schedule: ____,
-  ...summary
-}: Schemas['DeliveryDetails']): Summary {
+function withoutDetails(details: Schemas['DeliveryDetails']): Summary {
+  const { url: _, body: __, attempts: ___, schedule: ____, ...summary } = details;
   return summary;
 }

@@ -101,11 +101,7 @@ const timeout = 30_000;
 const maxInFlight = 20;
 
 /** Sends an account's new events to an address, until Ctrl-C. */
-async function forward(
-  context: CommandContext,
-  forwardTo: string,
-  options: Pick<Options, 'secret' | 'type'>,
-): Promise<void> {
+async function forward(context: CommandContext, forwardTo: string, options: Omit<Options, 'forwardTo'>): Promise<void> {
   const { api, terminal, json } = context;
   const target = readTarget(forwardTo);
   const secret = options.secret ?? `whsec_${randomBytes(32).toString('base64')}`;
@@ -120,7 +116,7 @@ async function forward(
 
   async function pass(event: PastEvent): Promise<void> {
     const result = await send(event, target, secret, interrupted);
-    if (!interrupted.aborted) terminal.print(json ? toJson(result) : lineOf(result, context));
+    if (!interrupted.aborted) terminal.print(json ? toJson(result) : lineOf(result, terminal));
   }
 
   await nextEvents();
@@ -174,15 +170,9 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? message;
 }
 
-function lineOf(
-  { event_id: id, type, status, error, duration_ms: ms }: Forwarded,
-  { terminal }: CommandContext,
-): string {
+function lineOf({ event_id: id, type, status, error, duration_ms: ms }: Forwarded, { paint, now }: Terminal): string {
   const isGood = status !== null && status >= 200 && status < 300;
-  const time = terminal.paint('dim', localTime(new Date(terminal.now()).toISOString()).slice(11));
-  const result = terminal.paint(
-    isGood ? 'green' : 'red',
-    status === null ? `failed: ${printable(error ?? '')}` : `${status}`,
-  );
+  const time = paint('dim', localTime(new Date(now()).toISOString()).slice(11));
+  const result = paint(isGood ? 'green' : 'red', status === null ? `failed: ${printable(error ?? '')}` : `${status}`);
   return [time, printable(type), id, result, spanOf(ms)].join('  ');
 }

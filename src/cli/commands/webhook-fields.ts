@@ -29,10 +29,7 @@ function pairs(separator: string, example: string) {
 }
 
 /** What is wrong with a value that is JSON, but would not be sent as it is written. */
-function notSendable(
-  text: string,
-  { code, message }: { readonly code?: unknown; readonly message: string },
-): InvalidArgumentError {
+function notSendable(text: string, { code, message }: NodeJS.ErrnoException): InvalidArgumentError {
   if (code !== 'number_not_exact') return new InvalidArgumentError(`The values after =: ${message}.`);
   return new InvalidArgumentError(
     `The number ${text} has more digits than JSON numbers keep, so it would change; in quotes it is a string: '"${text}"'.`,

@@ -154,10 +154,7 @@ function rotateSecretCommand(terminal: Terminal): Command {
 const readOverlap = take({ allowed: 'a duration such as 0, 30m, 24h or 7d', read: parseDuration });
 
 /** The request's field for the secret: none where the gateway creates it. */
-async function secretField(
-  { terminal }: CommandContext,
-  option: string | undefined,
-): Promise<{ readonly secret?: string }> {
+async function secretField({ terminal }: CommandContext, option?: string): Promise<{ readonly secret?: string }> {
   if (option === undefined) return {};
   return { secret: option === '-' ? (await terminal.readInput()).trim() : option };
 }

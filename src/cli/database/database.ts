@@ -80,11 +80,7 @@ async function isPrepared(settings: DatabaseSettings): Promise<boolean> {
  * Where the database of a gateway is, and the options that the gateway has.
  * @throws GatewayError `invalid_options` when no gateway runs on `dataDir`
  */
-async function locateDatabase({
-  dataDir,
-  mongodbUri,
-  options,
-}: DatabaseSettings): Promise<{ uri: string; options: Configuration['options'] }> {
+async function locateDatabase({ dataDir, mongodbUri, options }: DatabaseSettings) {
   if (mongodbUri) return { uri: mongodbUri, options };
   const running = await runningRecord(dataDir);
   if (!running) {

@@ -37,10 +37,7 @@ export function checkNode(_: CheckContext, version = process.version): readonly 
   return [ok(`express-model-gateway ${readVersion()}, Node ${version}`)];
 }
 
-export async function checkMongoVersions({
-  admin,
-  connection,
-}: Pick<DatabaseContext, 'admin' | 'connection'>): Promise<readonly Result[]> {
+export async function checkMongoVersions({ admin, connection }: DatabaseContext): Promise<readonly Result[]> {
   const { version } = await admin.command({ buildInfo: 1 });
   if (isOlderVersion(version, oldestMongod)) {
     const message = `mongod ${version} is older than ${oldestMongod.join('.')}, the oldest that is tested`;

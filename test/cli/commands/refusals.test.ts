@@ -37,6 +37,14 @@ describe('a command that is refused', () => {
       .and.include('keys create --database --user');
   });
 
+  it('for a name that every object has, and no list of names, says which there are', async () => {
+    for (const words of ['usage --by toString', 'keys create --scope toString']) {
+      const { code, stderr } = await command(words.split(' '), { env });
+      expect({ words, code }).to.deep.equal({ words, code: 2 });
+      expect(stderr).to.include('It must be some of ');
+    }
+  });
+
   it('with a wrong key says that the key is invalid, and does not repeat it', async () => {
     const key = `emg_${'x'.repeat(60)}`;
     const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
