@@ -105,7 +105,6 @@ export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string 
 
 type Maximum = ReturnType<typeof maximaOf>[number];
 
-/** Each maximum of each budget. */
 function maximaOf(budgets: readonly Schemas['BudgetUsage'][]) {
   return budgets.flatMap((budget) =>
     budgetUnits.flatMap((unit) => {

@@ -8,7 +8,6 @@ import { type Cell, type Column, detailLines, type Fields, fieldLines, tableLine
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf, typeText } from '../terminal/text.ts';
 
-/** Which deliveries. */
 export interface FilterOptions {
   readonly webhook?: string;
   readonly event?: string;
@@ -54,7 +53,6 @@ type Summary = Schemas['DeliverySummary'];
 type Details = Schemas['DeliveryDetails'];
 type Attempt = Schemas['DeliveryAttempt'];
 
-/** The columns of a list of deliveries. */
 export const deliveryColumns: readonly Column<Summary>[] = [
   { header: 'ID', cell: ({ id }) => id },
   { header: 'AGE', cell: ({ created_at: at }, now) => spanOf(now - Date.parse(at)), align: 'right' },
@@ -66,7 +64,6 @@ export const deliveryColumns: readonly Column<Summary>[] = [
   { header: 'WEBHOOK', cell: ({ webhook_id: id }) => id },
 ];
 
-/** Whether an attempt was answered with success. */
 function succeeded({ code }: Attempt): boolean {
   return code === null;
 }

@@ -122,7 +122,6 @@ const scopes: Readonly<Record<Scope, boolean>> = {
 
 const scopeNames = Object.keys(scopes) as Scope[];
 
-/** The scopes of a key by default. */
 const usualScopes = scopeNames.filter((name) => scopes[name]);
 
 /** Reads scopes, several with commas or one after another; the first one replaces the defaults. */

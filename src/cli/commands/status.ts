@@ -5,7 +5,6 @@ import { type Cell, type Column, detailLines, listLines, tableLines } from '../t
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { figure, relative, spanOf } from '../terminal/text.ts';
 
-/** What the three operations answer. */
 interface Status {
   readonly backlog: Schemas['Backlog'];
   readonly processes: readonly Schemas['GatewayProcess'][];

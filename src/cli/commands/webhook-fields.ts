@@ -66,7 +66,6 @@ function filter(text: string, before: Filters = {}): Filters {
   return { ...before, [path]: filterValues(values) };
 }
 
-/** Adds the options to a command. */
 export function withFieldOptions<Used extends Command>(command: Used): Used {
   return command
     .option('--description <text>', 'what it is for')
@@ -84,7 +83,6 @@ export function withFieldOptions<Used extends Command>(command: Used): Used {
     );
 }
 
-/** The fields that the options set. */
 export function fieldsOf({ description, metadata, filter: filters, rateLimit, header: headers }: FieldOptions): Fields {
   return {
     ...(description !== undefined && { description }),

@@ -41,11 +41,8 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
   readonly corsOrigins?: readonly string[];
   /** Whether NODE_ENV says that this is production. */
   readonly production: boolean;
-  /** The least level that is logged. */
   readonly logLevel: 'error' | 'warn' | 'info' | 'silent';
-  /** What this process does. */
   readonly role: 'all' | 'api' | 'worker';
-  /** How many processes serve. */
   readonly workers: number;
   /** Why so many, where nobody has said how many. */
   readonly workersBecause?: string;
@@ -129,7 +126,6 @@ function gatewayOptions(settings: Settings): GatewayOptions {
   return options as GatewayOptions;
 }
 
-/** A branch of the tree of options. */
 type Branch = Record<string, unknown>;
 
 function put(branch: Branch, [name = '', ...rest]: readonly string[], value: unknown): void {
@@ -179,7 +175,6 @@ function readCheckedSettings(env: Environment): Settings {
   return settings;
 }
 
-/** How to make what SECRET_KEYS takes. */
 const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
 
 function checkKeyIds({ SECRET_KEYS }: Settings): void {

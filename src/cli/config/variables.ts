@@ -88,11 +88,10 @@ const network: Reader<string> = {
 };
 
 const processes = wholeNumber(1, maxProcesses);
-const automatic = 'auto' as const;
 /** A number of processes, or as many as the machine has cores. */
-const workers: Reader<number | typeof automatic> = {
+const workers: Reader<number | 'auto'> = {
   allowed: `auto, or ${processes.allowed}`,
-  read: (text) => (text === automatic ? automatic : processes.read(text)),
+  read: (text) => (text === 'auto' ? text : processes.read(text)),
   show: String,
 };
 

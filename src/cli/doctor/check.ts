@@ -8,12 +8,10 @@ type Db = ReturnType<typeof primaryOf>;
 /** `skipped`: what the check needs is not set. */
 export type Status = 'ok' | 'warning' | 'failed' | 'skipped';
 
-/** What one check has found. */
 export interface Result {
   readonly status: Status;
   /** What is so, or what is wrong. */
   readonly message: string;
-  /** What to do. */
   readonly remedy?: string;
 }
 

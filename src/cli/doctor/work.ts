@@ -39,7 +39,6 @@ const backgroundResponses: DueWork = {
   field: 'background.dueAt',
 };
 
-/** The filter of it. */
 function isDue({ filter, field }: DueWork) {
   return { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } };
 }
@@ -108,7 +107,6 @@ async function checkJobs({ db, prefix }: DatabaseContext): Promise<readonly Resu
   return Promise.all(results);
 }
 
-/** What is due, and the jobs that wake workers. */
 export const backgroundWork = {
   'fan-outs': checkOfDue(fanOuts),
   deliveries: checkOfDue(deliveries),
@@ -162,7 +160,6 @@ async function checkWorkers(context: Context): Promise<readonly Result[]> {
   return [failed(live.length > 0 ? message : 'no live process makes delivery attempts, and some are due', remedy)];
 }
 
-/** Whether any of this is due. */
 async function hasDue({ db, prefix }: Context, work: DueWork): Promise<boolean> {
   const first = await db
     .collection(prefix + work.collection)
@@ -220,7 +217,6 @@ const checkHanging = checkOfUpstreams(
   "restart it if it is yours, otherwise look at the provider's status page; the next response ends it",
 );
 
-/** What live processes say of themselves. */
 export const processChecks = {
   workers: checkWorkers,
   'process versions': checkVersions,

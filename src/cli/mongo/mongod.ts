@@ -49,7 +49,11 @@ export async function startOnData(options: MongodOptions, dataDir: string): Prom
     const holder = Number(await readFile(join(options.dbPath, 'mongod.lock'), 'utf8').catch(() => ''));
     if (!(holder > 0) || holder === signalledPid || Date.now() - startedAt < gracePeriod) return;
     signalledPid = holder;
-    endProcess(holder);
+    try {
+      process.kill(holder, 'SIGTERM');
+    } catch {
+      // it has ended in the meantime
+    }
   }
 
   for (;;) {
@@ -67,14 +71,6 @@ export async function startOnData(options: MongodOptions, dataDir: string): Prom
 /** How long a left-over mongod can take to end on its own: its guardian needs about a second. */
 const gracePeriod = 5_000;
 const maxWait = 30_000;
-
-function endProcess(pid: number): void {
-  try {
-    process.kill(pid, 'SIGTERM');
-  } catch {
-    // it has ended in the meantime
-  }
-}
 
 /** Why a mongod ended before it accepted connections. */
 class MongodStartError extends Error {

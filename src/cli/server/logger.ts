@@ -7,14 +7,12 @@ import type { Configuration } from '../config/config.ts';
 import { coloured, type Paint, plain, type Style } from '../terminal/terminal.ts';
 import { localTime, printable } from '../terminal/text.ts';
 
-/** How the stand-alone server logs. */
 export interface LogSettings {
   readonly level: Configuration['logLevel'];
   /** Lines for people, with colours or without. @default JSON, a line an object */
   readonly readable?: { readonly colours: boolean };
 }
 
-/** Where the lines go. */
 interface LogTarget {
   write(line: string): unknown;
 }

@@ -61,7 +61,6 @@ function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Confi
   return `Webhooks may use: ${networks.join(', ')} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 
-/** Whose pages may call the API. */
 function browsers({ corsOrigins = [] }: Configuration): string[] {
   const origins = corsOrigins.includes('*') ? 'every origin' : corsOrigins.join(', ');
   return origins ? [`Browsers: pages of ${origins} may call /v1 (CORS_ORIGINS)`] : [];
@@ -84,7 +83,6 @@ function settings({ data, metricsUrl, demo }: Standalone, config: Configuration)
   ];
 }
 
-/** What there is to know about the first key. */
 function keyLines({ firstKey, keyToMake }: Standalone, command: string): string[] {
   if (firstKey) return ['The key is shown this once.'];
   const create = `${command} keys create --database --user`;

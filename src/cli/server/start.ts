@@ -10,7 +10,6 @@ import { createOperationsListener, createRequestListener, startServer, withProbe
 /** A gateway that serves. */
 export interface Standalone {
   readonly baseUrl: string;
-  /** Where the page is. */
   readonly dashboardUrl: string;
   readonly data: string;
   /** Where Prometheus finds the metrics; absent without METRICS_PORT. */
@@ -67,7 +66,6 @@ async function createFirstKey({ keys }: ModelGateway, { isForPeople }: StartOutp
 
 /** Where the server says what it does. */
 export interface StartOutput {
-  /** Prints a line. */
   readonly log: (line: string) => void;
   readonly logger: Logger;
   /** Whether people read what is printed, and no log keeps it: then the first start makes a key, and has it printed. */
@@ -88,6 +86,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
     const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
     const upstreams = config.upstreams ?? [await demo(undo)];
     const { allowHttp, allowPrivateNetworks, options } = config;
+    const isWorker = config.role === 'worker';
     const gateway = await createModelGateway({
       ...options,
       mongo: uri,
@@ -97,19 +96,18 @@ export async function startStandalone(config: Configuration, output: StartOutput
       allowPrivateNetworks,
       logger,
       logRequests: true,
-      servesRequests: config.role !== 'worker',
+      servesRequests: !isWorker,
       dashboard: { path: '/dashboard' },
     });
     undo.push(gateway.close);
     if (config.role !== 'api') await gateway.start();
-    const firstKey = config.role === 'worker' ? {} : await createFirstKey(gateway, output);
-    const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
-    const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge, config.corsOrigins);
-    const attach = config.role === 'worker' ? undefined : gateway.attach;
-    const server = await startServer(listener, { host: config.host, port: config.port }, attach);
+    const firstKey = isWorker ? {} : await createFirstKey(gateway, output);
+    const serve = withProbes(gateway, isWorker ? serveNoApi : apiOf(gateway));
+    const listener = createRequestListener(serve, config.hstsMaxAge, config.corsOrigins);
+    const server = await startServer(listener, config, isWorker ? undefined : gateway.attach);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);
-    const metricsServer = metrics && (await startMetricsServer(metrics, gateway, undo));
+    const metricsUrl = metrics && (await startMetricsServer(metrics, gateway, undo));
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {
       baseUrl: `${origin}/v1`,
@@ -117,7 +115,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
       data,
       ...firstKey,
       demo: !config.upstreams,
-      ...(metricsServer && { metricsUrl: metricsServer }),
+      ...(metricsUrl && { metricsUrl }),
       async close() {
         await gateway.close({ delay: config.shutdownDelay });
         await unwind(undo);
