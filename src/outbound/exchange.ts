@@ -284,15 +284,16 @@ type BodyController = Pick<Dispatcher.DispatchController, 'pause' | 'resume' | '
 const bufferLimit = 64 * 1024;
 
 /**
- * The body of one response. It goes to a sink directly, without a stream, and pauses when the sink is full.
- * Call one of {@link takeWhole}, {@link readBeginning}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do
- * not read.
+ * The body of one response. It goes to a sink directly, without a stream, and pauses when the sink is full. What has arrived before waits.
+ * Destroy a body that you do not read.
  */
 export class ResponseBody {
   readonly #controller: BodyController;
   #sink: BodySink | null = null;
+  #onArrival: (() => void) | undefined;
   #waiting: Buffer[] = [];
-  #waitingBytes = 0;
+  /** How much has arrived and waits for a sink. Bytes. */
+  length = 0;
   #outcome: 'end' | OutboundError | null = null;
   #destroyed = false;
 
@@ -300,13 +301,43 @@ export class ResponseBody {
     this.#controller = controller;
   }
 
-  /** The whole body if all of it has arrived, as short bodies do together with their heads; otherwise `undefined`. */
-  takeWhole(): Buffer | undefined {
-    if (this.#outcome !== 'end' || this.#sink || this.#destroyed) return undefined;
+  /** Whether nothing more arrives. */
+  get hasEnded(): boolean {
+    return this.#outcome !== null;
+  }
+
+  /** Whether it has arrived to its end. */
+  get isWhole(): boolean {
+    return this.#outcome === 'end';
+  }
+
+  /** What has arrived and waits for a sink. */
+  bytes(): Buffer {
+    if (this.#waiting.length !== 1) this.#waiting = [Buffer.concat(this.#waiting)];
+    return this.#waiting[0] as Buffer;
+  }
+
+  /**
+   * Calls a listener when more has arrived that waits for a sink, and when the body has ended; at once if something has. Meanwhile the sender is
+   * not paused. `undefined` removes the listener.
+   */
+  onArrival(listener: (() => void) | undefined): void {
+    this.#onArrival = listener;
+    if (!listener) return;
+    if (this.length > 0 || this.hasEnded) listener();
+    if (!this.hasEnded && this.#onArrival) this.#controller.resume();
+  }
+
+  /**
+   * The whole body if all of it has arrived, as short bodies do together with their heads, and is no longer than the limit; otherwise `undefined`.
+   * @param limit bytes. @default no limit
+   */
+  takeWhole(limit = Number.POSITIVE_INFINITY): Buffer | undefined {
+    if (!this.isWhole || this.#sink || this.#destroyed || this.length > limit) return undefined;
     this.#destroyed = true;
-    const chunks = this.#waiting;
+    const bytes = this.bytes();
     this.#waiting = [];
-    return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+    return bytes;
   }
 
   /**
@@ -343,11 +374,21 @@ export class ResponseBody {
   flowTo(sink: BodySink): void {
     this.#sink = sink;
     let open = true;
-    for (const chunk of this.#waiting) open = sink.onChunk(chunk) && open;
-    this.#waiting = [];
+    while (this.#sink === sink && this.#waiting.length > 0) {
+      const chunk = this.#waiting.shift() as Buffer;
+      this.length -= chunk.length;
+      open = sink.onChunk(chunk) && open;
+    }
+    if (this.#sink !== sink) return;
     if (this.#outcome !== null) this.#notify(sink, this.#outcome);
     else if (open) this.resume();
     else this.#controller.pause();
+  }
+
+  /** Takes the body away from its sink: what is left of it waits for another one. */
+  hold(): void {
+    this.#sink = null;
+    this.#controller.pause();
   }
 
   /** Continues after a sink has stopped the flow. */
@@ -364,8 +405,8 @@ export class ResponseBody {
     this.#controller.abort(new OutboundError('aborted', 'the call was aborted'));
   }
 
-  /** The body as a stream. */
-  toReadable(): Readable {
+  /** The body as a stream. @param onProgress called for every chunk. @default not called */
+  toReadable(onProgress?: () => void): Readable {
     const readable = new Readable({
       read: () => this.resume(),
       destroy: (error, callback) => {
@@ -374,7 +415,10 @@ export class ResponseBody {
       },
     });
     this.flowTo({
-      onChunk: (chunk) => readable.push(chunk),
+      onChunk(chunk) {
+        onProgress?.();
+        return readable.push(chunk);
+      },
       onEnd: () => readable.push(null),
       onError: (error) => readable.destroy(error),
     });
@@ -389,8 +433,9 @@ export class ResponseBody {
       return;
     }
     this.#waiting.push(chunk);
-    this.#waitingBytes += chunk.length;
-    if (this.#waitingBytes >= bufferLimit) this.#controller.pause();
+    this.length += chunk.length;
+    this.#onArrival?.();
+    if (!this.#onArrival && this.length >= bufferLimit) this.#controller.pause();
   }
 
   /** @internal */
@@ -398,6 +443,7 @@ export class ResponseBody {
     if (this.#outcome !== null) return;
     this.#outcome = outcome;
     if (this.#sink) this.#notify(this.#sink, outcome);
+    else this.#onArrival?.();
   }
 
   #notify(sink: BodySink, outcome: 'end' | OutboundError): void {

@@ -1,26 +1,15 @@
 import type { Transform } from 'node:stream';
 import { createDecoder } from '../outbound/content-decoder.ts';
-import type { BodySink, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import { type OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { isEncoded } from './headers.ts';
-
-/** The part of a body that the relay uses. */
-export interface RelayedBody extends Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'> {
-  /** The whole body, where it is held and no longer than the limit (bytes); then there is nothing else to read. */
-  heldWhole?(limit: number): Buffer | undefined;
-}
-
-/** A response whose body may have been decompressed. */
-export interface DecodedResponse extends Omit<OutboundResponse, 'data'> {
-  readonly data: RelayedBody;
-}
 
 /**
  * A response with its body decompressed, for an upstream that compresses although it was asked not to. A response in an encoding
  * that Node does not know stays as it is.
  */
-export function decoded(response: OutboundResponse): DecodedResponse {
+export function decoded(response: OutboundResponse): OutboundResponse {
   if (!isEncoded(response.headers)) return response;
   const decoder = createDecoder(response.headers['content-encoding'], { chunkSize: 16 * 1024 });
   if (!decoder) return response;
@@ -29,7 +18,7 @@ export function decoded(response: OutboundResponse): DecodedResponse {
   return {
     ...response,
     headers: { ...headers, 'transfer-encoding': 'chunked' },
-    data: new DecodedBody(response.data, decoder),
+    data: decodedBody(response.data, decoder),
   };
 }
 
@@ -38,88 +27,46 @@ const freeOutput = 1024 * 1024;
 const largestRatio = 100;
 
 /** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
-class DecodedBody implements RelayedBody {
-  readonly #source: RelayedBody;
-  readonly #decoder: Transform;
-  #sink: BodySink | undefined;
-  #received = 0;
-  #length = 0;
-  #hasBegun = false;
+function decodedBody(source: ResponseBody, decoder: Transform): ResponseBody {
+  let received = 0;
+  let length = 0;
   /** What ended the source, if it did not end well. */
-  #failure: OutboundError | undefined;
-  #outcome: 'end' | OutboundError | undefined;
-
-  constructor(source: RelayedBody, decoder: Transform) {
-    this.#source = source;
-    this.#decoder = decoder;
-    // stays: an error that no caller waits for must not end the process
-    decoder.on('error', (cause) => this.#settle(this.#failure ?? outboundError('invalid_response', cause)));
-    decoder.on('end', () => this.#settle(this.#failure ?? 'end'));
-    decoder.on('drain', () => source.resume());
-  }
-
-  flowTo(sink: BodySink): void {
-    this.#sink = sink;
-    if (this.#outcome !== undefined) this.#notify(sink, this.#outcome);
-    else if (this.#hasBegun) this.#decoder.resume();
-    else this.#begin();
-  }
-
-  resume(): void {
-    this.#decoder.resume();
-  }
-
-  destroy(): void {
-    this.#sink = undefined;
-    this.#source.destroy();
-    this.#decoder.destroy();
-  }
-
-  #begin(): void {
-    this.#hasBegun = true;
-    const decoder = this.#decoder;
-    decoder.on('data', (chunk: Buffer) => this.#onDecoded(chunk));
-    this.#source.flowTo({
-      onChunk: (chunk) => {
-        this.#received += chunk.length;
-        return decoder.writable ? decoder.write(chunk) : true;
-      },
-      onEnd: () => decoder.end(),
-      onError: (error) => {
-        this.#failure = error;
-        // what has come before is passed on first
-        decoder.end();
-      },
-    });
-  }
-
-  #onDecoded(chunk: Buffer): void {
-    this.#length += chunk.length;
-    if (this.#length > freeOutput && this.#length > largestRatio * this.#received) {
-      this.#settle(outboundError('invalid_response'));
-      return;
-    }
+  let failure: OutboundError | undefined;
+  const drop = (): void => {
+    source.destroy();
+    decoder.destroy();
+  };
+  const body = new ResponseBody({ pause: () => decoder.pause(), resume: () => decoder.resume(), abort: drop });
+  const end = (outcome: 'end' | OutboundError): void => {
+    drop();
+    body.settle(outcome);
+  };
+  decoder.on('data', (chunk: Buffer) => {
+    length += chunk.length;
     try {
-      if (this.#sink?.onChunk(chunk) === false) this.#decoder.pause();
+      if (length > freeOutput && length > largestRatio * received) throw outboundError('invalid_response');
+      body.push(chunk);
     } catch (error) {
-      this.#settle(classify(error));
+      end(classify(error));
     }
-  }
-
-  #settle(outcome: 'end' | OutboundError): void {
-    if (this.#outcome !== undefined) return;
-    this.#outcome = outcome;
-    const sink = this.#sink;
-    // nothing more is wanted of either
-    this.destroy();
-    if (sink) this.#notify(sink, outcome);
-  }
-
-  #notify(sink: BodySink, outcome: 'end' | OutboundError): void {
-    this.#sink = undefined;
-    if (outcome === 'end') sink.onEnd();
-    else sink.onError(outcome);
-  }
+  });
+  // stays: an error that no caller waits for must not end the process
+  decoder.on('error', (cause) => end(failure ?? outboundError('invalid_response', cause)));
+  decoder.on('end', () => end(failure ?? 'end'));
+  decoder.on('drain', () => source.resume());
+  source.flowTo({
+    onChunk(chunk) {
+      received += chunk.length;
+      return decoder.writable ? decoder.write(chunk) : true;
+    },
+    onEnd: () => decoder.end(),
+    onError(error) {
+      failure = error;
+      // what has come before is passed on first
+      decoder.end();
+    },
+  });
+  return body;
 }
 
 /** How long a body is peeked at. */
@@ -133,109 +80,36 @@ export interface PeekLimits {
 }
 
 /** What has come of a body. */
-export type BodyStart = Pick<PeekedBody, 'length' | 'isWhole' | 'bytes'>;
+export type BodyStart = Pick<ResponseBody, 'length' | 'isWhole' | 'bytes'>;
 
-/** A body whose first bytes are looked at before it is read from its beginning. Call {@link peek} first, once. */
-export class PeekedBody implements RelayedBody {
-  readonly #source: RelayedBody;
-  #held: Buffer[] = [];
-  /** Bytes that have come. */
-  length = 0;
-  #outcome: 'end' | OutboundError | undefined;
-  #sink: BodySink | undefined;
-  /** Whether the sink has got everything that is held, and gets the rest from the source. */
-  #isReplayed = false;
-
-  constructor(source: RelayedBody) {
-    this.#source = source;
-  }
-
-  /**
-   * Reads until `decide` returns something else than `undefined`, and resolves to that. Resolves to `undefined` when the body ends or breaks
-   * off before, or takes too long.
-   */
-  peek<T>(
-    decide: (start: BodyStart) => T | undefined,
-    { deadline, betweenChunks, maxWait }: PeekLimits,
-  ): Promise<T | undefined> {
-    return new Promise((resolve) => {
-      let isDecided = false;
-      let timer: NodeJS.Timeout | undefined;
-      const settle = (value: T | undefined): void => {
-        isDecided = true;
-        clearTimeout(timer);
-        deadline.disarm();
-        resolve(value);
-      };
-      deadline.arm(betweenChunks);
-      this.#source.flowTo({
-        onChunk: (chunk) => {
-          this.#held.push(chunk);
-          this.length += chunk.length;
-          if (isDecided) return false;
-          deadline.reset();
-          const decided = decide(this);
-          if (decided !== undefined) settle(decided);
-          return decided === undefined;
-        },
-        onEnd: () => {
-          this.#outcome = 'end';
-          if (!isDecided) settle(decide(this));
-        },
-        onError: (error) => {
-          this.#outcome = error;
-          if (!isDecided) settle(undefined);
-        },
-      });
-      // a short answer has come whole with its head
-      if (!isDecided && maxWait !== undefined) timer = setTimeout(() => settle(undefined), maxWait);
+/**
+ * Looks at the beginning of a body that is read afterwards, until `decide` returns something else than `undefined`, and resolves to that. Resolves
+ * to `undefined` when the body ends or breaks off before, or takes too long.
+ */
+export function peek<T>(
+  body: ResponseBody,
+  decide: (start: BodyStart) => T | undefined,
+  { deadline, betweenChunks, maxWait }: PeekLimits,
+): Promise<T | undefined> {
+  return new Promise((resolve) => {
+    let isDecided = false;
+    let timer: NodeJS.Timeout | undefined;
+    const settle = (value: T | undefined): void => {
+      isDecided = true;
+      body.onArrival(undefined);
+      clearTimeout(timer);
+      deadline.disarm();
+      resolve(value);
+    };
+    deadline.arm(betweenChunks);
+    body.onArrival(() => {
+      deadline.reset();
+      const decided = body.hasEnded && !body.isWhole ? undefined : decide(body);
+      if (decided !== undefined || body.hasEnded) settle(decided);
     });
-  }
-
-  get isWhole(): boolean {
-    return this.#outcome === 'end';
-  }
-
-  /** The bytes that have come. Not after it is read. */
-  bytes(): Buffer {
-    if (this.#held.length !== 1) this.#held = [Buffer.concat(this.#held)];
-    return this.#held[0] as Buffer;
-  }
-
-  heldWhole(limit: number): Buffer | undefined {
-    return this.isWhole && this.length <= limit ? this.bytes() : undefined;
-  }
-
-  flowTo(sink: BodySink): void {
-    this.#sink = sink;
-    this.#replay();
-  }
-
-  resume(): void {
-    if (this.#isReplayed) this.#source.resume();
-    else this.#replay();
-  }
-
-  destroy(): void {
-    this.#held = [];
-    this.#sink = undefined;
-    this.#source.destroy();
-  }
-
-  /** Sends on what is held, as far as the sink takes it. */
-  #replay(): void {
-    const sink = this.#sink;
-    if (!sink) return;
-    for (let chunk = this.#held.shift(); chunk; chunk = this.#held.shift()) if (!sink.onChunk(chunk)) return;
-    if (this.#outcome === undefined) {
-      this.#isReplayed = true;
-      this.#source.flowTo(sink);
-      return;
-    }
-    this.#sink = undefined;
-    if (this.#outcome === 'end') sink.onEnd();
-    else sink.onError(this.#outcome);
-  }
+    // a short answer has come whole with its head
+    if (!isDecided && maxWait !== undefined) timer = setTimeout(() => settle(undefined), maxWait);
+  });
 }
 
 /** The most that is read to see whether a body is a stream. Bytes. */
@@ -264,7 +138,7 @@ export interface Collected {
  * is invalid. Rejects with the body's OutboundError.
  * @param onProgress called for every chunk
  */
-export function collect(body: RelayedBody, limit: number, onProgress?: () => void): Promise<Collected> {
+export function collect(body: ResponseBody, limit: number, onProgress?: () => void): Promise<Collected> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let length = 0;
@@ -275,6 +149,7 @@ export function collect(body: RelayedBody, limit: number, onProgress?: () => voi
         parts.push(chunk);
         length += chunk.length;
         if (length <= limit) return true;
+        body.hold();
         resolve({ bytes: joined(), whole: false });
         return false;
       },

@@ -9,8 +9,9 @@ import {
 } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger } from '../options/options.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
-import { collect, type DecodedResponse } from './answer-body.ts';
+import { collect } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { acceptsEncoding, encodingsOf, firstOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';
@@ -67,7 +68,7 @@ export function refusesKey(status: number): boolean {
 
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
 export function requireRelayable(
-  response: Pick<DecodedResponse, 'status'> & { readonly headers: HeaderValues; readonly data: { destroy(): void } },
+  response: Pick<OutboundResponse, 'status'> & { readonly headers: HeaderValues; readonly data: { destroy(): void } },
   apiRequest: Pick<ApiRequest, 'headers'>,
 ): void {
   const { status, headers } = response;
@@ -103,7 +104,7 @@ function retryHeaders(headers: HeaderValues): Record<string, string> {
 }
 
 /** The error for a response that cannot be relayed, such as a page or an empty body: it says when to retry, as the response did. Pure. */
-export function invalidResponse({ status, headers }: Pick<DecodedResponse, 'status' | 'headers'>): GatewayError {
+export function invalidResponse({ status, headers }: Pick<OutboundResponse, 'status' | 'headers'>): GatewayError {
   if (status === 429) return failure('upstream_rate_limited', { headers: retryHeaders(headers) });
   // the client's own retries would not help when the request was refused
   const isRefusal = status >= 400 && status < 500;
@@ -115,7 +116,7 @@ export function invalidResponse({ status, headers }: Pick<DecodedResponse, 'stat
 /** One response whose body the client must not see. */
 export interface MaskedResponse {
   readonly upstream: Upstream;
-  readonly response: DecodedResponse;
+  readonly response: OutboundResponse;
   readonly apiRequest: ApiRequest;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;

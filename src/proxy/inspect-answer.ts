@@ -1,4 +1,5 @@
-import { type BodyStart, beginsAsEvents, type DecodedResponse, PeekedBody, type PeekLimits } from './answer-body.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
+import { type BodyStart, beginsAsEvents, type PeekLimits, peek } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf } from './event-framer.ts';
 import { isEncoded, isEventStream } from './headers.ts';
@@ -24,7 +25,7 @@ export function isSuccess({ status, errorInside }: ResponseStatus): boolean {
 }
 
 /** A response with what its beginning says. */
-export interface InspectedResponse extends DecodedResponse, ResponseStatus {
+export interface InspectedResponse extends OutboundResponse, ResponseStatus {
   /** Whether its beginning has not said in time whether it is an error. */
   readonly isUndecided?: boolean | undefined;
 }
@@ -41,7 +42,7 @@ export const holdLimit = 256 * 1024;
 /** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. Pure. */
 export function holdsJson(
   answers: Endpoint['answers'] | 'file',
-  { headers }: Pick<DecodedResponse, 'headers'>,
+  { headers }: Pick<OutboundResponse, 'headers'>,
 ): boolean {
   return answers === undefined || /^application\/(?:[\w.-]+\+)?json\b/i.test(String(headers['content-type']));
 }
@@ -56,14 +57,12 @@ const inspectionTimeout = 5_000;
  * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first event, or the whole of a body that
  * is held until it is whole, is an error.
  */
-export async function inspectResponse(response: DecodedResponse, expected: Expected): Promise<InspectedResponse> {
-  const { status, headers } = response;
+export async function inspectResponse(response: OutboundResponse, expected: Expected): Promise<InspectedResponse> {
+  const { status, statusText, headers, data } = response;
   if (status >= 300 || status === 204 || isEncoded(headers)) return response;
   const isStream = isEventStream(headers);
   const mayBeJson = holdsJson(expected.answers, response);
   if (!isStream && !expected.stream && !mayBeJson) return response;
-  const data = new PeekedBody(response.data);
-
   let isEvents = isStream || (expected.stream ? undefined : false);
 
   function decide(start: BodyStart): ErrorInside | null | undefined {
@@ -75,8 +74,7 @@ export async function inspectResponse(response: DecodedResponse, expected: Expec
   }
 
   const { deadline, betweenChunks } = expected;
-  const errorInside = await data.peek(decide, { deadline, betweenChunks, maxWait: inspectionTimeout });
-  const { statusText } = response;
+  const errorInside = await peek(data, decide, { deadline, betweenChunks, maxWait: inspectionTimeout });
   const isUndecided = errorInside === undefined;
   const inspected = { status, statusText, headers, data, isUndecided };
   return errorInside ? { ...inspected, errorInside } : inspected;
@@ -86,30 +84,23 @@ export async function inspectResponse(response: DecodedResponse, expected: Expec
 const refusalLimit = 16 * 1024;
 const usageField = /stream_options|include_usage/;
 
-/** A refusal that may be about what the gateway added to a request. */
-interface UsageRefusal<Answer> {
-  /** To be sent on in place of the one that was read. */
-  readonly response: Answer;
-  /** Whether it names that. */
-  readonly isNamed: boolean;
-}
-
-/** Whether an answer may refuse `stream_options`; `undefined` where it does not. */
-export async function usageRefusal<Answer extends InspectedResponse>(
-  answer: Answer,
+/**
+ * Whether an answer may refuse `stream_options`, and names it or not; `undefined` where it does not refuse what was asked. It is looked at, and can
+ * still be sent on.
+ */
+export async function usageRefusal(
+  { status: ownStatus, errorInside, headers, data }: InspectedResponse,
   limits: Omit<PeekLimits, 'maxWait'>,
-): Promise<UsageRefusal<Answer> | undefined> {
-  const status = answer.errorInside?.status ?? answer.status;
+): Promise<'named' | 'unnamed' | undefined> {
+  const status = errorInside?.status ?? ownStatus;
   // what was asked is refused, and not who asks or how often
   if (status !== 400 && status !== 422) return undefined;
-  if (isEncoded(answer.headers)) return { response: answer, isNamed: false };
-  const data = new PeekedBody(answer.data);
+  if (isEncoded(headers)) return 'unnamed';
   const decide = (start: BodyStart) =>
     start.isWhole || start.length > refusalLimit
       ? usageField.test(start.bytes().toString('latin1', 0, refusalLimit))
       : undefined;
-  const isNamed = (await data.peek(decide, { ...limits, maxWait: inspectionTimeout })) === true;
-  return { response: { ...answer, data }, isNamed };
+  return (await peek(data, decide, { ...limits, maxWait: inspectionTimeout })) ? 'named' : 'unnamed';
 }
 
 /** What is not about the upstream: an invalid request, one that is too large, one that cannot be processed. */

@@ -3,6 +3,7 @@ import { refuse } from '../errors.ts';
 import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import type { BackgroundResponses } from '../stored/background.ts';
 import { kinds } from '../stored/kinds.ts';
@@ -19,7 +20,6 @@ import {
   requireAllowedModel,
   settle,
 } from './admission.ts';
-import type { DecodedResponse } from './answer-body.ts';
 import { CallDeadline } from './call-deadline.ts';
 import type { Endpoint } from './endpoint.ts';
 import { type FailureLog, failureFrom, isMasked, requireRelayable, sendMasked } from './failure.ts';
@@ -260,8 +260,8 @@ class RelayedCall implements OpenedCall {
       if (isSuccess(answer)) streamUsage.accepted(model);
       return answer;
     }
-    if (this.#deadline.isOver || (!refusal.isNamed && streamUsage.hasAccepted(model))) return refusal.response;
-    refusal.response.data.destroy();
+    if (this.#deadline.isOver || (refusal === 'unnamed' && streamUsage.hasAccepted(model))) return answer;
+    answer.data.destroy();
     const plain = await this.#sendOnce(upstream, onConnected, model, false);
     if (isSuccess(plain) && streamUsage.refused(model)) {
       const hint = 'its usage is estimated; set includeUsage: false for it';
@@ -341,7 +341,7 @@ class RelayedCall implements OpenedCall {
   }
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
-  #owned(upstream: Upstream, answer: Answer): DecodedResponse {
+  #owned(upstream: Upstream, answer: Answer): OutboundResponse {
     const { storing, info, inBackground, body, output } = this.#request;
     if (!storing) return answer;
     const object = {

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options/options.ts';
-import type { BodySink } from '../outbound/exchange.ts';
+import type { BodySink, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
-import { beginsAsEvents, collect, type DecodedResponse, isJson, PeekedBody, type RelayedBody } from './answer-body.ts';
+import { type BodyStart, beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -15,7 +15,7 @@ import type { UsageMeter } from './usage-meter.ts';
 
 /** One response, and how it is sent to the client. */
 export interface ResponsePlan {
-  readonly response: DecodedResponse;
+  readonly response: OutboundResponse;
   /** The name of the upstream, if the answer shows it. */
   readonly shownUpstream: string | undefined;
   readonly res: ServerResponse;
@@ -54,11 +54,10 @@ export function sendResponse(plan: ResponsePlan): CallEnding | Promise<CallEndin
 /** Sends what should be a stream but is labelled as something else: a stream if it begins like one. */
 async function sendUnlabelled(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
-  const data = new PeekedBody(response.data);
-  const isEvents = await data.peek((start) => beginsAsEvents(start.bytes()), { deadline, betweenChunks });
-  if (!isEvents) return sendBody({ ...plan, response: { ...response, data } });
+  const decide = (start: BodyStart) => beginsAsEvents(start.bytes());
+  if (!(await peek(response.data, decide, { deadline, betweenChunks }))) return sendBody(plan);
   const headers = { ...response.headers, 'content-type': 'text/event-stream; charset=utf-8' };
-  return sendEvents({ ...plan, response: { ...response, headers, data } });
+  return sendEvents({ ...plan, response: { ...response, headers } });
 }
 
 /** Drops the connection, so that the client sees a failed transfer and does not take half a JSON body for a whole one. */
@@ -89,7 +88,7 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
 }
 
 /** Whether an answer says in plain text what is wrong with the request, as DeepSeek and servers in Rust do. A page is not for clients. */
-function isRefusalInText({ status, headers }: DecodedResponse, bytes: Buffer): boolean {
+function isRefusalInText({ status, headers }: OutboundResponse, bytes: Buffer): boolean {
   return status >= 400 && status < 500 && bytes.length > 0 && /^text\/plain\b/i.test(String(headers['content-type']));
 }
 
@@ -128,7 +127,7 @@ function sendBody(plan: ResponsePlan): CallEnding | Promise<CallEnding> {
   const { response, deadline, betweenChunks, answers } = plan;
   if (answers === 'bytes' && response.status < 300 && !holdsJson(answers, response))
     return sendLarge(plan, Buffer.alloc(0));
-  const held = response.data.heldWhole?.(holdLimit);
+  const held = response.data.takeWhole(holdLimit);
   if (held) return sendHeld(plan, held, true);
   deadline.arm(betweenChunks);
   const collecting = collect(response.data, holdLimit, () => deadline.reset());
@@ -233,7 +232,7 @@ function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
 }
 
 /** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
-function isDelimited(headers: DecodedResponse['headers']): boolean {
+function isDelimited(headers: OutboundResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
 }
 
@@ -277,7 +276,7 @@ function transfer(plan: ResponsePlan, handlers: StreamHandlers): Promise<CallEnd
 
 /** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
 class Transfer implements BodySink {
-  readonly #body: RelayedBody;
+  readonly #body: ResponseBody;
   readonly #plan: ResponsePlan;
   readonly #handlers: StreamHandlers;
   readonly #onFinished: (ending: CallEnding) => void;

@@ -4,9 +4,9 @@ import type { ApiRequest } from '../http/operation.ts';
 import { inSpan, UpstreamSpan } from '../operator/tracing.ts';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
 import { createDispatcher, createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
-import { splitUrl } from '../outbound/exchange.ts';
+import { type OutboundResponse, splitUrl } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type DecodedResponse, decoded } from './answer-body.ts';
+import { decoded } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { type HeaderPlan, planHeaders, upstreamRequestHeaders, withAccountsIdempotencyKey } from './headers.ts';
 import { AwaitedResponses, Breaker, StreamUsage, UpstreamCalls } from './upstream-state.ts';
@@ -331,7 +331,7 @@ export class UpstreamRequests {
   async send(
     upstream: Upstream,
     { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
-  ): Promise<DecodedResponse> {
+  ): Promise<OutboundResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
     apiRequest.relayed.upstream = upstream.name;

@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ApiRequest } from '../http/operation.ts';
 import { pathOf } from '../http/request.ts';
 import type { UsageRecord } from '../options/options.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
-import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
+import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEncoded, setResponseHeaders } from '../proxy/headers.ts';
@@ -90,7 +91,7 @@ export class SessionExchange {
     const place = new CallPlace(userId);
     const usage = openRecord(this.#request, order[0].name, Date.now());
     let record: UsageRecord | undefined;
-    let answer: DecodedResponse | undefined;
+    let answer: OutboundResponse | undefined;
     usageRecorder.opened(usage);
     retry.budget.earn();
     try {
@@ -121,7 +122,7 @@ export class SessionExchange {
     }
   }
 
-  async #send(upstream: Upstream, onConnected: () => void): Promise<DecodedResponse> {
+  async #send(upstream: Upstream, onConnected: () => void): Promise<OutboundResponse> {
     const { call, path, sent, secret } = this.#request;
     const { observers, failureLog } = this.#deps.relaying;
     const { data, search, model } = sent(upstream);
@@ -145,7 +146,7 @@ export class SessionExchange {
     }
   }
 
-  async #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<void> {
+  async #sendDown(upstream: Upstream, response: OutboundResponse, res: ServerResponse): Promise<void> {
     const { call, apiRequest } = this.#request;
     const { exposeUpstream, logger } = this.#deps.relaying;
     const deadline = this.#deadline;
@@ -179,7 +180,7 @@ export class SessionExchange {
   }
 
   /** An answer, when it is stored whose the secret or the call is that it brings. @throws GatewayError `upstream_invalid_response` where it brings none */
-  async #ownedBody(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<Buffer> {
+  async #ownedBody(upstream: Upstream, response: OutboundResponse, res: ServerResponse): Promise<Buffer> {
     const deadline = this.#deadline;
     if (isEncoded(response.headers)) throw failure('upstream_invalid_response');
     deadline.arm(upstream.timeouts.betweenChunks);
@@ -198,7 +199,7 @@ export class SessionExchange {
     await this.#deps.secrets.add(value, { upstream, model: info.model ?? model, principal, expiresAt });
   }
 
-  async #addCall({ name: upstream }: Upstream, { headers }: DecodedResponse, res: ServerResponse): Promise<void> {
+  async #addCall({ name: upstream }: Upstream, { headers }: OutboundResponse, res: ServerResponse): Promise<void> {
     const { info, apiRequest } = this.#request;
     const id = /([^/?#]+)\/?(?:[?#].*)?$/.exec(String(headers.location ?? ''))?.[1];
     if (!isStoredId(id)) throw failure('upstream_invalid_response');

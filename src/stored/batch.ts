@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
@@ -6,7 +5,7 @@ import { outline } from '../http/json/scan.ts';
 import { ByteBuffer } from '../http/json/search.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
-import type { RelayedBody } from '../proxy/answer-body.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
@@ -195,22 +194,7 @@ interface Line {
 const linesPerTurn = 200;
 
 /** The lines of a body that are not blank. Rejects with the body's OutboundError. */
-async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerator<Line> {
-  const stream = new Readable({
-    read: () => body.resume(),
-    destroy(error, callback) {
-      body.destroy();
-      callback(error);
-    },
-  });
-  body.flowTo({
-    onChunk: (chunk) => {
-      onProgress();
-      return stream.push(chunk);
-    },
-    onEnd: () => stream.push(null),
-    onError: (error) => stream.destroy(error),
-  });
+async function* linesOf(body: ResponseBody, onProgress: () => void): AsyncGenerator<Line> {
   const held = new ByteBuffer(longestLine);
   let number = 1;
   /** Of the line that has begun. */
@@ -220,7 +204,7 @@ async function* linesOf(body: RelayedBody, onProgress: () => void): AsyncGenerat
     const whole = length + rest.length;
     return { bytes: whole > longestLine ? undefined : trimmed(held.take(rest)), number, length: whole };
   };
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
+  for await (const chunk of body.toReadable(onProgress) as AsyncIterable<Buffer>) {
     let from = 0;
     for (let at = chunk.indexOf('\n'); at !== -1; at = chunk.indexOf('\n', from)) {
       if (length > 0 || at > from) {
@@ -287,7 +271,7 @@ export const pollBatch: PollWork = async (batch, upstream, { storedObjects, retr
 };
 
 /** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
-async function sumUsage(body: RelayedBody, onProgress: () => void): Promise<Used> {
+async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Used> {
   const sum = { ...noUsage };
   for await (const { bytes, length } of linesOf(body, onProgress)) {
     const { response } = ((bytes && parsed(bytes)) ?? {}) as {

@@ -4,9 +4,10 @@ import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelCall } from '../options/options.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type AdmissionCheck, requestAdmission, settle } from '../proxy/admission.ts';
-import { collect, type DecodedResponse } from '../proxy/answer-body.ts';
+import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEventStream, setResponseHeaders } from '../proxy/headers.ts';
@@ -337,7 +338,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
           : error;
       }
     };
-    let answer: DecodedResponse | undefined;
+    let answer: OutboundResponse | undefined;
     try {
       // what has gone up of an upload is gone, and what is made twice is made twice
       const policy = bodyStream || isMadeOnce(call) ? { ...retry, resends: false } : retry;
@@ -365,9 +366,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   async function noted(
     { call, apiRequest, object, metadata, meter }: RoutedStoredCall,
     { name: upstream }: Upstream,
-    response: DecodedResponse,
+    response: OutboundResponse,
     usage: WorkUsage | undefined,
-  ): Promise<DecodedResponse> {
+  ): Promise<OutboundResponse> {
     const { kind, effect, showsItems, showsMade, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
@@ -410,7 +411,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   /** Counts a response that is made in the background when an answer about it shows its end. The client waits for none of it. */
-  function endWatcher(object: BackgroundResponse, { headers }: DecodedResponse): BodyWatcher {
+  function endWatcher(object: BackgroundResponse, { headers }: OutboundResponse): BodyWatcher {
     // the events of a stream are not looked through: the upstream says it in one piece
     if (isEventStream(headers)) return { read() {}, onEnd: () => backgroundResponses.pollSoon(object) };
     const reader = new ResponseReader();
@@ -430,7 +431,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   async function sendDown(
     routed: RoutedStoredCall,
     upstream: Upstream,
-    response: DecodedResponse,
+    response: OutboundResponse,
     res: ServerResponse,
   ): Promise<void> {
     const { call, apiRequest, deadline } = routed;

@@ -1,9 +1,9 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { UsageRecord } from '../options/options.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
-import type { RelayedBody } from '../proxy/answer-body.ts';
 import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
@@ -60,7 +60,7 @@ export function createPollResponse(deps: {
 }
 
 /** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */
-function readToEnd(body: RelayedBody, onProgress: () => void): Promise<ResponseReader> {
+function readToEnd(body: ResponseBody, onProgress: () => void): Promise<ResponseReader> {
   return new Promise((resolve, reject) => {
     const reader = new ResponseReader();
     body.flowTo({

@@ -3,9 +3,10 @@ import type { ServerResponse } from 'node:http';
 import { type ErrorCode, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest } from '../http/operation.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { mayCall } from '../proxy/admission.ts';
-import { collect, isJson, type RelayedBody } from '../proxy/answer-body.ts';
+import { collect, isJson } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { madeObjects } from './answer-ids.ts';
@@ -196,7 +197,7 @@ function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest):
 
 /** Reads JSON, as the bytes that are sent; `'too large'` where it exceeds the limit, in bytes. */
 function bytesWithin(limit: number) {
-  return async (body: RelayedBody, onProgress: () => void): Promise<Buffer | 'too large'> => {
+  return async (body: ResponseBody, onProgress: () => void): Promise<Buffer | 'too large'> => {
     const { bytes, whole } = await collect(body, limit, onProgress);
     if (whole && isJson(bytes)) return bytes;
     body.destroy();

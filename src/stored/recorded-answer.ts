@@ -1,6 +1,5 @@
 import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import type { RelayedBody } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
 import {
@@ -19,10 +18,10 @@ import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 /** An answer of an upstream. */
 interface Answer {
   readonly headers: HeaderValues;
-  readonly data: RelayedBody;
+  readonly data: ResponseBody;
 }
 
-type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: RelayedBody };
+type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: ResponseBody };
 
 /** A background response that was asked for. */
 interface AskedInBackground {
@@ -156,7 +155,7 @@ interface Recording {
 }
 
 /** The body of an answer: the client gets no id in it before that is stored. */
-function recordedBody(body: RelayedBody, recording: Recording): ResponseBody {
+function recordedBody(body: ResponseBody, recording: Recording): ResponseBody {
   const recorded = new RecordedBody(body, recording);
   body.flowTo(recorded);
   return recorded.out;

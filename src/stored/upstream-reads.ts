@@ -1,6 +1,7 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
-import { decoded, type RelayedBody } from '../proxy/answer-body.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
+import { decoded } from '../proxy/answer-body.ts';
 import type { CallDeadline, Deadline } from '../proxy/call-deadline.ts';
 import { failure, requireRelayable } from '../proxy/failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../proxy/headers.ts';
@@ -22,7 +23,7 @@ interface UpstreamRead {
 }
 
 /** Reads a body. @param onProgress to be called for every chunk */
-type BodyReader<Read> = (body: RelayedBody, onProgress: () => void) => Promise<Read>;
+type BodyReader<Read> = (body: ResponseBody, onProgress: () => void) => Promise<Read>;
 
 /**
  * Reads what an upstream keeps; `null` where it keeps it no longer.

@@ -1,8 +1,9 @@
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
 import { requireAllowedModel } from '../proxy/admission.ts';
-import { collect, type RelayedBody } from '../proxy/answer-body.ts';
+import { collect } from '../proxy/answer-body.ts';
 import type { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
@@ -115,7 +116,7 @@ export function readFields(rawBody: Buffer, known: ReadonlySet<string>, longest:
 const largestObject = 16 * 1024 * 1024;
 
 /** Reads an object in JSON. @throws GatewayError `upstream_invalid_response` */
-export async function readObject(body: RelayedBody, onProgress: () => void): Promise<Fields> {
+export async function readObject(body: ResponseBody, onProgress: () => void): Promise<Fields> {
   const { bytes, whole } = await collect(body, largestObject, onProgress);
   const object = whole ? parsed(bytes) : undefined;
   if (object) return object;

@@ -1,22 +1,21 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { BodySink } from '../../../src/outbound/exchange.ts';
-import type { DecodedResponse } from '../../../src/proxy/answer-body.ts';
+import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
 import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
+import { sentBody } from '../../support/body-sinks.ts';
 
 const deadline = { arm() {}, disarm() {}, reset() {} } as unknown as CallDeadline;
 const expected = { deadline, betweenChunks: 1_000, answers: undefined, stream: false };
 
 /** @param whole the body; without it, no byte of it comes */
-function answerOf(whole?: string): DecodedResponse {
-  function flowTo(sink: BodySink): void {
-    if (whole === undefined) return;
-    sink.onChunk(Buffer.from(whole));
-    sink.onEnd();
+function answerOf(whole?: string): OutboundResponse {
+  const data = sentBody();
+  if (whole !== undefined) {
+    data.push(Buffer.from(whole));
+    data.settle('end');
   }
-  const data = { flowTo, resume() {}, destroy() {} };
-  return { status: 200, headers: { 'content-type': 'application/json' }, data } as unknown as DecodedResponse;
+  return { status: 200, statusText: 'OK', headers: { 'content-type': 'application/json' }, data };
 }
 
 describe('the beginning of an answer', () => {
