@@ -1,4 +1,4 @@
-import { ByteBuffer, JsonSearch, searchedKey } from '../http/json/search.ts';
+import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 
 /** The largest vector that is held until it is whole. Bytes; 1 MiB is about 50,000 dimensions. */
@@ -6,21 +6,16 @@ const vectorLimit = 1024 * 1024;
 const bytesOfFloat = 4;
 const vectors = searchedKey('embedding', '[');
 
-/** A vector, written as JSON, as a JSON string with the base64 of its little-endian 32-bit floats. */
-function toBase64(vector: Buffer): string {
-  try {
-    const numbers = JSON.parse(vector.toString('latin1')) as unknown[];
-    const bytes = Buffer.allocUnsafe(numbers.length * bytesOfFloat);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    for (let i = 0; i < numbers.length; i += 1) {
-      const number = numbers[i];
-      if (typeof number !== 'number') throw new TypeError(`number ${i} is a ${typeof number}`);
-      view.setFloat32(i * bytesOfFloat, number, true);
-    }
-    return `"${bytes.toString('base64')}"`;
-  } catch (cause) {
-    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', { cause });
+/** A vector as a JSON string with the base64 of its little-endian 32-bit floats. */
+function toBase64(vector: unknown): Buffer {
+  if (!Array.isArray(vector) || !vector.every((number) => typeof number === 'number')) {
+    throw new OutboundError('invalid_response', 'an embedding is no list of numbers');
   }
+  const bytes = Buffer.allocUnsafe(vector.length * bytesOfFloat);
+  vector.forEach((number, i) => {
+    bytes.writeFloatLE(number, i * bytesOfFloat);
+  });
+  return Buffer.from(`"${bytes.toString('base64')}"`);
 }
 
 /**
@@ -29,31 +24,25 @@ function toBase64(vector: Buffer): string {
  * nevertheless.
  */
 export class EmbeddingRepair {
-  readonly #search = new JsonSearch(vectors);
-  readonly #held = new ByteBuffer(vectorLimit);
+  #out: Buffer[] = [];
+  readonly #reader = new ValueReader(
+    vectors,
+    vectorLimit,
+    (vector) => this.#out.push(toBase64(vector)),
+    (bytes) => this.#out.push(bytes),
+  );
 
   /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
   push(chunk: Buffer): Buffer[] {
-    const search = this.#search;
-    const out: Buffer[] = [];
-    for (let at = 0; at < chunk.length; ) {
-      const wasInside = search.isInside;
-      const end = search.next(chunk, at);
-      const part = chunk.subarray(at, end);
-      if (!wasInside) {
-        if (part.length > 0) out.push(part);
-      } else if (!search.isInside) out.push(Buffer.from(toBase64(this.#held.take(part))));
-      else if (!this.#held.add(part)) {
-        throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
-      }
-      at = end;
-    }
-    return out;
+    this.#out = [];
+    this.#reader.read(chunk);
+    if (this.#reader.hasLost) throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
+    return this.#out;
   }
 
   /** A vector that breaks off is passed on unchanged. */
   end(): Buffer[] {
-    const rest = this.#held.take();
+    const rest = this.#reader.rest();
     return rest.length === 0 ? [] : [rest];
   }
 }

@@ -1,4 +1,4 @@
-import { ByteBuffer, JsonSearch, type SearchedKey, searchedKey } from '../http/json/search.ts';
+import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
@@ -235,60 +235,6 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
 
 const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
   inputTokens + outputTokens + seconds;
-
-/** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
-const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
-
-/** `undefined` where it is no JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {}
-  try {
-    return JSON.parse(text.replace(nextDataLine, '\n'));
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Reads the values of one key out of an answer's bytes, however they are split into chunks. The cost grows with the bytes
- * alone, not with the number of chunks of a value.
- */
-export class ValueReader {
-  readonly #search: JsonSearch;
-  readonly #held: ByteBuffer;
-  readonly #onValue: (value: unknown) => void;
-  /** Whether some value was too large to be held. */
-  hasLost = false;
-
-  /** @param keepLimit the most that is held of an incomplete value. Bytes. */
-  constructor(key: SearchedKey, keepLimit: number, onValue: (value: unknown) => void) {
-    this.#search = new JsonSearch(key);
-    this.#held = new ByteBuffer(keepLimit);
-    this.#onValue = onValue;
-  }
-
-  read(bytes: Buffer): void {
-    const search = this.#search;
-    for (let at = 0; at < bytes.length; ) {
-      const wasInside = search.isInside;
-      const end = search.next(bytes, at);
-      if (wasInside) this.#take(bytes.subarray(at, end));
-      at = end;
-    }
-  }
-
-  #take(part: Buffer): void {
-    if (!this.#search.isInside) {
-      const value = parsed(this.#held.take(part).toString());
-      if (value !== undefined) this.#onValue(value);
-    } else if (!this.#held.add(part)) {
-      this.hasLost = true;
-      this.#search.giveUp();
-    }
-  }
-}
 
 /** Counts how often some bytes occur, however the stream is split into chunks. */
 class Occurrences {

@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import type { GatewayError } from '../../../src/errors.ts';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { outline, parseJson } from '../../../src/http/json/scan.ts';
-import { JsonMembers, searchedKey } from '../../../src/http/json/search.ts';
+import { JsonMembers, searchedKey, ValueReader } from '../../../src/http/json/search.ts';
 import { type SpecSchema, sharedSpec } from '../../../src/openapi/spec.ts';
-import { ValueReader } from '../../../src/proxy/usage-meter.ts';
 
 /** A failure says its own seed; this one makes every run the same. */
 const seed = 20_261_125;

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { searchedKey } from '../../../src/http/json/search.ts';
-import { ValueReader } from '../../../src/proxy/usage-meter.ts';
+import { searchedKey, ValueReader } from '../../../src/http/json/search.ts';
 
 const keepLimit = 64 * 1024;
 const content = searchedKey('content', '{"');
