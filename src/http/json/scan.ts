@@ -82,8 +82,9 @@ export class JsonScan {
   /** How many bytes the tree may still take. */
   #weightLeft: number;
 
-  /** @param bytes valid UTF-8 */
+  /** @throws GatewayError `invalid_encoding` */
   constructor(bytes: Buffer, shape?: BodyShape) {
+    if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
     this.#bytes = bytes;
     this.#shape = shape;
     this.#weighsAll = shape === undefined;
@@ -93,28 +94,33 @@ export class JsonScan {
   /**
    * Scans on to about `until`.
    * @returns whether the text is complete
-   * @throws NotJson; GatewayError `invalid_json`, `request_too_large`, `duplicate_parameter`, `unknown_parameter`
+   * @throws GatewayError `invalid_json` for text that is not JSON (RFC 8259), `request_too_large`, `duplicate_parameter`, `unknown_parameter`
    */
   run(until: number): boolean {
     const bytes = this.#bytes;
-    while (this.#at < until) {
-      const byte = bytes[this.#at] as number;
-      const expected = this.#next;
-      if (byte <= 0x20 && expected < next.restOfKey && isSpace(byte)) this.#at += 1;
-      else if (expected === next.value) this.#readValue(byte);
-      else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
-      else if (expected === next.key) this.#readKey(byte);
-      else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
-      else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
-      else if (expected === next.colon && byte === colon) {
-        this.#at += 1;
-        this.#next = next.value;
-      } else if (expected < next.restOfKey) throw new NotJson(this.#at);
-      else this.#goOnWithString(until);
+    try {
+      while (this.#at < until) {
+        const byte = bytes[this.#at] as number;
+        const expected = this.#next;
+        if (byte <= 0x20 && expected < next.restOfKey && isSpace(byte)) this.#at += 1;
+        else if (expected === next.value) this.#readValue(byte);
+        else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
+        else if (expected === next.key) this.#readKey(byte);
+        else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
+        else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
+        else if (expected === next.colon && byte === colon) {
+          this.#at += 1;
+          this.#next = next.value;
+        } else if (expected < next.restOfKey) throw new NotJson(this.#at);
+        else this.#goOnWithString(until);
+      }
+      if (this.#at < bytes.length) return false;
+      if (this.#next !== next.nothing) throw new NotJson(bytes.length);
+      return true;
+    } catch (error) {
+      if (!(error instanceof NotJson)) throw error;
+      throw new GatewayError('invalid_json', `The body is not valid JSON: ${whereItBreaks(bytes, error)}`);
     }
-    if (this.#at < bytes.length) return false;
-    if (this.#next !== next.nothing) throw new NotJson(bytes.length);
-    return true;
   }
 
   #goOnWithLevel(byte: number, level: Level): void {
@@ -399,20 +405,6 @@ const sliceLength = 256 * 1024;
 /** The parts of a JSON body that a relay reads; of values only what the shape describes, and strings of more than 64 bytes as `…`. */
 type Outline = Pick<JsonScan, 'value' | 'fields'>;
 
-function checkUtf8(bytes: Buffer): void {
-  if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
-}
-
-/** Runs a scan to a position. @throws GatewayError what the scan throws, and `invalid_json` for text that is not JSON (RFC 8259) */
-function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
-  try {
-    return scan.run(until);
-  } catch (error) {
-    if (!(error instanceof NotJson)) throw error;
-    throw new GatewayError('invalid_json', `The body is not valid JSON: ${whereItBreaks(bytes, error)}`);
-  }
-}
-
 /** @param path of the number; '' where it is the whole body */
 function numberNotExact(path: string): GatewayError {
   const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
@@ -427,9 +419,8 @@ function numberNotExact(path: string): GatewayError {
  * `duplicate_parameter` when one object has a key twice; `number_not_exact` for a number that would be written again as another one
  */
 export function parseJson(bytes: Buffer): unknown {
-  checkUtf8(bytes);
   const scan = new JsonScan(bytes);
-  scanOn(scan, bytes, bytes.length);
+  scan.run(bytes.length);
   const { duplicateKey, changedNumber } = scan;
   if (duplicateKey !== undefined) {
     throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body; give it once`, {
@@ -446,18 +437,16 @@ export function parseJson(bytes: Buffer): unknown {
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
 export function outline(bytes: Buffer, shape: BodyShape): Outline | Promise<Outline> {
+  if (bytes.length > sliceLength) return outlineInTurns(bytes, shape);
   const scan = new JsonScan(bytes, shape);
-  if (bytes.length > sliceLength) return scanInTurns(scan, bytes);
-  checkUtf8(bytes);
-  scanOn(scan, bytes, bytes.length);
+  scan.run(bytes.length);
   return scan;
 }
 
-async function scanInTurns(scan: JsonScan, bytes: Buffer): Promise<Outline> {
+async function outlineInTurns(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   // joining its chunks has taken a turn already
   await nextTurn();
-  checkUtf8(bytes);
-  let until = sliceLength;
-  for (; !scanOn(scan, bytes, Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
+  const scan = new JsonScan(bytes, shape);
+  for (let until = sliceLength; !scan.run(Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
   return scan;
 }
