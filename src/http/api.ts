@@ -16,8 +16,7 @@ import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost }
 import {
   addRoutes,
   isModelRoute,
-  isRead,
-  isWrite,
+  isRelayed,
   joinRoutes,
   type Operations,
   pathParams,
@@ -87,7 +86,11 @@ function authenticationOf({ operation }: Route, byKey: RequirePrincipal): Requir
   return (req, isModelCall) => authenticate(req, () => byKey(req, isModelCall));
 }
 
-type AnswerRequest = (req: IncomingMessage, res: ServerResponse, match: RouteMatch) => void;
+/** What counts the requests of a route. What changes something counts as a write, but for model calls and what the operator's services publish. */
+function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): LimitAccount | undefined {
+  if (route.method === 'GET') return limitReads;
+  return isRelayed(route) || route.scope === 'events:publish' ? undefined : limitWrites;
+}
 
 /** Makes the function that has an operation reply to a request. It gives `undefined` for a client that disconnects before its turn. */
 function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies) {
@@ -103,7 +106,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 
   /** @param waited how long the request has waited for the database already, in milliseconds */
   return async (operation: DataOperation, route: Route, request: ApiRequest, waited: number) => {
-    if (!isRead(route) || isModelRoute(route)) return runWithDatabase(operation, request, waited);
+    if (route.method !== 'GET' || isModelRoute(route)) return runWithDatabase(operation, request, waited);
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>
       request.client.disconnected
@@ -114,7 +117,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 }
 
 /** Makes the function that takes a request through all its steps, and answers it. */
-function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): AnswerRequest {
+function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest) {
   const { logger, observers = [] } = deps;
   const runOperation = createRunOperation(deps);
   const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
@@ -181,7 +184,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     }
   }
 
-  return function answer(req, res, match) {
+  return function answer(req: IncomingMessage, res: ServerResponse, match: RouteMatch): void {
     if (isAnswered(res, logger)) return;
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.served.route.path);
     void inSpan(span, () => respond(req, res, match, span));
@@ -217,7 +220,7 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
             route,
             authenticate: authenticationOf(route, authenticate),
             isModelRoute: isModelRoute(route),
-            limit: isWrite(route) ? deps.limitWrites : isRead(route) ? deps.limitReads : undefined,
+            limit: limitOf(route, deps),
           };
           return (req, res) => answer(req, res, { served, params: pathParams(route, req) });
         },

@@ -11,14 +11,6 @@ interface Authenticated {
   readonly via: 'key' | 'session';
 }
 
-/** What {@link createAuthenticator} asks. */
-interface AuthenticatorDeps {
-  /** Reads the credentials in the Authorization header. */
-  readonly byKey: Authenticate;
-  /** Reads the host's own session. @default there are no sessions */
-  readonly bySession?: Authenticate | undefined;
-}
-
 /** Says who makes a request, or throws. */
 export interface Authenticator {
   /** @throws GatewayError `missing_api_key`, `invalid_authorization` or `invalid_api_key` */
@@ -44,7 +36,17 @@ export function isSameOrigin(req: Pick<IncomingMessage, 'method' | 'url' | 'head
   return URL.canParse(headers.origin) && new URL(headers.origin).host === hostOf(req);
 }
 
-export function createAuthenticator({ byKey, bySession }: AuthenticatorDeps): Authenticator {
+/**
+ * @param byKey reads the credentials in the Authorization header
+ * @param bySession reads the host's own session. @default there are no sessions
+ */
+export function createAuthenticator({
+  byKey,
+  bySession,
+}: {
+  readonly byKey: Authenticate;
+  readonly bySession?: Authenticate | undefined;
+}): Authenticator {
   const authenticator: Authenticator = {
     async byKey(req, isModelCall) {
       const principal = await byKey(req, isModelCall);
@@ -144,25 +146,6 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'this object' : `this ${typeof value}`;
 }
 
-type Fields = Record<string, unknown>;
-
-/** A copy: what the host has cannot change it during the request. */
-function copied(given: object): Fields {
-  const fields: Fields = { ...given };
-  for (const name of Object.keys(rules)) {
-    const value: unknown = Reflect.get(given, name);
-    if (value !== undefined) fields[name] = Array.isArray(value) ? [...value] : value;
-  }
-  return fields;
-}
-
-function checkPrincipal(fields: Fields, option: string): asserts fields is Fields & Principal {
-  for (const [name, [is, must]] of Object.entries(rules)) {
-    if (is(fields[name])) continue;
-    throw new TypeError(`the option ${option} gave a principal whose ${name} ${must}, not ${kindOf(fields[name])}`);
-  }
-}
-
 /**
  * Copies and checks the principal that a host returns.
  * @throws TypeError that names the option, the field and the fix
@@ -174,9 +157,15 @@ function toPrincipal(given: unknown, option: string): Principal | null {
       `the option ${option} must give { userId }, or null if no user is signed in, not ${kindOf(given)}`,
     );
   }
-  const principal = copied(given);
-  checkPrincipal(principal, option);
-  return principal;
+  // what the host has cannot change the copy during the request
+  const principal: Record<string, unknown> = { ...given };
+  for (const [name, [is, must]] of Object.entries(rules)) {
+    const value: unknown = Reflect.get(given, name);
+    if (value !== undefined) principal[name] = Array.isArray(value) ? [...value] : value;
+    if (is(principal[name])) continue;
+    throw new TypeError(`the option ${option} gave a principal whose ${name} ${must}, not ${kindOf(principal[name])}`);
+  }
+  return principal as Record<string, unknown> & Principal;
 }
 
 /** Checks what a host's own function returns as a principal. */

@@ -123,15 +123,6 @@ function asResponse(error: GatewayError, method: string | undefined): string {
 /** A connection, with the response in progress on it. */
 type ClientSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
-/**
- * Whether a client would read what is written now as the answer to the broken request: no answer has begun, and no complete
- * request before it still waits for one (RFC 9112, section 9.3.2). Node checks the same property before its own answer.
- */
-function canAnswer(socket: ClientSocket): boolean {
-  const current = socket._httpMessage;
-  return socket.writable && (!current || (!current.headersSent && !current.req.complete));
-}
-
 /** Answers what Node refuses in the gateway's error format, unless the host listens for `clientError`. */
 function answerClientErrors(server: Server): void {
   const answered = new WeakSet<Duplex>();
@@ -141,7 +132,10 @@ function answerClientErrors(server: Server): void {
     if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
     // Node says so once, and lets the request go on
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isStreamingBody(socket)) return;
-    if (!canAnswer(socket)) {
+    // A client would read what is written now as the answer to the broken request if no answer has begun, and no complete request before it
+    // still waits for one (RFC 9112, section 9.3.2). Node checks the same property before its own answer.
+    const current = socket._httpMessage;
+    if (!socket.writable || current?.headersSent || current?.req.complete) {
       socket.destroy();
       return;
     }
@@ -149,7 +143,7 @@ function answerClientErrors(server: Server): void {
     // destroying the connection at once would reset it and lose the answer (RFC 9112, section 9.6)
     const timer = setTimeout(() => socket.destroy(), lingeringTime);
     socket.once('close', () => clearTimeout(timer));
-    socket.end(asResponse(refusal(error.code), socket._httpMessage?.req.method));
+    socket.end(asResponse(refusal(error.code), current?.req.method));
   });
 }
 

@@ -27,13 +27,11 @@ function send(req: IncomingMessage, res: ServerResponse, { type, bytes, etag }: 
   res.end(req.method === 'HEAD' ? undefined : bytes);
 }
 
-interface OpenApiRoutesDeps {
-  readonly openRequests: OpenRequests;
-  readonly logger: Logger;
-}
-
 /** Serves openapi.yaml as JSON and as YAML to anybody, with the router's own mount path as its server. */
-export function addOpenApiRoutes(router: express.Router, { openRequests, logger }: OpenApiRoutesDeps): void {
+export function addOpenApiRoutes(
+  router: express.Router,
+  { openRequests, logger }: { readonly openRequests: OpenRequests; readonly logger: Logger },
+): void {
   const documentFor = createServedDocuments();
 
   function answer(format: DocumentFormat): express.RequestHandler {
@@ -84,19 +82,15 @@ function asYaml(text: string, url: string): string {
   return text.replace(/^servers:\n(?: .*\n)+/m, () => servers);
 }
 
+/** openapi.yaml, read once in a process. */
 let text: string | undefined;
-
-/** The text of openapi.yaml, read once in a process. */
-function sharedText(): string {
-  text ??= readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
-  return text;
-}
 
 /** Makes the function that gives openapi.yaml as a client at `mountPath` needs it: `/` or `/api/llm`. */
 function createServedDocuments(): (format: DocumentFormat, mountPath: string) => ServedDocument {
   const documents = new Map<DocumentFormat, { readonly mountPath: string; readonly document: ServedDocument }>();
   let json: string | undefined;
-  const yaml = sharedText();
+  text ??= readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  const yaml = text;
 
   function make(format: DocumentFormat, url: string): ServedDocument {
     if (format === 'yaml') return toDocument('application/yaml', asYaml(yaml, url));

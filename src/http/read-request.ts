@@ -111,11 +111,7 @@ const noParameters: Readonly<Record<string, string>> = Object.freeze(Object.crea
 function queryOf(search: string, isRelay: boolean): Record<string, unknown> {
   const parameters = new URLSearchParams(search);
   // what is relayed goes up as it came: a provider may know parameters that appear twice
-  return isRelay ? Object.fromEntries(parameters) : withoutDuplicates(parameters);
-}
-
-/** @throws GatewayError `duplicate_parameter` for a parameter that appears twice */
-function withoutDuplicates(parameters: URLSearchParams): Record<string, unknown> {
+  if (isRelay) return Object.fromEntries(parameters);
   const query: Record<string, unknown> = Object.create(null);
   for (const [name, value] of parameters) {
     if (name in query) refuse('duplicate_parameter', name, 'appears twice in the query; give it once');
@@ -173,13 +169,16 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (announcedLength(headers) === 0) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
-  const rawBody = keptBody(req);
+  const rawBody = (req as Keeping)[rawBodyKey];
   const bytes = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : await readBody(req, headers, plan);
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
-  const raw = mediaType === 'application/json' ? withoutByteOrderMark(bytes) : bytes;
+  if (bytes.length === 0) return missing();
+  if (mediaType !== 'application/json') return { raw: bytes };
+  // which no sender may add and a reader may ignore (RFC 8259, section 8.1); upstreams refuse it
+  const hasMark = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+  const raw = hasMark ? bytes.subarray(byteOrderMark.length) : bytes;
   if (raw.length === 0) return missing();
-  if (mediaType !== 'application/json') return { raw };
   if (shape) {
     const outlined = outline(raw, shape);
     const { value, fields } = 'then' in outlined ? await outlined : outlined;
@@ -198,7 +197,11 @@ function openStream(
   { route }: BodyPlan,
   limits: BodyLimits,
 ): BodyStream | undefined {
-  if (!('streamsUp' in route.operation && route.operation.streamsUp) || keptBody(req) || req.readableDidRead) {
+  if (
+    !('streamsUp' in route.operation && route.operation.streamsUp) ||
+    (req as Keeping)[rawBodyKey] ||
+    req.readableDidRead
+  ) {
     return undefined;
   }
   if (announcedLength(headers) === 0) throw new GatewayError('missing_required_parameter', 'This request needs a body');
@@ -231,12 +234,6 @@ function takeFromHost(
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** JSON without the byte order mark that some clients write, which no sender may add and a reader may ignore (RFC 8259, section 8.1). Upstreams refuse it. */
-function withoutByteOrderMark(json: Buffer): Buffer {
-  const { length } = byteOrderMark;
-  return json.subarray(0, length).equals(byteOrderMark) ? json.subarray(length) : json;
-}
-
 /** Shared between copies of this package in one process, so that one can read what another keeps. */
 const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
 
@@ -251,21 +248,8 @@ export function keepRawBody(req: IncomingMessage, _res: unknown, buf: Buffer): v
   (req as Keeping)[rawBodyKey] = buf;
 }
 
-/** The bytes that {@link keepRawBody} kept. */
-function keptBody(req: IncomingMessage): Buffer | undefined {
-  return (req as Keeping)[rawBodyKey];
-}
-
 /** JSON is UTF-8 (RFC 8259, section 8.1), which includes ASCII. */
 const jsonCharsets: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii']);
-
-function charsetOf(parameters: readonly string[]): string | undefined {
-  for (const parameter of parameters) {
-    const charset = /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/i.exec(parameter)?.[1];
-    if (charset !== undefined) return charset.toLowerCase();
-  }
-  return undefined;
-}
 
 /**
  * The media type of the body, in lower case and without its parameters.
@@ -279,8 +263,9 @@ function bodyMediaType(headers: IncomingHttpHeaders, accepted: ReadonlySet<strin
     const expected = [...accepted].join(' or ');
     throw new GatewayError('unsupported_media_type', `The body must be sent with Content-Type: ${expected}`);
   }
-  const charset = charsetOf(parameters);
-  if (mediaType === 'application/json' && charset !== undefined && !jsonCharsets.has(charset)) {
+  const isCharset = /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/i;
+  const charset = parameters.map((parameter) => isCharset.exec(parameter)?.[1]).find((found) => found !== undefined);
+  if (mediaType === 'application/json' && charset !== undefined && !jsonCharsets.has(charset.toLowerCase())) {
     throw new GatewayError('unsupported_media_type', 'JSON must be UTF-8; leave out the charset of Content-Type');
   }
   return mediaType;

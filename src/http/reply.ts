@@ -29,11 +29,6 @@ export function sendReply(req: IncomingMessage, res: ServerResponse, { status, b
 /** Request headers whose values an error's text might quote. */
 const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key'] as const;
 
-/** The credentials of a request, one by one, longest first. */
-function credentialsOf(req: IncomingMessage): string[] {
-  return longSecrets(credentialHeaders.flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/)));
-}
-
 function stackOf(thrown: unknown): string | undefined {
   try {
     return thrown instanceof Error ? String(thrown.stack ?? '') : undefined;
@@ -47,18 +42,12 @@ function stackOf(thrown: unknown): string | undefined {
  * carries the whole request), and none of the caller's credentials.
  */
 function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown> {
-  const secrets = credentialsOf(req);
+  const secrets = longSecrets(credentialHeaders.flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/)));
   const stack = stackOf(thrown);
   return {
     error: redact(describeThrown(thrown), secrets),
     ...(stack !== undefined && { stack: redact(stack, secrets) }),
   };
-}
-
-/** What {@link answerError} needs beside the request. */
-interface ErrorContext {
-  readonly requestId: string;
-  readonly logger: Logger;
 }
 
 /**
@@ -71,7 +60,7 @@ export function answerError(
   req: IncomingMessage,
   res: ServerResponse,
   thrown: unknown,
-  { requestId, logger }: ErrorContext,
+  { requestId, logger }: { readonly requestId: string; readonly logger: Logger },
 ): ErrorCode {
   const { status, code, body, headers, cause, flaw } = readError(thrown);
   if (status === 500 || flaw !== undefined) {
@@ -131,7 +120,8 @@ function internalError(thrown: unknown, flaw?: string): AnswerableError {
 /** The fields of a GatewayError, of this copy of the package or of another, as they may be where types are not checked. */
 type Claimed = { readonly [Name in 'code' | 'message' | 'param' | 'headers' | 'cause']?: unknown };
 
-function readGatewayError({ code, message, param, headers, cause }: Claimed, thrown: unknown): AnswerableError {
+function readGatewayError(thrown: Claimed): AnswerableError {
+  const { code, message, param, headers, cause } = thrown;
   if (!isErrorCode(code)) {
     return internalError(thrown, `a GatewayError has the code ${describeThrown(code)}, which is none of ErrorCode`);
   }
@@ -139,13 +129,12 @@ function readGatewayError({ code, message, param, headers, cause }: Claimed, thr
   const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
   const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
   const status = errorStatus[code];
-  const messageText = typeof message === 'string' ? message : '';
   return {
     status,
     code,
     body: {
       error: {
-        message: messageText,
+        message: typeof message === 'string' ? message : '',
         type: errorType(status, code),
         param: typeof param === 'string' ? param : null,
         code,
@@ -166,7 +155,7 @@ function readGatewayError({ code, message, param, headers, cause }: Claimed, thr
  */
 function readError(thrown: unknown): AnswerableError {
   try {
-    return isGatewayError(thrown) ? readGatewayError(thrown, thrown) : internalError(thrown);
+    return isGatewayError(thrown) ? readGatewayError(thrown) : internalError(thrown);
   } catch {
     return internalError(thrown, 'what was thrown cannot be read');
   }

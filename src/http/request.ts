@@ -24,16 +24,10 @@ export function requestId(headers: IncomingHttpHeaders, res: ServerResponse): st
 /** Scheme and authority of a request target in absolute form (RFC 9112, section 3.2.2). */
 const absolute = /^https?:\/\/([^/?#]*)/i;
 
-/** A request target as a path with its query, whatever form the client sent it in. */
-function originForm(target: string): string {
-  if (target.startsWith('/')) return target;
-  const rest = target.replace(absolute, '');
-  return rest.startsWith('/') ? rest : `/${rest}`;
-}
-
-/** The path of a request, without the query. */
+/** The path of a request, without the query, whatever form the client sent its target in. */
 export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
-  return originForm(url).split('?', 1)[0] as string;
+  const [path = ''] = url.replace(absolute, '').split('?', 1);
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 /** The query of a request's target as it came, with its `?`; empty where there is none. */

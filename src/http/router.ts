@@ -37,7 +37,9 @@ const notServed: readonly (readonly [paths: RegExp, says: string])[] = [
   ],
 ];
 
-function notFound({ method }: IncomingMessage, path: string, modelPaths: readonly string[]): GatewayError {
+function notFound(req: IncomingMessage, modelPaths: readonly string[]): GatewayError {
+  const { method } = req;
+  const path = pathOf(req);
   if (!/^\/v1(?:\/|$)/.test(path)) {
     return new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
   }
@@ -48,7 +50,7 @@ function notFound({ method }: IncomingMessage, path: string, modelPaths: readonl
 }
 
 function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
-  const error = notFound(req, pathOf(req), modelPaths);
+  const error = notFound(req, modelPaths);
   res.setHeader('x-request-id', requestId(req.headers, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
@@ -153,11 +155,8 @@ function upgradeError(code: 'websocket_not_served' | 'websocket_required', messa
   return new GatewayError(code, message, { headers: { upgrade, connection: 'Upgrade' } });
 }
 
-function webSocketNotServed(): GatewayError {
-  const message =
-    'This path takes no WebSocket: send the request over HTTP. Streams are server-sent events ("stream": true)';
-  return upgradeError('websocket_not_served', message);
-}
+const noWebSocket =
+  'This path takes no WebSocket: send the request over HTTP. Streams are server-sent events ("stream": true)';
 
 /** What is wrong with a request over HTTP to a path that takes WebSockets alone. */
 function notOverHttp(req: IncomingMessage): GatewayError {
@@ -197,31 +196,31 @@ export function addRoutes(
   { routes, sockets }: { readonly routes: readonly Route[]; readonly sockets: readonly string[] },
   { answer, refuse }: RouteHandlers,
 ): void {
+  const refuseWith =
+    (errorFor: (req: IncomingMessage) => GatewayError): express.RequestHandler =>
+    (req, res, next) => {
+      if (req.method === 'OPTIONS') next();
+      else refuse(req, res, errorFor(req));
+    };
   const paths = groupByPath(routes);
   for (const [template, methods] of paths) {
     const path = router.route(expressPath(template));
     for (const route of methods) {
       const handler = answer(route);
       path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
-        if (route.method === 'GET' && asksForWebSocket(req)) refuse(req, res, webSocketNotServed());
+        if (route.method === 'GET' && asksForWebSocket(req))
+          refuse(req, res, upgradeError('websocket_not_served', noWebSocket));
         else handler(req, res);
       });
     }
-    path.all((req, res, next) => {
-      if (req.method === 'OPTIONS') next();
-      else refuse(req, res, asksForWebSocket(req) ? webSocketNotServed() : methodNotAllowed(methods));
-    });
+    path.all(
+      refuseWith((req) =>
+        asksForWebSocket(req) ? upgradeError('websocket_not_served', noWebSocket) : methodNotAllowed(methods),
+      ),
+    );
   }
-  for (const path of sockets) {
-    router.all(expressPath(path), (req, res, next) => {
-      if (req.method === 'OPTIONS') next();
-      else refuse(req, res, notOverHttp(req));
-    });
-  }
-  router.all(doubledPaths([...paths.keys(), ...sockets]), (req, res, next) => {
-    if (req.method === 'OPTIONS') next();
-    else refuse(req, res, baseUrlHasVersion(req));
-  });
+  for (const path of sockets) router.all(expressPath(path), refuseWith(notOverHttp));
+  router.all(doubledPaths([...paths.keys(), ...sockets]), refuseWith(baseUrlHasVersion));
   router.use(((error, req, res, next) => {
     const param = malformedParameter(paths.keys(), pathOf(req));
     if (param === undefined || req.method === 'OPTIONS') return next();
@@ -253,12 +252,6 @@ export interface Route {
 
 /** The handler of each operation, by the operationId in openapi.yaml. */
 export type Operations = Readonly<Record<string, Operation>>;
-
-function operationFor(operations: Operations, id: string): Operation {
-  const operation = Object.hasOwn(operations, id) ? operations[id] : undefined;
-  if (!operation) throw new Error(`openapi.yaml has the operation ${id}, which has no handler`);
-  return operation;
-}
 
 /** A parameter in the template of a path. */
 export const pathParameter = /\{(\w+)\}/g;
@@ -318,10 +311,12 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   // twice for each gateway, and the same for all gateways of a process that have the same document
   const described = describedRoutes.get(spec) ?? describeRoutes(spec);
   describedRoutes.set(spec, described);
-  return described.map((route) => ({
-    operation: operationFor(operations, route.description.operationId),
-    ...route,
-  }));
+  return described.map((route) => {
+    const { operationId } = route.description;
+    const operation = Object.hasOwn(operations, operationId) ? operations[operationId] : undefined;
+    if (!operation) throw new Error(`openapi.yaml has the operation ${operationId}, which has no handler`);
+    return { operation, ...route };
+  });
 }
 
 /** The paths of the model endpoints, each once, without those below another. */
@@ -335,16 +330,6 @@ export function modelPaths(spec: Spec, operations: Operations): string[] {
 /** Whether a route passes a provider's answer on, byte by byte. */
 export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
-}
-
-/** Whether a route changes something that is stored. Model calls, and what the operator's services publish, do not count. */
-export function isWrite(route: Route): boolean {
-  return route.method !== 'GET' && !isRelayed(route) && route.scope !== 'events:publish';
-}
-
-/** Whether a route reads what is stored, or what upstreams have. */
-export function isRead(route: Route): boolean {
-  return route.method === 'GET';
 }
 
 /** Whether a route calls or lists models, which works without the database. */
