@@ -1,5 +1,5 @@
 import { Resolver } from 'node:dns/promises';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { refuse } from '../errors.ts';
@@ -10,27 +10,23 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** Networks that may be called although they are not public. */
 export type Networks = readonly (readonly [base: Address, bits: number])[];
 
-function refuseNetwork(index: number, reason: string): never {
-  refuse('invalid_options', `allowPrivateNetworks[${index}]`, reason);
-}
-
 /**
  * Reads networks in CIDR notation: `10.0.0.0/8`, `fd00::/8`.
  * @throws GatewayError `invalid_options`, naming the entry
  */
 export function parseNetworks(cidrs: readonly string[]): Networks {
   return cidrs.map((cidr, i) => {
+    const entry = `allowPrivateNetworks[${i}]`;
     const [text = '', bits = '', ...rest] = String(cidr).split('/');
     const version = text.includes('%') ? 0 : isIP(text);
     if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(bits) || Number(bits) > (version === 4 ? 32 : 128)) {
-      refuseNetwork(
-        i,
-        'must be a network such as 10.0.0.0/8 or fd00::/8; a single address is 10.1.2.3/32 or fd00::1/128',
-      );
+      const wanted = 'must be a network such as 10.0.0.0/8 or fd00::/8; a single address is 10.1.2.3/32 or fd00::1/128';
+      refuse('invalid_options', entry, wanted);
     }
     const base = ipaddr.parse(text);
-    if (base instanceof ipaddr.IPv6 && base.isIPv4MappedAddress())
-      refuseNetwork(i, 'must be written as an IPv4 network');
+    if (base instanceof ipaddr.IPv6 && base.isIPv4MappedAddress()) {
+      refuse('invalid_options', entry, 'must be written as an IPv4 network');
+    }
     return [base, Number(bits)] as const;
   });
 }
@@ -76,58 +72,33 @@ export function addressesIn(hostsFile: string, hostname: string): string[] {
   return addresses;
 }
 
-/** What a resolv.conf says of names that are not complete (resolv.conf(5)). */
-interface SearchRules {
-  /** What is appended to such a name, one after the other. */
-  readonly domains: readonly string[];
-  /** A name with fewer dots may lack its domain. */
-  readonly ndots: number;
-}
-
-/** The last `search` or `domain` counts, as for the system's resolver. Pure. */
-function searchRulesIn(resolvConf: string): SearchRules {
-  let rules: SearchRules = { domains: [], ndots: 1 };
+/** The complete names that an incomplete one may stand for by a resolv.conf, whose last `search` or `domain` counts (resolv.conf(5)). Pure. */
+function searchedNames(hostname: string, resolvConf: string): readonly string[] {
+  let domains: readonly string[] = [];
+  // a name with fewer dots may lack its domain
+  let ndots = 1;
   for (const line of resolvConf.split(/\r?\n/)) {
     const [keyword = '', ...values] = line
       .replace(/[#;].*/, '')
       .trim()
       .split(/\s+/);
-    if (keyword === 'search') rules = { ...rules, domains: values };
-    else if (keyword === 'domain') rules = { ...rules, domains: values.slice(0, 1) };
-    else if (keyword === 'options') {
-      const ndots = values.map((value) => /^ndots:(\d+)$/.exec(value)?.[1]).find((count) => count !== undefined);
-      if (ndots !== undefined) rules = { ...rules, ndots: Number(ndots) };
-    }
+    if (keyword === 'search') domains = values;
+    else if (keyword === 'domain') domains = values.slice(0, 1);
+    else if (keyword === 'options') ndots = Number(/(?:^| )ndots:(\d+)(?: |$)/.exec(values.join(' '))?.[1] ?? ndots);
   }
-  return { ...rules, domains: rules.domains.map((domain) => domain.replace(/\.$/, '')).filter(Boolean) };
-}
-
-/** The complete names that an incomplete one may stand for. Pure. */
-function searchedNames(hostname: string, { domains, ndots }: SearchRules): readonly string[] {
   if (hostname.endsWith('.') || hostname.split('.').length > ndots) return [];
-  return domains.map((domain) => `${hostname}.${domain}`);
+  return domains
+    .map((domain) => domain.replace(/\.$/, ''))
+    .flatMap((domain) => (domain ? `${hostname}.${domain}` : []));
 }
 
-/**
- * Makes a function that returns what a file says, and reads it again when it has changed. A missing file is empty. Reads synchronously,
- * because the thread pool may be full of look-ups that wait for a slow name server.
- */
-function createFileReader<T>(location: string, parse: (text: string) => T): () => T {
-  let version = '';
-  let content = parse('');
-
-  return function read() {
-    try {
-      const { mtimeMs, size } = statSync(location);
-      if (version !== `${mtimeMs} ${size}`) {
-        content = parse(readFileSync(location, 'utf8'));
-        version = `${mtimeMs} ${size}`;
-      }
-      return content;
-    } catch {
-      return parse('');
-    }
-  };
+/** What a file says; '' where there is none. Reads synchronously, because the thread pool may be full of look-ups that wait for a slow name server. */
+function textOf(location: string): string {
+  try {
+    return readFileSync(location, 'utf8');
+  } catch {
+    return '';
+  }
 }
 
 /** Resolves with all addresses of a name, or rejects with the resolver's `code`. */
@@ -135,11 +106,6 @@ export type ResolveHost = (hostname: string) => Promise<readonly string[]>;
 
 /** The addresses of `localhost` and `*.localhost`: always this machine, whatever a resolver says (RFC 6761, section 6.3). */
 const loopbackAddresses: readonly string[] = ['127.0.0.1', '::1'];
-
-/** Whether a name is `localhost` or below it. */
-function isLocalhost(hostname: string): boolean {
-  return /(^|\.)localhost\.?$/i.test(hostname);
-}
 
 /** How names are resolved. Durations are milliseconds. */
 export interface ResolverOptions {
@@ -172,8 +138,6 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
     hostsFile = '/etc/hosts',
     resolvConf = '/etc/resolv.conf',
   } = options;
-  const readHosts = createFileReader(hostsFile, (text) => text);
-  const readSearchRules = createFileReader(resolvConf, searchRulesIn);
 
   /** @param time milliseconds for both families, all tries included */
   async function ask(hostname: string, time: number): Promise<readonly string[]> {
@@ -198,7 +162,7 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
   }
 
   return async function resolveHost(hostname) {
-    const hostsFileAddresses = addressesIn(readHosts(), hostname);
+    const hostsFileAddresses = addressesIn(textOf(hostsFile), hostname);
     if (hostsFileAddresses.length > 0) return hostsFileAddresses;
 
     const startedAt = performance.now();
@@ -207,7 +171,7 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
     } catch (error) {
       // of the name as it stands, whatever comes of the others
       if (!unknownName.has((error as NodeJS.ErrnoException).code)) throw error;
-      for (const name of searchedNames(hostname, readSearchRules())) {
+      for (const name of searchedNames(hostname, textOf(resolvConf))) {
         const remaining = timeout - (performance.now() - startedAt);
         const addresses = remaining > 0 ? await ask(name, remaining).catch(() => []) : [];
         if (addresses.length > 0) return addresses;
@@ -230,7 +194,7 @@ export function refuseAddress(): never {
  * The gateway itself maps loopback names, so for these one allowed family is enough.
  */
 async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
-  if (isLocalhost(hostname)) {
+  if (/(^|\.)localhost\.?$/i.test(hostname)) {
     const allowed = loopbackAddresses.filter(allowAddress);
     return allowed.length > 0 ? allowed : refuseAddress();
   }

@@ -34,6 +34,15 @@ export function createDecoder(encoding: unknown, options: DecoderOptions): Decod
   return Object.hasOwn(decoders, name) ? decoders[name]?.(options) : undefined;
 }
 
+/** A compressed body may always grow to this many bytes, and beyond that only by this ratio. */
+const freeOutput = 1024 * 1024;
+export const largestRatio = 100;
+
+/** Whether a body has become too large for the bytes of it that have come. */
+export function growsTooMuch(received: number, decoded: number): boolean {
+  return decoded > freeOutput && decoded > largestRatio * received;
+}
+
 /** Some servers send deflate without the zlib header that it has to have (RFC 9110, section 8.4.1.2), whose first byte ends in 8. */
 function decoderFor(encoding: string, [first = 0]: Buffer, options: DecoderOptions): Transform | undefined {
   const isRaw = /^\s*deflate\s*$/i.test(encoding) && (first & 0x0f) !== 8;

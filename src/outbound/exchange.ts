@@ -242,8 +242,11 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
-/** The value of a header; the first one, if there are several. */
-export function firstHeader(headers: OutboundResponse['headers'], name: string): string | undefined {
+/** The value of a header that may be there once; the first one, if there are several: a server behind proxies may send it twice. Pure. */
+export function firstHeader(
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+  name: string,
+): string | undefined {
   const value = headers[name];
   return typeof value === 'object' ? value[0] : value;
 }

@@ -1,5 +1,5 @@
 import type { Transform } from 'node:stream';
-import { createDecoder } from '../outbound/content-decoder.ts';
+import { createDecoder, growsTooMuch } from '../outbound/content-decoder.ts';
 import { type OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import type { CallDeadline } from './call-deadline.ts';
@@ -22,10 +22,6 @@ export function decoded(response: OutboundResponse): OutboundResponse {
   };
 }
 
-/** A body may always grow to this many bytes, and beyond that only by this ratio. */
-const freeOutput = 1024 * 1024;
-const largestRatio = 100;
-
 /** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
 function decodedBody(source: ResponseBody, decoder: Transform): ResponseBody {
   let received = 0;
@@ -44,7 +40,7 @@ function decodedBody(source: ResponseBody, decoder: Transform): ResponseBody {
   decoder.on('data', (chunk: Buffer) => {
     length += chunk.length;
     try {
-      if (length > freeOutput && length > largestRatio * received) throw outboundError('invalid_response');
+      if (growsTooMuch(received, length)) throw outboundError('invalid_response');
       body.push(chunk);
     } catch (error) {
       end(classify(error));

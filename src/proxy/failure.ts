@@ -9,11 +9,11 @@ import {
 } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger } from '../options/options.ts';
-import type { OutboundResponse } from '../outbound/exchange.ts';
+import { firstHeader, type OutboundResponse } from '../outbound/exchange.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { collect } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
-import { acceptsEncoding, encodingsOf, firstOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
+import { acceptsEncoding, encodingsOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';
 
 const messages = {
@@ -97,7 +97,7 @@ const keyLike = /\b(?:sk|pk|rk|ek|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\
 function retryHeaders(headers: HeaderValues): Record<string, string> {
   const told: Record<string, string> = {};
   for (const name of retryHeaderNames) {
-    const value = firstOf(headers[name]);
+    const value = firstHeader(headers, name);
     if (value !== undefined) told[name] = value;
   }
   return told;
@@ -129,11 +129,6 @@ export function isMasked({ maskErrors }: Pick<Upstream, 'maskErrors'>, status: n
   return maskErrors && (status === 429 || status >= 500);
 }
 
-/** The secrets in the headers that the operator has configured for an upstream, the longest first. */
-function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
-  return longSecrets(Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]));
-}
-
 /** A text without the beginning of a secret that it ends in. */
 function withoutCutOff(text: string, secret: string): string {
   for (let length = secret.length - 1; length > 0; length -= 1) {
@@ -147,24 +142,20 @@ function withoutCutOff(text: string, secret: string): string {
  * @param whole whether that is all of it; otherwise a key may be cut off at its end
  */
 export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
-  const secrets = secretsOf(fixedHeaders);
+  const secrets = longSecrets(Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]));
   const redacted = redact(text, secrets);
   const trimmed = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
   return trimmed.replace(keyLike, '[redacted]').slice(0, logLimit);
 }
 
-/** An error of an upstream that clients must not see. */
-interface HiddenError {
-  readonly upstream: Pick<Upstream, 'name'>;
-  readonly status: number;
-  readonly requestId: string;
-  /** What the upstream said, as it may be logged. */
-  readonly body: string;
-}
-
-/** The error that a client gets in place of an upstream's; the log gets what the upstream said. */
+/** The error that a client gets in place of an upstream's; the log gets what the upstream said. @param body that, as it may be logged */
 export function maskedError(
-  { upstream, status, requestId, body }: HiddenError,
+  {
+    upstream,
+    status,
+    requestId,
+    body,
+  }: { upstream: Pick<Upstream, 'name'>; status: number; requestId: string; body: string },
   logger: Pick<Logger, 'warn'>,
 ): GatewayError {
   logger.warn('an upstream answered with an error', { upstream: upstream.name, status, requestId, body });

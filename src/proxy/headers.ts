@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { firstHeader } from '../outbound/exchange.ts';
 
 /** Response headers as they were parsed: lower-case names. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -46,9 +47,7 @@ export function planHeaders(configured: Readonly<Record<string, string>>, forwar
   return { passed, fixed, requestId: !Object.hasOwn(configured, requestIdName) };
 }
 
-/**
- * The headers of a request to an upstream. Pure.
- */
+/** The headers of a request to an upstream. Pure. */
 export function upstreamRequestHeaders(
   clientHeaders: IncomingHttpHeaders,
   plan: HeaderPlan,
@@ -79,16 +78,11 @@ export function withAccountsIdempotencyKey(
   return { ...headers, [idempotencyKeyName]: hidden.digest('base64url') };
 }
 
-/** The value of a header that may be there once: an upstream behind several proxies may send it twice. Pure. */
-export function firstOf(value: HeaderValues[string]): string | undefined {
-  return typeof value === 'object' ? value[0] : value;
-}
-
 /** Sets the headers of the answer to the client, except its length. */
 export function setResponseHeaders(res: ServerResponse, upstreamHeaders: HeaderValues): void {
   for (const name of passedResponseHeaders) {
     // encodings are a list, however many headers they come in (RFC 9110, section 8.4)
-    const value = name === 'content-encoding' ? encodingsOf(upstreamHeaders) : firstOf(upstreamHeaders[name]);
+    const value = name === 'content-encoding' ? encodingsOf(upstreamHeaders) : firstHeader(upstreamHeaders, name);
     if (value !== undefined) res.setHeader(name, value);
   }
   if (isEventStream(upstreamHeaders)) {

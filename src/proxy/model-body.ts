@@ -41,10 +41,12 @@ export function readModelBody({
 }: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>): ModelBody {
   const given = fieldsOf(body);
   const modelSpan = fields.get('model');
+  if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
+  const model = shortValue(bytes, modelSpan);
   const stream = given.stream === true;
   const wantsUsage = fieldsOf(given.stream_options).include_usage === true;
   return {
-    model: modelOf(bytes, modelSpan),
+    model: typeof model === 'string' ? model : undefined,
     stream,
     wantsBase64: given.encoding_format === 'base64',
     output: requestedOutput(given),
@@ -141,12 +143,6 @@ export function shortValue(bytes: Buffer, span: ByteRange | undefined): unknown 
   return JSON.parse(bytes.toString('utf8', span.start, span.end));
 }
 
-function modelOf(bytes: Buffer, span: ByteRange | undefined): string | undefined {
-  if (span && span.end - span.start > longestValue) throw modelNameTooLong();
-  const model = shortValue(bytes, span);
-  return typeof model === 'string' ? model : undefined;
-}
-
 /** The longest name of a model that is stored and matched. Characters, as openapi.yaml says it. */
 const nameLimit = 256;
 
@@ -195,12 +191,6 @@ function listedTokens(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>): n
   return span && bytes[span.start] === openBracket ? span.numbers : 0;
 }
 
-function isEmptyObject(bytes: Buffer, { start }: ByteRange): boolean {
-  let i = start + 1;
-  while ((bytes[i] as number) <= 0x20) i += 1;
-  return bytes[i] === closeBrace;
-}
-
 /** The edits that make `stream_options.include_usage` true. */
 function usageEdits(bytes: Buffer, fields: ApiRequest['fields']): Edit[] {
   const options = fields.get('stream_options');
@@ -214,7 +204,9 @@ function usageEdits(bytes: Buffer, fields: ApiRequest['fields']): Edit[] {
   // neither null nor an object: the upstream refuses it
   if (bytes[options.start] !== openBrace) return [];
   const start = options.start + 1;
-  return [{ start, end: start, text: `"include_usage":true${isEmptyObject(bytes, options) ? '' : ','}` }];
+  let first = start;
+  while ((bytes[first] as number) <= 0x20) first += 1;
+  return [{ start, end: start, text: `"include_usage":true${bytes[first] === closeBrace ? '' : ','}` }];
 }
 
 /** English text has about four bytes per token, and a prompt is JSON, which is not all text. */
@@ -239,27 +231,15 @@ export function estimateInput(
   bytes: Buffer,
   { listedTokens, files, pictures }: Pick<ModelBody, 'listedTokens' | 'files' | 'pictures'>,
 ): number {
-  const attachments = files ? attachmentsOf(files) : attachmentsIn(bytes, pictures);
+  const attachments = files
+    ? { count: files.length, bytes: files.reduce((sum, { start, end }) => sum + end - start, 0) }
+    : attachmentsIn(bytes, pictures);
   const text = bytes.length - attachments.bytes;
   return Math.max(listedTokens, Math.ceil(text / promptBytesPerToken)) + attachments.count * tokensPerPicture;
 }
 
-/** The pictures and files of a prompt. */
-interface Attachments {
-  readonly count: number;
-  readonly bytes: number;
-}
-
-/** How often the needle occurs, up to a bound. */
-function occurrences(bytes: Buffer, needle: Buffer): number {
-  let count = 0;
-  let at = bytes.indexOf(needle);
-  for (; at !== -1 && count < mostMarks; at = bytes.indexOf(needle, at + needle.length)) count += 1;
-  return count;
-}
-
-/** The data URLs of a JSON text, up to a bound. */
-function dataUrlsIn(bytes: Buffer): Attachments {
+/** The pictures and files of a JSON text, up to a bound: data URLs, and pictures given by their address. @param pictures how many, if that is known */
+function attachmentsIn(bytes: Buffer, pictures: number | undefined): { count: number; bytes: number } {
   let count = 0;
   let sum = 0;
   let at = bytes.indexOf(base64Mark);
@@ -272,19 +252,12 @@ function dataUrlsIn(bytes: Buffer): Attachments {
     }
     at = bytes.indexOf(base64Mark, Math.max(end, at + base64Mark.length));
   }
-  return { count, bytes: sum };
-}
-
-/** The attachments of a JSON text, including pictures given by their address. */
-function attachmentsIn(bytes: Buffer, pictures: number | undefined): Attachments {
-  const dataUrls = dataUrlsIn(bytes);
+  if (pictures !== undefined) return { count: Math.max(count, pictures), bytes: sum };
+  let words = 0;
+  at = bytes.indexOf(picture);
+  for (; at !== -1 && words < mostMarks; at = bytes.indexOf(picture, at + picture.length)) words += 1;
   // a part with a picture has this word twice: as its type and as a key
-  const named = pictures ?? Math.ceil(occurrences(bytes, picture) / 2);
-  return { ...dataUrls, count: Math.max(dataUrls.count, named) };
-}
-
-function attachmentsOf(files: readonly ByteRange[]): Attachments {
-  return { count: files.length, bytes: files.reduce((sum, { start, end }) => sum + end - start, 0) };
+  return { count: Math.max(count, Math.ceil(words / 2)), bytes: sum };
 }
 
 const backslash = 0x5c;

@@ -27,9 +27,14 @@ export class UpstreamCalls {
   enter(userId: string): GatewayError | undefined {
     const accountCalls = this.#byAccount.get(userId) ?? 0;
     // two thirds of the places that the others leave free: so one is left for the next account
-    if (accountCalls >= dynamicThreshold(this.#limit - this.#underWay + accountCalls, 2, 3))
-      return tooMany(accountCalls);
-    if (this.#underWay >= this.#limit) return full();
+    if (accountCalls >= dynamicThreshold(this.#limit - this.#underWay + accountCalls, 2, 3)) {
+      const message = `This account already has ${accountCalls} model calls under way, its maximum at present; send the request again when one has ended`;
+      return new GatewayError('rate_limit_exceeded', message, retryAfter);
+    }
+    if (this.#underWay >= this.#limit) {
+      const message = 'The gateway has reached its limit of calls to the model provider; try again in 1 s';
+      return new GatewayError('overloaded', message, retryAfter);
+    }
     this.#byAccount.set(userId, accountCalls + 1);
     this.#underWay += 1;
     return undefined;
@@ -42,16 +47,6 @@ export class UpstreamCalls {
     else this.#byAccount.delete(userId);
     this.#underWay -= 1;
   }
-}
-
-function tooMany(accountCalls: number): GatewayError {
-  const message = `This account already has ${accountCalls} model calls under way, its maximum at present; send the request again when one has ended`;
-  return new GatewayError('rate_limit_exceeded', message, retryAfter);
-}
-
-function full(): GatewayError {
-  const message = 'The gateway has reached its limit of calls to the model provider; try again in 1 s';
-  return new GatewayError('overloaded', message, retryAfter);
 }
 
 /** The place that one call has, at one upstream at a time. */

@@ -53,10 +53,6 @@ const defaultTimeouts: Required<UpstreamTimeouts> = {
 
 const defaultMaxConcurrency = 2_000;
 
-function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
 /** The configured address without the slashes at the end of its path, and its query. */
 function splitBaseUrl(baseUrl: string): { base: string; search: string } {
   const [address = '', ...query] = baseUrl.split('?');
@@ -73,9 +69,10 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { base, search } = splitBaseUrl(options.baseUrl);
+  const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   const configured = {
     ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
-    ...lowerCaseNames(options.headers ?? {}),
+    ...(Object.fromEntries(headers) as Record<string, string>),
   };
   const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
   return {
@@ -100,12 +97,9 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
 }
 
-/** OpenAI's names of fine-tuned models begin so; for a provider that does not tell cases apart, in any case. */
-const beginsAsTuned = /^\s*ft:/i;
-
-/** Whether a name is such as OpenAI gives fine-tuned models. Pure. */
+/** Whether a name begins as OpenAI's names of fine-tuned models do; for a provider that does not tell cases apart, in any case. Pure. */
 export function isTunedName(model: string): boolean {
-  return beginsAsTuned.test(model);
+  return /^\s*ft:/i.test(model);
 }
 
 /**
@@ -118,11 +112,6 @@ function servedModels(models: readonly string[]): MatchesModel {
   return (model) => (isTunedName(model) ? matchesTuned : matches)(model);
 }
 
-function parameterName(parameter: string): string | undefined {
-  const [name] = new URLSearchParams(parameter).keys();
-  return name?.toLowerCase();
-}
-
 /**
  * The address of a request to an upstream. The query of its base URL comes first, then the caller's unchanged, without
  * parameters that the base URL has too. Pure.
@@ -132,9 +121,10 @@ function parameterName(parameter: string): string | undefined {
 export function upstreamUrl(upstream: Pick<Upstream, 'baseUrl' | 'search'>, path: string, search = ''): string {
   const url = upstream.baseUrl + path;
   if (upstream.search === '') return url + search;
-  const configured = new Set([...new URLSearchParams(upstream.search).keys()].map((name) => name.toLowerCase()));
+  const namesIn = (query: string) => [...new URLSearchParams(query).keys()].map((name) => name.toLowerCase());
+  const configured = new Set(namesIn(upstream.search));
   const parameters = search.slice(1).split('&');
-  const added = parameters.filter((parameter) => parameter !== '' && !configured.has(parameterName(parameter) ?? ''));
+  const added = parameters.filter((parameter) => parameter !== '' && !configured.has(namesIn(parameter)[0] ?? ''));
   return [url + upstream.search, ...added].join('&');
 }
 
@@ -211,14 +201,13 @@ export function selectUpstreams<U extends Candidate>(
 
 /** The error for a model that no upstream serves to its caller. Another account's is as one that does not exist. */
 export function modelNotFound(model: string | undefined): GatewayError {
-  return new GatewayError('model_not_found', whyNotFound(model), { param: 'model' });
-}
-
-function whyNotFound(model: string | undefined): string {
-  if (model === undefined) return 'No model provider is configured; tell the operator of this gateway';
-  const message = `The model '${model}' does not exist; GET /v1/models lists those that do`;
-  if (!isTunedName(model)) return message;
-  return `${message}. A fine-tuned model is there for the account that made it here; for all, where the models of an upstream name it, or a pattern that begins with ft:`;
+  let message = `The model '${model}' does not exist; GET /v1/models lists those that do`;
+  if (model === undefined) message = 'No model provider is configured; tell the operator of this gateway';
+  else if (isTunedName(model)) {
+    message +=
+      '. A fine-tuned model is there for the account that made it here; for all, where the models of an upstream name it, or a pattern that begins with ft:';
+  }
+  return new GatewayError('model_not_found', message, { param: 'model' });
 }
 
 /** Which models upstreams have made for accounts. */

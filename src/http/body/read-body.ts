@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../errors.ts';
-import { createDecoder, type Decoder, encodings } from '../../outbound/content-decoder.ts';
+import { createDecoder, type Decoder, encodings, growsTooMuch, largestRatio } from '../../outbound/content-decoder.ts';
 import type { OpenRequests } from '../request.ts';
 
 /** How large a body may be, and how long it may take. */
@@ -34,10 +34,6 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
     new BodyReader(req, headers, bounds, { resolve, reject });
   });
 }
-
-/** A compressed body may always grow to this many bytes, and beyond that only by this ratio. */
-const freeOutput = 1024 * 1024;
-const largestRatio = 100;
 
 /** A body may always have this many chunks, and beyond that one chunk per this many bytes: a chunk costs as much as a few hundred bytes. */
 const freePieces = 10_000;
@@ -161,7 +157,7 @@ class BodyReader {
     const length = this.#chunks.length + chunk.length;
     try {
       checkSize(length, this.#limits);
-      if (this.#decoder && length > freeOutput && length > largestRatio * this.#received) {
+      if (this.#decoder && growsTooMuch(this.#received, length)) {
         throw new GatewayError('request_too_large', `The body grows more than ${largestRatio}-fold when decompressed`);
       }
       this.#reservation.grow(chunk.length);
