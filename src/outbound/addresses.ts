@@ -184,11 +184,6 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
-/** @throws OutboundError `address_not_allowed` */
-export function refuseAddress(): never {
-  throw outboundError('address_not_allowed');
-}
-
 /**
  * The addresses at which a name may be called. One forbidden address refuses the name: a name that mixes both kinds is an attack.
  * The gateway itself maps loopback names, so for these one allowed family is enough.
@@ -196,14 +191,16 @@ export function refuseAddress(): never {
 async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
   if (/(^|\.)localhost\.?$/i.test(hostname)) {
     const allowed = loopbackAddresses.filter(allowAddress);
-    return allowed.length > 0 ? allowed : refuseAddress();
+    if (allowed.length > 0) return allowed;
+    throw outboundError('address_not_allowed');
   }
   const addresses = await resolve(hostname).catch((cause) => {
     // if a name server refuses the connection, the code must not say that the receiver does
     throw outboundError('dns_failed', cause);
   });
   if (addresses.length === 0) throw outboundError('dns_failed');
-  return addresses.every(allowAddress) ? addresses : refuseAddress();
+  if (!addresses.every(allowAddress)) throw outboundError('address_not_allowed');
+  return addresses;
 }
 
 /**

@@ -147,7 +147,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     statusText = '',
   ): void {
     if (status < 200) {
-      this.#onInterim(controller);
+      this.#interims += 1;
+      if (this.#interims > interimLimit) controller.abort(outboundError('invalid_response'));
       return;
     }
     this.#status = status;
@@ -167,18 +168,9 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#signal?.removeEventListener('abort', this.#onAbort);
-    if (this.#body) this.#body.settle(this.#endOfBody(error));
-    else this.#fail(error);
-  }
-
-  #onInterim(controller: Dispatcher.DispatchController): void {
-    this.#interims += 1;
-    if (this.#interims > interimLimit) controller.abort(outboundError('invalid_response'));
-  }
-
-  #endOfBody(error: Error): 'end' | OutboundError {
-    if (!isLengthMismatch(error)) return classify(error);
-    return bodiless.has(this.#status) ? 'end' : outboundError('reset', error);
+    if (!this.#body) this.#fail(error);
+    else if (!isLengthMismatch(error)) this.#body.settle(classify(error));
+    else this.#body.settle(bodiless.has(this.#status) ? 'end' : outboundError('reset', error));
   }
 
   #fail(error: unknown): void {
@@ -280,9 +272,6 @@ export async function textOfBeginning({ headers, data }: OutboundResponse, limit
   }
 }
 
-/** What sends the bytes of a body. */
-type BodyController = Pick<Dispatcher.DispatchController, 'pause' | 'resume' | 'abort'>;
-
 /** How much waits in memory for a sink before the sender is paused. Bytes. */
 const bufferLimit = 64 * 1024;
 
@@ -291,7 +280,7 @@ const bufferLimit = 64 * 1024;
  * Destroy a body that you do not read.
  */
 export class ResponseBody {
-  readonly #controller: BodyController;
+  readonly #controller: Pick<Dispatcher.DispatchController, 'pause' | 'resume' | 'abort'>;
   #sink: BodySink | null = null;
   #onArrival: (() => void) | undefined;
   #waiting: Buffer[] = [];
@@ -300,7 +289,8 @@ export class ResponseBody {
   #outcome: 'end' | OutboundError | null = null;
   #destroyed = false;
 
-  constructor(controller: BodyController) {
+  /** @param controller what sends the bytes */
+  constructor(controller: Pick<Dispatcher.DispatchController, 'pause' | 'resume' | 'abort'>) {
     this.#controller = controller;
   }
 

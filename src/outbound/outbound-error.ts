@@ -148,16 +148,14 @@ export function outboundError(code: OutboundCode, cause?: unknown): OutboundErro
   return new OutboundError(code, messages[code], { cause });
 }
 
-function wasReused({ reusedSocket, socket }: Reason): boolean {
-  return typeof reusedSocket === 'boolean' ? reusedSocket : Number(socket?.bytesRead ?? 0) > 0;
-}
-
 /** Any failure of a call as an {@link OutboundError}, with a stable code, and the original as `cause`. Pure. */
 export function classify(error: unknown): OutboundError {
   if (error instanceof OutboundError) return error;
   const reason = asReason(error);
   const code = codeOf(reason);
   const isUnsent = reason.isUnsent === true;
-  const reusedSocket = code === 'reset' && wasReused(reason);
+  const wasReused =
+    typeof reason.reusedSocket === 'boolean' ? reason.reusedSocket : Number(reason.socket?.bytesRead ?? 0) > 0;
+  const reusedSocket = code === 'reset' && wasReused;
   return new OutboundError(code, messages[code], { reusedSocket, isUnsent, cause: error });
 }

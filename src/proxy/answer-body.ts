@@ -75,16 +75,13 @@ export interface PeekLimits {
   readonly maxWait?: number;
 }
 
-/** What has come of a body. */
-export type BodyStart = Pick<ResponseBody, 'length' | 'isWhole' | 'bytes'>;
-
 /**
  * Looks at the beginning of a body that is read afterwards, until `decide` returns something else than `undefined`, and resolves to that. Resolves
  * to `undefined` when the body ends or breaks off before, or takes too long.
  */
 export function peek<T>(
   body: ResponseBody,
-  decide: (start: BodyStart) => T | undefined,
+  decide: (start: ResponseBody) => T | undefined,
   { deadline, betweenChunks, maxWait }: PeekLimits,
 ): Promise<T | undefined> {
   return new Promise((resolve) => {
@@ -122,19 +119,17 @@ export function beginsAsEvents(bytes: Buffer): boolean | undefined {
   return mayBegin && bytes.length < peekLimit ? undefined : false;
 }
 
-/** A body, or as much of it as the limit allows. */
-export interface Collected {
-  readonly bytes: Buffer;
-  /** Whether that is all of it; if not, the rest waits in the body. */
-  readonly whole: boolean;
-}
-
 /**
  * Holds a body until it is whole or exceeds the limit, so that the gateway can still answer with an error when it breaks off or
  * is invalid. Rejects with the body's OutboundError.
  * @param onProgress called for every chunk
+ * @returns `whole`: whether the bytes are all of it; if not, the rest waits in the body
  */
-export function collect(body: ResponseBody, limit: number, onProgress?: () => void): Promise<Collected> {
+export function collect(
+  body: ResponseBody,
+  limit: number,
+  onProgress?: () => void,
+): Promise<{ readonly bytes: Buffer; readonly whole: boolean }> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let length = 0;

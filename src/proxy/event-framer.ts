@@ -33,8 +33,8 @@ export class EventFramer {
   readonly #filter: EventFilter;
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Whether the present event exceeds the limit and so is passed on as it comes. */
-  #passing = false;
+  /** Whether the present event exceeds the limit and so is passed on as it comes: what was passed on ends inside it. */
+  insideEvent = false;
   #lineLength = 0;
   #lineIsComment = false;
   #eventHasFields = false;
@@ -47,11 +47,6 @@ export class EventFramer {
 
   constructor(filter: EventFilter) {
     this.#filter = filter;
-  }
-
-  /** Whether what was passed on ends inside an event. */
-  get insideEvent(): boolean {
-    return this.#passing;
   }
 
   /** Whether `[DONE]` has come: then the answer is whole, whatever happens to the connection. */
@@ -81,7 +76,7 @@ export class EventFramer {
       } else if (byte === lf && this.#afterCr) {
         // the second half of a line end that has been dealt with
         this.#afterCr = false;
-        if (from === i && this.#heldBytes === 0 && !this.#passing) {
+        if (from === i && this.#heldBytes === 0 && !this.insideEvent) {
           if (!this.#droppedLast) out.push(chunk.subarray(i, i + 1));
           from = i + 1;
         }
@@ -94,7 +89,7 @@ export class EventFramer {
             this.#afterCr = false;
             i += 1;
           }
-          if (this.events === events && this.#heldBytes === 0 && !this.#passing) {
+          if (this.events === events && this.#heldBytes === 0 && !this.insideEvent) {
             blankTo = i + 1;
           } else {
             passBlank();
@@ -129,7 +124,7 @@ export class EventFramer {
    * interleaved rounds), and the events of a chunk take one write together in place of one each.
    */
   #passesUnchanged(chunk: Buffer): boolean {
-    if (this.#heldBytes > 0 || this.#passing || this.#eventHasFields || this.#lineLength > 0 || this.#afterCr)
+    if (this.#heldBytes > 0 || this.insideEvent || this.#eventHasFields || this.#lineLength > 0 || this.#afterCr)
       return false;
     const { length } = chunk;
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
@@ -151,8 +146,8 @@ export class EventFramer {
   }
 
   #release(last: Buffer, out: Buffer[]): void {
-    if (this.#passing) {
-      this.#passing = false;
+    if (this.insideEvent) {
+      this.insideEvent = false;
       this.#droppedLast = false;
       out.push(last);
       return;
@@ -165,14 +160,14 @@ export class EventFramer {
   }
 
   #hold(rest: Buffer, out: Buffer[]): void {
-    if (this.#passing) {
+    if (this.insideEvent) {
       out.push(rest);
       return;
     }
     this.#held.push(rest);
     this.#heldBytes += rest.length;
     if (this.#heldBytes <= holdLimit) return;
-    this.#passing = true;
+    this.insideEvent = true;
     out.push(...this.#takeHeld());
   }
 }

@@ -1,5 +1,5 @@
-import type { OutboundResponse } from '../outbound/exchange.ts';
-import { type BodyStart, beginsAsEvents, type PeekLimits, peek } from './answer-body.ts';
+import type { OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import { beginsAsEvents, type PeekLimits, peek } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf } from './event-framer.ts';
 import { isEncoded, isEventStream } from './headers.ts';
@@ -65,7 +65,7 @@ export async function inspectResponse(response: OutboundResponse, expected: Expe
   if (!isStream && !expected.stream && !mayBeJson) return response;
   let isEvents = isStream || (expected.stream ? undefined : false);
 
-  function decide(start: BodyStart): ErrorInside | null | undefined {
+  function decide(start: ResponseBody): ErrorInside | null | undefined {
     isEvents ??= beginsAsEvents(start.bytes());
     if (isEvents) return errorInFirstEvent(start.bytes(), start.isWhole);
     if (start.isWhole) return (mayBeJson && errorInBody(start.bytes())) || null;
@@ -96,7 +96,7 @@ export async function usageRefusal(
   // what was asked is refused, and not who asks or how often
   if (status !== 400 && status !== 422) return undefined;
   if (isEncoded(headers)) return 'unnamed';
-  const decide = (start: BodyStart) =>
+  const decide = (start: ResponseBody) =>
     start.isWhole || start.length > refusalLimit
       ? usageField.test(start.bytes().toString('latin1', 0, refusalLimit))
       : undefined;

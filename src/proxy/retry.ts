@@ -156,13 +156,11 @@ export function isRetryable(result: UpstreamResult): boolean {
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
 }
 
-function toMilliseconds(text: unknown): number | undefined {
-  return typeof text === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
-}
-
 /** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
 export function requestedWait(headers: HeaderValues, now: number): number | undefined {
-  return toMilliseconds(headers['retry-after-ms']) ?? retryAfterWait(headers['retry-after'], now);
+  const milliseconds = headers['retry-after-ms'];
+  const isNumber = typeof milliseconds === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(milliseconds);
+  return isNumber ? Number(milliseconds) : retryAfterWait(headers['retry-after'], now);
 }
 
 /**

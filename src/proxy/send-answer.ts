@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options/options.ts';
 import type { BodySink, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
-import { type BodyStart, beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
+import { beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -10,7 +10,7 @@ import { dataOf, EventFramer } from './event-framer.ts';
 import { failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
 import { errorInBody, errorInEvent, errorWord, framedError, holdLimit, holdsJson } from './inspect-answer.ts';
-import { AudioEnd, errorEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
+import { endOfAudio, errorEvent, LastEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
 /** One response, and how it is sent to the client. */
@@ -54,7 +54,7 @@ export function sendResponse(plan: ResponsePlan): CallEnding | Promise<CallEndin
 /** Sends what should be a stream but is labelled as something else: a stream if it begins like one. */
 async function sendUnlabelled(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
-  const decide = (start: BodyStart) => beginsAsEvents(start.bytes());
+  const decide = (start: ResponseBody) => beginsAsEvents(start.bytes());
   if (!(await peek(response.data, decide, { deadline, betweenChunks }))) return sendBody(plan);
   const headers = { ...response.headers, 'content-type': 'text/event-stream; charset=utf-8' };
   return sendEvents({ ...plan, response: { ...response, headers } });
@@ -218,7 +218,7 @@ function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
   const { headers } = response;
   if (responseStream !== undefined) return new ResponseEnd(responseStream, isDelimited(headers));
   // the endpoints whose answers are not always JSON are those of audio
-  if (answers !== undefined) return new AudioEnd();
+  if (answers !== undefined) return new LastEvent(endOfAudio);
   return {
     get isDone() {
       return framer.done;
@@ -252,15 +252,11 @@ interface Transform {
   end(): readonly Buffer[];
 }
 
-/** Reads the bytes as the upstream sent them. */
-interface ChunkObserver {
-  read(chunk: Buffer): void;
-}
-
 /** What is done with a body while it is sent. */
 interface StreamHandlers {
   readonly transform?: Transform;
-  readonly observer?: ChunkObserver;
+  /** Reads the bytes as the upstream sent them. */
+  readonly observer?: { read(chunk: Buffer): void };
   /** Whether a body that ended is complete. @default it is */
   isWhole?(): boolean;
   /** Called when the client disconnects before the body has ended. */

@@ -23,22 +23,8 @@ export interface StreamEnd {
 /** An error as the last event of a stream. */
 export const errorEvent = (error: GatewayError): string => `data: ${JSON.stringify(error.toBody())}\n\n`;
 
-const endOfAudio = eventsOf('error|speech\\.audio\\.done|transcript\\.text\\.done');
-
-/** The end of a stream of speech or of a transcription. */
-export class AudioEnd implements StreamEnd {
-  readonly #last = new LastEvent(endOfAudio);
-  readonly isWhole = true;
-  readonly errorEvent = errorEvent;
-
-  read(chunk: Buffer): void {
-    this.#last.read(chunk);
-  }
-
-  get isDone(): boolean {
-    return this.#last.isDone;
-  }
-}
+/** The last events of streams of speech and of transcriptions. */
+export const endOfAudio = eventsOf('error|speech\\.audio\\.done|transcript\\.text\\.done');
 
 const endOfResponse = eventsOf('error|response\\.(?:completed|failed|incomplete|cancelled)');
 const sequenceKey = '"sequence_number"';
@@ -143,8 +129,10 @@ function eventsOf(types: string): RegExp {
   return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|${begins}|${type}\\s*\\}[\\r\\n]`);
 }
 
-/** Looks for the last event of a stream that does not end in `[DONE]`, however it is split into chunks. */
-class LastEvent {
+/** The end of a stream that ends in an event other than `[DONE]`, however it is split into chunks. A body without it may be whole. */
+export class LastEvent implements StreamEnd {
+  readonly isWhole = true;
+  readonly errorEvent = errorEvent;
   readonly #pattern: RegExp;
   #tail = '';
   /** Its type, once it has begun. */

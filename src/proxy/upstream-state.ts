@@ -11,32 +11,27 @@ const readClock = (): number => performance.now();
 export class UpstreamCalls {
   readonly #limit: number;
   readonly #byAccount = new Map<string, number>();
-  #underWay = 0;
+  underWay = 0;
 
   /** @param limit calls under way at once */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Calls under way. */
-  get underWay(): number {
-    return this.#underWay;
-  }
-
   /** Counts one more call of the account. @returns the error for the account when there is no place */
   enter(userId: string): GatewayError | undefined {
     const accountCalls = this.#byAccount.get(userId) ?? 0;
     // two thirds of the places that the others leave free: so one is left for the next account
-    if (accountCalls >= dynamicThreshold(this.#limit - this.#underWay + accountCalls, 2, 3)) {
+    if (accountCalls >= dynamicThreshold(this.#limit - this.underWay + accountCalls, 2, 3)) {
       const message = `This account already has ${accountCalls} model calls under way, its maximum at present; send the request again when one has ended`;
       return new GatewayError('rate_limit_exceeded', message, retryAfter);
     }
-    if (this.#underWay >= this.#limit) {
+    if (this.underWay >= this.#limit) {
       const message = 'The gateway has reached its limit of calls to the model provider; try again in 1 s';
       return new GatewayError('overloaded', message, retryAfter);
     }
     this.#byAccount.set(userId, accountCalls + 1);
-    this.#underWay += 1;
+    this.underWay += 1;
     return undefined;
   }
 
@@ -45,7 +40,7 @@ export class UpstreamCalls {
     const accountCalls = (this.#byAccount.get(userId) ?? 0) - 1;
     if (accountCalls > 0) this.#byAccount.set(userId, accountCalls);
     else this.#byAccount.delete(userId);
-    this.#underWay -= 1;
+    this.underWay -= 1;
   }
 }
 
@@ -86,7 +81,8 @@ const givenUpFor = 900_000;
 export class AwaitedResponses {
   readonly #maxSilence: number;
   readonly #now: () => number;
-  #waiting = 0;
+  /** Requests whose response has not begun. */
+  waiting = 0;
   /** Calls that were given up since the last response. */
   #givenUp = 0;
   #lastGivenUp = 0;
@@ -99,36 +95,31 @@ export class AwaitedResponses {
     this.#now = now;
   }
 
-  /** Requests whose response has not begun. */
-  get waiting(): number {
-    return this.#waiting;
-  }
-
   /**
    * Whether five calls or more wait or were given up, and none has been answered for five minutes, or for the time after which a call is
    * given up if that is shorter. The next response ends it, or a quarter of an hour without calls.
    */
   get isHanging(): boolean {
-    if (this.#waiting === 0 && this.#now() - this.#lastGivenUp >= givenUpFor) return false;
-    return this.#waiting + this.#givenUp >= manyCalls && this.#now() - this.#silentSince >= this.#maxSilence;
+    if (this.waiting === 0 && this.#now() - this.#lastGivenUp >= givenUpFor) return false;
+    return this.waiting + this.#givenUp >= manyCalls && this.#now() - this.#silentSince >= this.#maxSilence;
   }
 
   /** A request is sent. Call one of the others when it has a response, or will have none. */
   sent(): void {
-    if (this.#waiting + this.#givenUp === 0) this.#silentSince = this.#now();
-    this.#waiting += 1;
+    if (this.waiting + this.#givenUp === 0) this.#silentSince = this.#now();
+    this.waiting += 1;
   }
 
   /** The head of its response is there. */
   answered(): void {
-    this.#waiting -= 1;
+    this.waiting -= 1;
     this.#givenUp = 0;
     this.#silentSince = this.#now();
   }
 
   /** It has failed. */
   failed(error: unknown): void {
-    this.#waiting -= 1;
+    this.waiting -= 1;
     if (!(error instanceof OutboundError) || error.code !== 'timeout') return;
     this.#givenUp += 1;
     this.#lastGivenUp = this.#now();
@@ -140,15 +131,6 @@ const refusedFor = 3_600_000;
 /** Of how many models it is known what an upstream has answered: callers choose their names where a pattern serves them. */
 const mostModels = 1_000;
 
-/** What an upstream has answered to calls of one model that asked for usage. */
-interface Answers {
-  readonly isAccepted: boolean;
-  /** Milliseconds. */
-  readonly refusedUntil: number;
-}
-
-const none: Answers = { isAccepted: false, refusedUntil: Number.NEGATIVE_INFINITY };
-
 /**
  * Whether an upstream's streams are asked for their usage: by its options, and by what it has answered to that. One model that refuses says
  * nothing of the others, whose usage would then be estimated for every account.
@@ -156,7 +138,8 @@ const none: Answers = { isAccepted: false, refusedUntil: Number.NEGATIVE_INFINIT
 export class StreamUsage {
   readonly #isWanted: boolean;
   readonly #now: () => number;
-  readonly #answers = new Map<string | undefined, Answers>();
+  /** Until when a model is not asked, by the upstream's name for it: those that have refused, and at 0 those that have accepted. */
+  readonly #refusedUntil = new Map<string | undefined, number>();
   #wasRefused = false;
 
   /** @param now milliseconds. @default those of `performance.now()` */
@@ -167,36 +150,32 @@ export class StreamUsage {
 
   /** @param model the upstream's name for it; `undefined` where a call names none */
   isAskedFor(model: string | undefined): boolean {
-    return this.#isWanted && this.#now() >= this.#of(model).refusedUntil;
+    return this.#isWanted && this.#now() >= (this.#refusedUntil.get(model) ?? 0);
   }
 
   /** Whether it has answered a call of this model that asked for usage. */
   hasAccepted(model: string | undefined): boolean {
-    return this.#of(model).isAccepted;
+    return this.#refusedUntil.get(model) === 0;
   }
 
   accepted(model: string | undefined): void {
-    if (!this.#of(model).isAccepted) this.#remember(model, { ...none, isAccepted: true });
+    if (!this.hasAccepted(model)) this.#remember(model, 0);
   }
 
   /** It refuses to be asked: for an hour it is not. @returns whether that is the first time */
   refused(model: string | undefined): boolean {
     const isNew = !this.#wasRefused;
     this.#wasRefused = true;
-    this.#remember(model, { isAccepted: false, refusedUntil: this.#now() + refusedFor });
+    this.#remember(model, this.#now() + refusedFor);
     return isNew;
   }
 
-  #of(model: string | undefined): Answers {
-    return this.#answers.get(model) ?? none;
-  }
-
-  #remember(model: string | undefined, answers: Answers): void {
-    this.#answers.delete(model);
-    this.#answers.set(model, answers);
-    if (this.#answers.size <= mostModels) return;
-    const [oldest] = this.#answers.keys();
-    this.#answers.delete(oldest);
+  #remember(model: string | undefined, refusedUntil: number): void {
+    this.#refusedUntil.delete(model);
+    this.#refusedUntil.set(model, refusedUntil);
+    if (this.#refusedUntil.size <= mostModels) return;
+    const [oldest] = this.#refusedUntil.keys();
+    this.#refusedUntil.delete(oldest);
   }
 }
 
@@ -216,7 +195,7 @@ type Outcome = 'success' | 'failure' | 'neither';
 
 /** Counts the calls of one kind, and says whether there may be more. Reads no clock: `now` is in milliseconds. */
 export class Circuit {
-  #state: BreakerState = 'closed';
+  state: BreakerState = 'closed';
   /** Failures since the last success. */
   #failures = 0;
   /** Whether one of them came after the beginning of its answer. Then only an end says that the upstream works again. */
@@ -224,24 +203,20 @@ export class Circuit {
   #delay = 0;
   #triesAgainAt = 0;
 
-  get state(): BreakerState {
-    return this.#state;
-  }
-
   /** Whether there is nothing to remember. */
   get isHealthy(): boolean {
-    return this.#state === 'closed' && this.#failures === 0;
+    return this.state === 'closed' && this.#failures === 0;
   }
 
   /** Whether a call may begin. */
   isPassable(now: number): boolean {
-    return this.#state === 'closed' || (this.#state === 'open' && now >= this.#triesAgainAt);
+    return this.state === 'closed' || (this.state === 'open' && now >= this.#triesAgainAt);
   }
 
   /** A call begins. @returns whether it is the one that tries the upstream again */
   begin(): boolean {
-    if (this.#state === 'closed') return false;
-    this.#state = 'half_open';
+    if (this.state === 'closed') return false;
+    this.state = 'half_open';
     return true;
   }
 
@@ -250,19 +225,19 @@ export class Circuit {
    * @param isTrial what {@link begin} has returned for it
    */
   count(outcome: Outcome, isTrial: boolean, now: number): void {
-    if (this.#state !== 'closed' && !isTrial) return;
+    if (this.state !== 'closed' && !isTrial) return;
     if (outcome === 'failure') {
       this.#fail(now);
       return;
     }
     if (outcome === 'success' && (isTrial || !this.#failedLate)) this.#succeed();
-    this.#state = 'closed';
+    this.state = 'closed';
     this.#delay = 0;
   }
 
   /** An answer that began well has ended. @param hasFailed whether it said later that the upstream has failed */
   countEnd(hasFailed: boolean, now: number): void {
-    if (this.#state !== 'closed') return;
+    if (this.state !== 'closed') return;
     if (hasFailed) {
       this.#failedLate = true;
       this.#fail(now);
@@ -279,7 +254,7 @@ export class Circuit {
     if (this.#failures < failuresInARow) return;
     this.#delay = Math.min(longestDelay, this.#delay * 2 || firstDelay);
     this.#triesAgainAt = now + this.#delay;
-    this.#state = 'open';
+    this.state = 'open';
   }
 }
 
@@ -299,13 +274,7 @@ export function isConnectionFailure(error: unknown): boolean {
   return error instanceof OutboundError && connectionFailures.has(error.code);
 }
 
-/** What a call says of the connections to its upstream. */
-function connectionOutcome({ response, error }: CallResult): Outcome {
-  if (response) return 'success';
-  return isConnectionFailure(error) ? 'failure' : 'neither';
-}
-
-/** What it says of the requests of its account: one that failed after it was sent may have caused that. */
+/** What a call says of the requests of its account: one that failed after it was sent may have caused that. */
 function requestOutcome({ response, error }: CallResult): Outcome {
   if (response) return response.status >= 500 || response.errorInside?.blamesRequest === false ? 'failure' : 'success';
   if (!(error instanceof OutboundError) || isConnectionFailure(error)) return 'neither';
@@ -360,7 +329,8 @@ export class Breaker {
         triesConnection = false;
       },
       ended: (result) => {
-        this.#connections.count(connectionOutcome(result), triesConnection, this.#now());
+        const ofConnection = result.response ? 'success' : isConnectionFailure(result.error) ? 'failure' : 'neither';
+        this.#connections.count(ofConnection, triesConnection, this.#now());
         const outcome = requestOutcome(result);
         const circuit = this.#accounts.get(userId) ?? account ?? (outcome === 'failure' ? new Circuit() : undefined);
         // the account may have another circuit by now

@@ -139,11 +139,7 @@ export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'
 }
 
 /** The part of an upstream that its choice depends on. */
-export interface Candidate {
-  readonly weight: number;
-  readonly priority: number;
-  serves(model: string): boolean;
-}
+export type Candidate = Pick<Upstream, 'weight' | 'priority' | 'serves'>;
 
 /** The same, where a model may belong to an account. */
 export type NamedCandidate = Candidate & Pick<Upstream, 'name' | 'names'>;

@@ -3,7 +3,7 @@ import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
 import type { Endpoint } from './endpoint.ts';
-import { isObject } from './inspect-answer.ts';
+import { type ErrorInside, isObject } from './inspect-answer.ts';
 
 /** The most that is held of an incomplete usage object, and of an incomplete piece of text. Bytes. */
 const usageLimit = 16 * 1024;
@@ -20,12 +20,6 @@ const beginningLimit = 1024;
 const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 /** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
-
-/** What an answer says of its failure. */
-export interface SaidFailure {
-  /** Whether the request is wrong, and not the upstream at fault. */
-  readonly blamesRequest: boolean;
-}
 
 type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'unit'>;
 
@@ -49,7 +43,7 @@ export class UsageMeter {
   /** Events of a stream, comments aside. */
   events = 0;
   /** What the answer says of its failure, if it has failed: then nothing is charged. */
-  failure: SaidFailure | undefined;
+  failure: Pick<ErrorInside, 'blamesRequest'> | undefined;
 
   /** @param choices answers or images asked for */
   constructor({ textKey, answersImages, unit }: MeteredEndpoint, stream: boolean, choices: number) {
@@ -286,12 +280,7 @@ export function openRecord(
 }
 
 /** How a call ended, and when. */
-export interface CallEnd {
-  readonly upstream: string;
-  readonly ending: CallEnding;
-  readonly durationMs: number;
-  readonly firstByteMs: number;
-}
+type CallEnd = Pick<UsageRecord, 'upstream' | 'ending' | 'durationMs' | 'firstByteMs'>;
 
 /** The same when it has ended. */
 export function closedRecord(open: OpenUsage, used: Used, end: CallEnd): UsageRecord {

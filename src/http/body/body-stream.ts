@@ -25,7 +25,8 @@ export class BodyStream extends Readable {
   onTurn: (isClients: boolean) => void = () => {};
   readonly #req: IncomingMessage;
   readonly #limits: BodyLimits;
-  #received = 0;
+  /** What has come of it. Bytes. */
+  received = 0;
   #pieces = 0;
   #isReading = false;
   #timer: NodeJS.Timeout | undefined;
@@ -72,11 +73,6 @@ export class BodyStream extends Readable {
     return this.#req.complete;
   }
 
-  /** What has come of it. Bytes. */
-  get received(): number {
-    return this.#received;
-  }
-
   /** Sends the whole body of an answer before all of this has come: a client that writes before it reads gets it, too. Drops what is still to come. */
   answerEarly(res: ServerResponse, body: Buffer): void {
     this.destroy();
@@ -103,11 +99,11 @@ export class BodyStream extends Readable {
   }
 
   #onChunk = (chunk: Buffer): void => {
-    this.#received += chunk.length;
+    this.received += chunk.length;
     this.#pieces += 1;
     try {
-      checkSize(this.#received, this.#limits);
-      checkPieces(this.#pieces, this.#received);
+      checkSize(this.received, this.#limits);
+      checkPieces(this.#pieces, this.received);
     } catch (error) {
       this.#fail(error as Error);
       return;

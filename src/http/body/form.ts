@@ -71,15 +71,11 @@ async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> 
   return -1;
 }
 
-/** Where a part stands in the bytes: its head up to the empty line, its content up to `end`. */
-interface PartPosition {
-  readonly headStart: number;
-  readonly headEnd: number;
-  readonly end: number;
-}
-
-/** @param number of the part, for errors: 1 is the first */
-function toPart(bytes: Buffer, { headStart, headEnd, end }: PartPosition, number: number): FormPart {
+/**
+ * The part whose head stands up to the empty line at `headEnd`, and its content up to `end`.
+ * @param number of the part, for errors: 1 is the first
+ */
+function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
   const head = readPartHead(bytes.subarray(headStart, headEnd));
   if (typeof head === 'string') refuseForm(`cannot be read alike by every reader: part ${number} ${head}`);
   const start = headEnd + 4;
@@ -116,7 +112,7 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
     if (end < headEnd + 4 || !standsAt(bytes, end, '\r\n--')) {
       refuseForm('must have its boundary only between its parts, in lines of their own; use another boundary');
     }
-    parts.push(toPart(bytes, { headStart, headEnd, end }, parts.length + 1));
+    parts.push(toPart(bytes, headStart, headEnd, end, parts.length + 1));
     at = next + boundary.length;
   }
   if (skipBlankLines(bytes, at + 2) !== bytes.length) {

@@ -39,13 +39,9 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
 const freePieces = 10_000;
 const bytesPerPiece = 512;
 
-function tooLarge({ bytes }: BodyLimits): GatewayError {
-  return new GatewayError('request_too_large', `The body is larger than ${bytes} bytes`);
-}
-
-/** Refuses a body of more bytes than the limit. */
-export function checkSize(size: number, limits: BodyLimits): void {
-  if (size > limits.bytes) throw tooLarge(limits);
+/** Refuses a body of more bytes than the limit. @throws GatewayError `request_too_large` */
+export function checkSize(size: number, { bytes }: BodyLimits): void {
+  if (size > bytes) throw new GatewayError('request_too_large', `The body is larger than ${bytes} bytes`);
 }
 
 /** Refuses a body that comes in many more pieces than its length asks for. @throws GatewayError `request_too_large` */
@@ -139,18 +135,16 @@ class BodyReader {
     this.#pieces += 1;
     try {
       checkPieces(this.#pieces, this.#received);
+      // data that decompresses to nothing could arrive without end
+      if (this.#decoder) checkSize(this.#received, this.#limits);
     } catch (error) {
-      this.#fail(error as GatewayError);
+      this.#fail(error);
       return;
     }
-    if (this.#decoder) {
-      // data that decompresses to nothing could arrive without end
-      if (this.#received > this.#limits.bytes) this.#fail(tooLarge(this.#limits));
-    } else {
-      this.#onPlain(chunk);
-      // a complete body need not wait for the end event
-      if (this.#received === this.#announced) this.#onEnd();
-    }
+    if (this.#decoder) return;
+    this.#onPlain(chunk);
+    // a complete body need not wait for the end event
+    if (this.#received === this.#announced) this.#onEnd();
   };
 
   #onPlain = (chunk: Buffer): void => {

@@ -22,23 +22,18 @@ interface RequestChecks {
   readonly check: (req: IncomingMessage, route: Route, parsed: Parsed) => void | Promise<void>;
 }
 
-/** Whether an operation takes only forms. */
-function isUploadOnly({ mediaTypes }: Route): boolean {
-  return mediaTypes.size > 0 && !mediaTypes.has('application/json');
-}
-
 /** Whether an operation is called as often as models are, or events are published: those have the compiled check, all others the validator. */
 const isFrequent = (route: Route): boolean => isRelayed(route) || route.scope === 'events:publish';
 
-function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
-  const schema = jsonBodyOf(description)?.schema;
-  return schema && bodyShape(spec, schema);
-}
-
 async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {
   const simple = simplifySchemas(spec);
-  const checked = routes.filter((route) => !isUploadOnly(route));
-  const shapes = new Map(checked.filter(isRelayed).map((route) => [route.description, jsonShape(spec, route)]));
+  // the others take only forms
+  const checked = routes.filter(({ mediaTypes }) => mediaTypes.size === 0 || mediaTypes.has('application/json'));
+  const shapes = new Map<SpecOperation, BodyShape>();
+  for (const { description } of checked.filter(isRelayed)) {
+    const schema = jsonBodyOf(description)?.schema;
+    if (schema) shapes.set(description, bodyShape(spec, schema));
+  }
   const removeAbsentNulls = createRemoveAbsentNulls(spec, checked);
   const findFault = createCompiledCheck(simple, checked.filter(isFrequent));
   const validate = await createValidator(
