@@ -103,18 +103,15 @@ function isSendable(name: string, value: unknown): boolean {
   }
 }
 
-function internalError(thrown: unknown, flaw?: string): AnswerableError {
-  const code = 'internal_error';
+function answerable(code: ErrorCode, message: string, cause: unknown, flaw: string | undefined): AnswerableError {
   const status = errorStatus[code];
+  const body = { error: { message, type: errorType(status, code), param: null, code } };
+  return { status, code, body, headers: {}, cause, ...(flaw !== undefined && { flaw }) };
+}
+
+function internalError(thrown: unknown, flaw?: string): AnswerableError {
   const message = 'The gateway failed; quote the x-request-id when you ask about it';
-  return {
-    status,
-    code,
-    body: { error: { message, type: errorType(status, code), param: null, code } },
-    headers: {},
-    cause: thrown,
-    ...(flaw !== undefined && { flaw }),
-  };
+  return answerable('internal_error', message, thrown, flaw);
 }
 
 /** The fields of a GatewayError, of this copy of the package or of another, as they may be where types are not checked. */
@@ -128,25 +125,15 @@ function readGatewayError(thrown: Claimed): AnswerableError {
   const entries = Object.entries((headers ?? {}) as Record<string, unknown>);
   const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
   const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
-  const status = errorStatus[code];
-  return {
-    status,
-    code,
-    body: {
-      error: {
-        message: typeof message === 'string' ? message : '',
-        type: errorType(status, code),
-        param: typeof param === 'string' ? param : null,
-        code,
-      },
-    },
-    // RFC 9110, section 11.6.1: every 401 says how to authenticate
-    headers: { ...(status === 401 && { 'www-authenticate': 'Bearer' }), ...Object.fromEntries(sendable) },
-    cause: cause ?? thrown,
-    ...(unsendable.length > 0 && {
-      flaw: `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`,
-    }),
-  };
+  const left =
+    unsendable.length > 0 &&
+    `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`;
+  const text = typeof message === 'string' ? message : '';
+  const error = answerable(code, text, cause ?? thrown, left || undefined);
+  if (typeof param === 'string') error.body.error.param = param;
+  // RFC 9110, section 11.6.1: every 401 says how to authenticate
+  const required = error.status === 401 && { 'www-authenticate': 'Bearer' };
+  return { ...error, headers: { ...required, ...Object.fromEntries(sendable) } };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import type { ApiRequest, ByteRange, FieldRange } from '../http/operation.ts';
+import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
 
 /** A span of bytes and what stands there instead; an empty span inserts. */
@@ -43,6 +43,7 @@ export function readModelBody({
   const modelSpan = fields.get('model');
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
   const model = shortValue(bytes, modelSpan);
+  const prompt = fields.get('prompt') ?? fields.get('input');
   const stream = given.stream === true;
   const wantsUsage = fieldsOf(given.stream_options).include_usage === true;
   return {
@@ -50,7 +51,7 @@ export function readModelBody({
     stream,
     wantsBase64: given.encoding_format === 'base64',
     output: requestedOutput(given),
-    listedTokens: listedTokens(bytes, fields),
+    listedTokens: prompt && bytes[prompt.start] === openBracket ? prompt.numbers : 0,
     modelSpan,
     writeModel: JSON.stringify,
     usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields) : [],
@@ -166,12 +167,6 @@ function modelNameTooLong(): GatewayError {
 /** More than any request needs: a bound that keeps sums exact. */
 const choicesLimit = 1_000_000_000;
 
-/** How many prompts a text completion has: a list of texts, or of lists of tokens, is answered one by one. */
-function promptsIn(prompt: unknown): number {
-  if (!Array.isArray(prompt)) return 1;
-  return typeof prompt[0] === 'string' || Array.isArray(prompt[0]) ? prompt.length : 1;
-}
-
 /**
  * Reads what a JSON body asks for. Of two fields that say the same the larger one counts: which of them an upstream follows
  * is its own affair. Pure.
@@ -181,14 +176,11 @@ function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutp
   const largest = (...names: readonly string[]): number =>
     names.reduce((most, name) => (Number.isSafeInteger(body[name]) ? Math.max(most, body[name] as number) : most), 0);
   const maxTokens = largest('max_tokens', 'max_completion_tokens', 'max_output_tokens');
-  const choices = Math.min(choicesLimit, Math.max(1, largest('n', 'best_of')) * promptsIn(body.prompt));
+  const { prompt } = body;
+  // of a text completion, a list of texts, or of lists of tokens, is answered one by one
+  const areMany = Array.isArray(prompt) && (typeof prompt[0] === 'string' || Array.isArray(prompt[0]));
+  const choices = Math.min(choicesLimit, Math.max(1, largest('n', 'best_of')) * (areMany ? prompt.length : 1));
   return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
-}
-
-/** How many tokens a prompt has that is given as numbers; 0 for any other. Pure. */
-function listedTokens(bytes: Buffer, fields: ReadonlyMap<string, FieldRange>): number {
-  const span = fields.get('prompt') ?? fields.get('input');
-  return span && bytes[span.start] === openBracket ? span.numbers : 0;
 }
 
 /** The edits that make `stream_options.include_usage` true. */

@@ -100,9 +100,13 @@ export async function tryUpstreams<Response extends RoutedResponse>(
     last = tried;
     if (deadline.isOver || tries >= attempts) break;
     if (!resends && !isConnectionFailure(tried.error)) break;
-    const result = resultOf(tried);
+    const { response, error } = tried;
+    const inside = response?.errorInside;
+    const result = inside
+      ? { status: inside.status, headers: response.headers }
+      : (response ?? (error as OutboundError));
     if (isRetryable(result)) next.readyAt = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
-    else if (tried.response?.errorInside) candidates = candidates.filter((candidate) => candidate !== next);
+    else if (inside) candidates = candidates.filter((candidate) => candidate !== next);
     else break;
   }
   if (last?.response) return { upstream: last.upstream, response: last.response };
@@ -132,11 +136,6 @@ async function tryOnce<Response extends RoutedResponse>(
     if (error instanceof OutboundError) return { upstream, error };
     throw error;
   }
-}
-
-function resultOf({ response, error }: Attempt<RoutedResponse>): UpstreamResult {
-  if (response?.errorInside) return { status: response.errorInside.status, headers: response.headers };
-  return response ?? (error as OutboundError);
 }
 
 /** The result of one attempt: a response's status and headers, or the code of a failure. */

@@ -42,10 +42,9 @@ export class ResponseEnd implements StreamEnd {
   readonly #isDelimited: boolean;
   readonly #last = new LastEvent(endOfResponse);
   #sequence = -1;
-  #beginning: Buffer[] = [];
-  #beginningLength = 0;
+  /** Each byte as one character. */
+  #beginning = '';
   #hasBegun = false;
-  #isEmpty = true;
 
   constructor(stream: ResponseStream, isDelimited: boolean) {
     this.#stream = stream;
@@ -54,8 +53,11 @@ export class ResponseEnd implements StreamEnd {
 
   read(chunk: Buffer): void {
     const text = this.#last.read(chunk);
-    this.#isEmpty = false;
-    if (!this.#hasBegun) this.#noteBeginning(chunk);
+    if (!this.#hasBegun) {
+      this.#beginning += chunk.toString('latin1', 0, beginningLimit - this.#beginning.length);
+      const mayEnd = chunk.includes('\n') || chunk.includes('\r');
+      this.#hasBegun = this.#beginning.length >= beginningLimit || (mayEnd && firstEvent.test(this.#beginning));
+    }
     const at = text.lastIndexOf(sequenceKey);
     const number = at === -1 ? undefined : sequence.exec(text.slice(at + sequenceKey.length, at + sequenceLength))?.[1];
     if (number !== undefined) this.#sequence = Number(number);
@@ -67,7 +69,7 @@ export class ResponseEnd implements StreamEnd {
 
   /** Of a stream that is resumed after its last event there is nothing left. */
   get isWhole(): boolean {
-    return this.#stream === 'resumed' && this.#isEmpty && this.#isDelimited;
+    return this.#stream === 'resumed' && this.#beginning === '' && this.#isDelimited;
   }
 
   get lastType(): string | undefined {
@@ -88,20 +90,8 @@ export class ResponseEnd implements StreamEnd {
     return `event: error\ndata: ${JSON.stringify({ type: 'error', ...next, code, message, param, error: body })}\n\n`;
   }
 
-  #noteBeginning(chunk: Buffer): void {
-    this.#beginning.push(chunk.subarray(0, beginningLimit - this.#beginningLength));
-    this.#beginningLength += chunk.length;
-    const mayEnd = chunk.includes('\n') || chunk.includes('\r');
-    this.#hasBegun = this.#beginningLength >= beginningLimit || (mayEnd && firstEvent.test(this.#beginningText()));
-  }
-
-  #beginningText(): string {
-    this.#beginning = [Buffer.concat(this.#beginning)];
-    return String(this.#beginning[0]);
-  }
-
   #shownResponse(): Readonly<Record<string, unknown>> | undefined {
-    const text = this.#beginningText();
+    const text = Buffer.from(this.#beginning, 'latin1').toString();
     const common = { object: 'response', created_at: Math.floor(Date.now() / 1_000), output: [] };
     try {
       const { response } = JSON.parse(dataOf(firstEvent.exec(text)?.[0] ?? ''));

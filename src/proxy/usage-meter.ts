@@ -51,7 +51,11 @@ export class UsageMeter {
     this.#choices = choices;
     const marks = stream ? imageMarks.stream : imageMarks.whole;
     this.#images = answersImages ? marks.map((mark) => new Occurrences(mark)) : [];
-    this.#usage = new ValueReader(usageKey, usageLimit, (value) => this.#said(usageFrom(value)));
+    this.#usage = new ValueReader(usageKey, usageLimit, (value) => {
+      const usage = usageFrom(value);
+      // the largest counts: repeated reports in a stream only grow, and another object of that name must not replace the real one by a smaller one
+      if (usage && (!this.#reported || sizeOf(usage) >= sizeOf(this.#reported))) this.#reported = usage;
+    });
     this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
       // some upstreams write '' until there is one
       if (typeof value === 'string' && value !== '') this.#finishedChoices += 1;
@@ -120,14 +124,6 @@ export class UsageMeter {
   #stretch(): number {
     const stretch = performance.now() - this.#quietSince;
     return stretch >= shortSilence ? stretch : 0;
-  }
-
-  /**
-   * The largest usage counts: repeated reports in a stream only grow, and another object of that name must not replace the real one by a
-   * smaller one.
-   */
-  #said(usage: ReportedUsage | undefined): void {
-    if (usage && (!this.#reported || sizeOf(usage) >= sizeOf(this.#reported))) this.#reported = usage;
   }
 
   #wrote(value: unknown): void {

@@ -31,7 +31,7 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
   return new Promise((resolve, reject) => {
     if (!req.readable) return reject(new Error('the body cannot be read any more'));
     if (req.readableEncoding !== null) return reject(new Error('the host has set an encoding for the body'));
-    new BodyReader(req, headers, bounds, { resolve, reject });
+    new BodyReader(req, headers, bounds, resolve, reject);
   });
 }
 
@@ -84,9 +84,7 @@ function badCompression(cause?: unknown): GatewayError {
 /** Reads one body, and counts it as it comes. */
 class BodyReader {
   readonly #req: IncomingMessage;
-  readonly #limits: BodyLimits;
-  readonly #reservation: BodyReservation;
-  readonly #openRequests: OpenRequests;
+  readonly #bounds: BodyBounds;
   readonly #decoder: Decoder | undefined;
   readonly #resolve: (bytes: Promise<Buffer>) => void;
   readonly #reject: (error: unknown) => void;
@@ -101,32 +99,35 @@ class BodyReader {
   constructor(
     req: IncomingMessage,
     headers: IncomingHttpHeaders,
-    { limits, reservation, openRequests }: BodyBounds,
-    { resolve, reject }: { resolve: (bytes: Promise<Buffer>) => void; reject: (error: unknown) => void },
+    bounds: BodyBounds,
+    resolve: (bytes: Promise<Buffer>) => void,
+    reject: (error: unknown) => void,
   ) {
+    const { limits, openRequests } = bounds;
     this.#req = req;
-    this.#limits = limits;
-    this.#reservation = reservation;
-    this.#openRequests = openRequests;
+    this.#bounds = bounds;
     this.#resolve = resolve;
     this.#reject = reject;
     this.#announced = Number(headers['content-length'] ?? -1);
     this.#encoding = encodingOf(headers);
     this.#decoder = decoderFor(this.#encoding);
     checkSize(this.#announced, limits);
-    this.#timer = setTimeout(this.#onTime, limits.time);
+    this.#timer = setTimeout(
+      () => this.#fail(new GatewayError('request_timeout', 'The body did not arrive in time')),
+      limits.time,
+    );
     req.on('data', this.#onReceived);
     req.on('close', this.#onClose);
     if (this.#decoder) this.#decode(this.#decoder);
     else req.on('end', this.#onEnd);
-    openRequests.bodyBegun(this.#onRefused);
+    openRequests.bodyBegun(this.#fail);
   }
 
   #decode(decoder: Decoder): void {
     decoder.on('data', this.#onPlain);
     decoder.on('end', this.#onEnd);
     // stays: what the reader is not told any more, because it has given up, must not end the process
-    decoder.on('error', this.#onBadCompression);
+    decoder.on('error', (error) => this.#fail(badCompression(error)));
     this.#req.pipe(decoder);
   }
 
@@ -136,7 +137,7 @@ class BodyReader {
     try {
       checkPieces(this.#pieces, this.#received);
       // data that decompresses to nothing could arrive without end
-      if (this.#decoder) checkSize(this.#received, this.#limits);
+      if (this.#decoder) checkSize(this.#received, this.#bounds.limits);
     } catch (error) {
       this.#fail(error);
       return;
@@ -150,11 +151,11 @@ class BodyReader {
   #onPlain = (chunk: Buffer): void => {
     const length = this.#chunks.length + chunk.length;
     try {
-      checkSize(length, this.#limits);
+      checkSize(length, this.#bounds.limits);
       if (this.#decoder && growsTooMuch(this.#received, length)) {
         throw new GatewayError('request_too_large', `The body grows more than ${largestRatio}-fold when decompressed`);
       }
-      this.#reservation.grow(chunk.length);
+      this.#bounds.reservation.grow(chunk.length);
       this.#chunks.add(chunk);
     } catch (error) {
       this.#fail(error);
@@ -173,26 +174,20 @@ class BodyReader {
     return this.#encoding !== 'zstd' || bytesWritten === this.#received;
   }
 
-  #onBadCompression = (error: Error): void => this.#fail(badCompression(error));
-
-  #onTime = (): void => this.#fail(new GatewayError('request_timeout', 'The body did not arrive in time'));
-
-  #onRefused = (error: GatewayError): void => this.#fail(error);
-
   #onClose = (): void => {
     if (!this.#req.complete) this.#fail(new Error('the client left in the middle of the body'));
   };
 
-  #fail(error: unknown): void {
+  #fail = (error: unknown): void => {
     if (this.#stop()) this.#reject(error);
-  }
+  };
 
   /** @returns whether it had not been stopped before */
   #stop(): boolean {
     if (this.#isStopped) return false;
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    this.#openRequests.bodyEnded(this.#onRefused);
+    this.#bounds.openRequests.bodyEnded(this.#fail);
     this.#req.off('data', this.#onReceived);
     this.#req.off('end', this.#onEnd);
     this.#req.off('close', this.#onClose);

@@ -229,7 +229,15 @@ export class JsonScan {
     // levels are reused: with new ones, a hostile body of a million lists takes 1.5 times the CPU
     this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
-    level.open(isArray, this.#shape, this.#at, this.#numbers);
+    level.isArray = isArray;
+    level.shape = this.#shape;
+    level.kept = this.#shape && (isArray ? [] : {});
+    level.start = this.#at;
+    level.numbersBefore = this.#numbers;
+    level.index = 0;
+    level.keys = 0;
+    level.seen = undefined;
+    level.integers = 0;
     this.#depth += 1;
     this.#level = level;
     this.#shape = undefined;
@@ -312,18 +320,6 @@ class Level {
   seen: Set<string> | undefined;
   /** How many items an array has while all of them are whole numbers; -1 after any other item. */
   integers = 0;
-
-  open(isArray: boolean, shape: BodyShape | undefined, start: number, numbersBefore: number): void {
-    this.isArray = isArray;
-    this.shape = shape;
-    this.kept = shape && (isArray ? [] : {});
-    this.start = start;
-    this.numbersBefore = numbersBefore;
-    this.index = 0;
-    this.keys = 0;
-    this.seen = undefined;
-    this.integers = 0;
-  }
 }
 
 /**

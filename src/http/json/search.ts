@@ -104,8 +104,10 @@ export class ValueReader {
 
   /** @returns the index behind the value */
   #readValue(bytes: Buffer, start: number): number {
-    const last = this.#walk ? this.#walk.endOfValue(bytes, start) : bytes.indexOf(closeBracket, start);
-    if (last === -1) {
+    const walk = this.#walk;
+    let last = walk ? walk.next(bytes, start) : bytes.indexOf(closeBracket, start);
+    while (walk && walk.depth > 0 && last < bytes.length) last = walk.next(bytes, last + 1);
+    if (last === -1 || last === bytes.length) {
       this.#isInside = this.#held.add(bytes.subarray(start));
       this.hasLost ||= !this.#isInside;
       return bytes.length;

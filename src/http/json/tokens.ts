@@ -184,13 +184,6 @@ export class StructureWalk {
     return bytes.length;
   }
 
-  /** @returns the index of the last byte of the object, list or text that begins at `start` or has begun before; -1 when it is not in the bytes */
-  endOfValue(bytes: Buffer, start: number): number {
-    for (let at = this.next(bytes, start); at < bytes.length; at = this.next(bytes, at + 1))
-      if (this.depth === 0) return at;
-    return -1;
-  }
-
   #throughString(bytes: Buffer, start: number): number {
     let at = this.#isEscaped ? start + 1 : start;
     for (; at < bytes.length; at += 1) {
