@@ -149,7 +149,6 @@ export interface EndedRequest {
   readonly relayed: RelayNote;
 }
 
-/** Told of requests. */
 export interface RequestObserver {
   ended(request: EndedRequest): void;
 }

@@ -244,7 +244,6 @@ export interface Route {
   readonly bodyRequired: boolean;
   /** Its parameters, with `$ref`s resolved, and without the patterns of ids. */
   readonly parameters: readonly SpecSchema[];
-  /** Names of the query parameters. */
   readonly query: readonly string[];
   /** Names of the header parameters, in lower case. */
   readonly headers: readonly string[];
@@ -277,7 +276,6 @@ function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
   return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
 }
 
-/** A route without its handler. */
 type DescribedRoute = Omit<Route, 'operation'>;
 
 function describeRoutes(spec: Spec): DescribedRoute[] {

@@ -35,17 +35,6 @@ export interface HttpClient {
   relay(config: RequestConfig): Promise<OutboundResponse>;
 }
 
-/**
- * An axios instance without axios' defaults: they add headers and parse bodies as JSON, and merging them takes as much time as
- * everything else that axios does for a call.
- */
-function createInstance(dispatcher: Dispatcher): AxiosInstance {
-  const instance = axios.create({ adapter: createAxiosAdapter(dispatcher) });
-  const defaults: Record<string, unknown> = instance.defaults;
-  for (const name in defaults) if (name !== 'adapter') delete defaults[name];
-  return instance;
-}
-
 function isIntercepted({ request, response }: AxiosInstance['interceptors']): boolean {
   return (request.handlers?.length ?? 1) > 0 || (response.handlers?.length ?? 1) > 0;
 }
@@ -55,8 +44,11 @@ const untyped = { 'content-type': false } as const;
 
 /** Creates an axios instance that sends and receives bytes unchanged. */
 export function createHttpClient(dispatcher: Dispatcher): HttpClient {
-  const instance = createInstance(dispatcher);
+  const instance = axios.create({ adapter: createAxiosAdapter(dispatcher) });
   const { interceptors } = instance;
+  // axios' defaults add headers and parse bodies as JSON, and merging them takes as much time as everything else that axios does for a call
+  const defaults: Record<string, unknown> = instance.defaults;
+  for (const name in defaults) if (name !== 'adapter') delete defaults[name];
 
   async function request(config: RequestConfig): Promise<OutboundResponse> {
     const { headers = {} } = config;

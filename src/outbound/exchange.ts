@@ -38,7 +38,6 @@ export class Deadline implements Abortable {
     }, time);
   }
 
-  /** Cancels the deadline. */
   clear(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#immediate);

@@ -150,7 +150,6 @@ export function collect(
   });
 }
 
-/** Whether a body is JSON. */
 export function isJson(bytes: Buffer): boolean {
   try {
     // each byte as one character: bytes beyond ASCII occur only inside strings

@@ -74,14 +74,9 @@ export function requireRelayable(
   const { status, headers } = response;
   const encodings = encodingsOf(headers);
   const unreadable = encodings !== undefined && !acceptsEncoding(apiRequest.headers, encodings);
-  if (refusesKey(status)) {
-    response.data.destroy();
-    throw failure('upstream_auth_failed');
-  }
-  if (unreadable || (status >= 300 && status < 400)) {
-    response.data.destroy();
-    throw failure('upstream_invalid_response');
-  }
+  if (!refusesKey(status) && !unreadable && (status < 300 || status >= 400)) return;
+  response.data.destroy();
+  throw failure(refusesKey(status) ? 'upstream_auth_failed' : 'upstream_invalid_response');
 }
 
 /** How much of an upstream's error is read. Bytes. */

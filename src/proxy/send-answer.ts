@@ -272,13 +272,11 @@ function transfer(plan: ResponsePlan, handlers: StreamHandlers): Promise<CallEnd
 
 /** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
 class Transfer implements BodySink {
-  readonly #body: ResponseBody;
   readonly #plan: ResponsePlan;
   readonly #handlers: StreamHandlers;
   readonly #onFinished: (ending: CallEnding) => void;
 
   constructor(plan: ResponsePlan, handlers: StreamHandlers, onFinished: (ending: CallEnding) => void) {
-    this.#body = plan.response.data;
     this.#plan = plan;
     this.#handlers = handlers;
     this.#onFinished = onFinished;
@@ -297,7 +295,7 @@ class Transfer implements BodySink {
       // when the client has left, the rest is still read: it may report the usage
       for (const part of transform?.push(chunk) ?? [chunk]) open = res.destroyed || res.write(part);
     } catch (error) {
-      this.#body.destroy();
+      this.#plan.response.data.destroy();
       this.onError(classify(error));
       open = false;
     }
@@ -341,12 +339,12 @@ class Transfer implements BodySink {
    */
   #onClose = (): void => {
     this.#handlers.onDisconnect?.();
-    if (this.#plan.deadline.aborted) this.#body.resume();
+    if (this.#plan.deadline.aborted) this.#plan.response.data.resume();
     else this.#onDrain();
   };
 
   #onDrain = (): void => {
     this.#plan.deadline.arm(this.#plan.betweenChunks);
-    this.#body.resume();
+    this.#plan.response.data.resume();
   };
 }

@@ -12,7 +12,6 @@ export interface BodyLimits {
   readonly time: number;
 }
 
-/** The limits of one body. */
 export interface BodyBounds {
   readonly limits: BodyLimits;
   readonly reservation: BodyReservation;
@@ -284,7 +283,6 @@ export class BodyReservation {
     this.#bytes += bytes;
   }
 
-  /** Gives the memory back. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;

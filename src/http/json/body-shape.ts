@@ -6,11 +6,9 @@ import { foldCase } from './tokens.ts';
 export interface BodyShape {
   /** The path of the value, such as `stream_options.include_usage`; '' for the body itself. `undefined` inside a list. */
   readonly path: string | undefined;
-  /** The properties of an object, by name. */
   readonly properties: ReadonlyMap<string, BodyShape>;
   /** The names of the properties, by their case-folded spelling. */
   readonly folded: ReadonlyMap<string, string>;
-  /** The items of an array. */
   readonly items: BodyShape | undefined;
   /** A longer string is kept as `…`. Bytes, with its quotes. @default 64 */
   readonly keptString?: number;

@@ -369,7 +369,6 @@ const smallTree = 4 * 1024 * 1024;
 /** A tree may never take more bytes, however large the body is, because it is validated in one turn of the event loop. */
 const largestTree = 8 * 1024 * 1024;
 
-/** The error for a JSON body that would cost too much to read. */
 function tooLarge(message: string): GatewayError {
   return new GatewayError('request_too_large', message);
 }

@@ -85,7 +85,6 @@ interface NullPlaces {
   readonly items: NullPlaces | undefined;
 }
 
-/** What an object schema says of its fields. */
 interface ObjectSchema {
   readonly properties: Readonly<Record<string, SpecSchema>>;
   readonly required?: readonly string[];

@@ -1,6 +1,8 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
+import { OutboundError } from '../../../src/outbound/outbound-error.ts';
+import { peek } from '../../../src/proxy/answer-body.ts';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
 import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
 import { sentBody } from '../../support/body-sinks.ts';
@@ -35,5 +37,26 @@ describe('the beginning of an answer', () => {
     expect(await answer)
       .to.include({ isUndecided: true })
       .and.not.have.property('errorInside');
+  });
+
+  it('ends with its body for a client that takes none of it, so that no call waits for one that reads nothing', async () => {
+    const data = sentBody();
+    data.push(Buffer.from('data: {'));
+    await peek(data, () => true, expected);
+    data.push(Buffer.from('}\n\n'));
+    const taken: string[] = [];
+    let failure: OutboundError | undefined;
+    data.flowTo({
+      onChunk(chunk) {
+        taken.push(chunk.toString());
+        return false;
+      },
+      onEnd() {},
+      onError(error) {
+        failure = error;
+      },
+    });
+    data.settle(new OutboundError('timeout', 'the response did not come in time'));
+    expect([taken, failure?.code]).to.deep.equal([['data: {', '}\n\n'], 'timeout']);
   });
 });
