@@ -285,7 +285,8 @@ export class ResponseBody {
   #waiting: Buffer[] = [];
   /** How much has arrived and waits for a sink. Bytes. */
   length = 0;
-  #outcome: 'end' | OutboundError | null = null;
+  /** How it has ended; `null` while more may arrive. */
+  outcome: 'end' | OutboundError | null = null;
   #destroyed = false;
 
   /** @param controller what sends the bytes */
@@ -293,14 +294,9 @@ export class ResponseBody {
     this.#controller = controller;
   }
 
-  /** Whether nothing more arrives. */
-  get hasEnded(): boolean {
-    return this.#outcome !== null;
-  }
-
   /** Whether it has arrived to its end. */
   get isWhole(): boolean {
-    return this.#outcome === 'end';
+    return this.outcome === 'end';
   }
 
   /** What has arrived and waits for a sink. */
@@ -316,8 +312,8 @@ export class ResponseBody {
   onArrival(listener: (() => void) | undefined): void {
     this.#onArrival = listener;
     if (!listener) return;
-    if (this.length > 0 || this.hasEnded) listener();
-    if (!this.hasEnded && this.#onArrival) this.#controller.resume();
+    if (this.length > 0 || this.outcome !== null) listener();
+    if (this.outcome === null && this.#onArrival) this.#controller.resume();
   }
 
   /**
@@ -372,7 +368,7 @@ export class ResponseBody {
       open = sink.onChunk(chunk) && open;
     }
     if (this.#sink !== sink) return;
-    if (this.#outcome !== null) this.#notify(sink, this.#outcome);
+    if (this.outcome !== null) this.#notify(sink, this.outcome);
     else if (open) this.resume();
     else this.#controller.pause();
   }
@@ -385,7 +381,7 @@ export class ResponseBody {
 
   /** Continues after a sink has stopped the flow. */
   resume(): void {
-    if (this.#outcome === null) this.#controller.resume();
+    if (this.outcome === null) this.#controller.resume();
   }
 
   /** Drops the rest of the body and the connection. The sink is not called any more. */
@@ -393,7 +389,7 @@ export class ResponseBody {
     if (this.#destroyed) return;
     this.#destroyed = true;
     this.#waiting = [];
-    if (this.#outcome !== null) return;
+    if (this.outcome !== null) return;
     this.#controller.abort(new OutboundError('aborted', 'the call was aborted'));
   }
 
@@ -432,8 +428,8 @@ export class ResponseBody {
 
   /** @internal */
   settle(outcome: 'end' | OutboundError): void {
-    if (this.#outcome !== null) return;
-    this.#outcome = outcome;
+    if (this.outcome !== null) return;
+    this.outcome = outcome;
     if (this.#sink) this.#notify(this.#sink, outcome);
     else this.#onArrival?.();
   }

@@ -97,8 +97,9 @@ export function peek<T>(
     deadline.arm(betweenChunks);
     body.onArrival(() => {
       deadline.reset();
-      const decided = body.hasEnded && !body.isWhole ? undefined : decide(body);
-      if (decided !== undefined || body.hasEnded) settle(decided);
+      const { outcome } = body;
+      const decided = outcome === null || outcome === 'end' ? decide(body) : undefined;
+      if (decided !== undefined || outcome !== null) settle(decided);
     });
     // a short answer has come whole with its head
     if (!isDecided && maxWait !== undefined) timer = setTimeout(() => settle(undefined), maxWait);
