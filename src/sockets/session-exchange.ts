@@ -15,8 +15,8 @@ import { sendResponse } from '../proxy/send-answer.ts';
 import { type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, noUsage, openRecord, UsageMeter } from '../proxy/usage-meter.ts';
+import { parsed } from '../stored/answer-ids.ts';
 import { isStoredId } from '../stored/kinds.ts';
-import { parsed } from '../stored/work.ts';
 import { type RealtimeSecrets, requireGoodSecret, type ShownSecret } from './secrets.ts';
 
 /** One operation by which a client has an upstream prepare a realtime session, or take a call. */
@@ -222,7 +222,7 @@ interface SecretAnswer {
 
 /** The secret in an answer, when it expires, and the model of its session. @throws GatewayError `upstream_invalid_response` where it has none */
 function secretIn(bytes: Buffer): { readonly value: string; readonly expiresAt: Date; readonly model: string | null } {
-  const answer = (parsed(bytes) ?? {}) as SecretAnswer;
+  const answer = (parsed(bytes.toString()) ?? {}) as SecretAnswer;
   const { value, expires_at: expires } = answer.value === undefined ? (answer.client_secret ?? {}) : answer;
   if (typeof value !== 'string' || value === '' || typeof expires !== 'number' || !(expires > 0)) {
     throw failure('upstream_invalid_response');

@@ -85,7 +85,7 @@ export class CreatedObjectSearch {
   end(): AnswerPart[] {
     if (this.#isDone) return [];
     const text = Buffer.concat(this.#held).toString(this.#isPlain ? 'utf8' : 'latin1');
-    const object = this.#isPlain ? memberOf(parsed(text), this.#member) : this.#objectOf(text);
+    const object = this.#isPlain ? memberOf(parsed(text) ?? {}, this.#member) : this.#objectOf(text);
     if (!hasId(object) && this.#needsId) throw new OutboundError('invalid_response', 'the answer has no id');
     return hasId(object) ? this.#found(object) : this.#release();
   }
@@ -118,8 +118,7 @@ export class CreatedObjectSearch {
 
   /** The object that an event is about. */
   #objectOf(event: string): Fields {
-    const data = parsed(dataOf(event));
-    return memberOf(data, kinds[this.#kind].eventMember);
+    return memberOf(parsed(dataOf(event)) ?? {}, kinds[this.#kind].eventMember);
   }
 
   #found({ id, status, ...others }: Fields): AnswerPart[] {
@@ -146,7 +145,8 @@ export class CreatedObjectSearch {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+/** JSON from outside, as far as it is read. */
+export type Fields = Readonly<Record<string, unknown>>;
 
 /** A number of bytes; `undefined` for anything else, and for 0: what is still being filled says so. */
 function lengthIn(value: unknown): number | undefined {
@@ -160,12 +160,13 @@ function memberOf(object: Fields, member: string | undefined): Fields {
 
 const hasId = ({ id }: Fields): boolean => id !== undefined && id !== null;
 
-function parsed(text: string): Fields {
+/** An object or a list in JSON; `undefined` for anything else. Pure. */
+export function parsed(text: string): Fields | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Fields) : {};
+    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }
 
@@ -229,7 +230,9 @@ export class AnsweredItems implements ShownObjects {
     if (this.#items === undefined) {
       const isJson = beginsAsJson(chunk);
       if (isJson === undefined) return [];
-      this.#items = isJson ? new ListedItems(this.#list) : new StreamedItems();
+      // a list of input shows what clients have sent, which makes nothing theirs
+      const wanted = { list: this.#list, names: this.#list === 'output' ? naming : ['id'], waitsForEnd: true };
+      this.#items = isJson ? new ShownMembers(wanted, namedBy) : new StreamedItems();
     }
     return this.#items.read(chunk);
   }
@@ -242,19 +245,27 @@ export class AnsweredItems implements ShownObjects {
 /** The longest key or value that is read, with its quotes and white space around it. Bytes. */
 const longestMember = 4_096;
 
-/** Reads the items of a list in a JSON object, however large its texts are, and holds nothing of them. They are due when the list has ended. */
-class ListedItems implements ShownObjects {
+/** Reads members of a JSON object, or of those in a list of it, however large its texts are, and holds nothing of these. */
+class ShownMembers implements ShownObjects {
   #shown: ShownObject[] = [];
-  #isDue = false;
+  #isDue: boolean;
   readonly #members: JsonMembers;
 
-  constructor(list: string) {
-    this.#members = new JsonMembers({
+  /** @param waitsForEnd whether what is found is due when the list has ended, in place of at once */
+  constructor(
+    {
       list,
-      // a list of input shows what clients have sent, which makes nothing theirs
-      names: list === 'output' ? naming : ['id'],
+      names,
+      waitsForEnd = false,
+    }: { readonly list?: string; readonly names: readonly string[]; readonly waitsForEnd?: boolean },
+    find: (name: string, value: unknown) => readonly ShownObject[],
+  ) {
+    this.#isDue = !waitsForEnd;
+    this.#members = new JsonMembers({
+      ...(list && { list }),
+      names,
       keepLimit: longestMember,
-      onMember: (name, value) => this.#shown.push(...namedBy(name, value)),
+      onMember: (name, value) => this.#shown.push(...find(name, value)),
       onListEnd: () => {
         this.#isDue = true;
       },
@@ -263,9 +274,7 @@ class ListedItems implements ShownObjects {
 
   read(chunk: Buffer): readonly ShownObject[] {
     this.#members.read(chunk);
-    if (!this.#isDue) return [];
-    this.#isDue = false;
-    return this.rest();
+    return this.#isDue ? this.rest() : [];
   }
 
   rest(): readonly ShownObject[] {
@@ -288,35 +297,13 @@ export function madeObjects(object: Fields, row: MadeRow): ShownObject[] {
   return Object.entries(object).flatMap(([name, value]) => madeIn(name, value, row));
 }
 
-/** Reads what the members of a JSON object, or of those in a list of it, say that its upstream has made, and its `status`. It is due at once. */
-export class AnsweredObjects implements ShownObjects {
-  status: unknown;
-  #shown: ShownObject[] = [];
-  readonly #members: JsonMembers;
-
-  constructor(row: MadeRow) {
-    const { files = [], models = [], list } = row;
-    this.#members = new JsonMembers({
-      ...(list && { list }),
-      names: ['status', ...files, ...models],
-      keepLimit: longestMember,
-      onMember: (name, value) => {
-        if (name === 'status') this.status = value;
-        else this.#shown.push(...madeIn(name, value, row));
-      },
-    });
-  }
-
-  read(chunk: Buffer): readonly ShownObject[] {
-    this.#members.read(chunk);
-    return this.rest();
-  }
-
-  rest(): readonly ShownObject[] {
-    const shown = this.#shown;
-    this.#shown = [];
-    return shown;
-  }
+/** Reads what an answer says that its upstream has made. It is due at once. @param onStatus told the `status` of what is read */
+export function answeredObjects(row: MadeRow, onStatus: (status: unknown) => void): ShownObjects {
+  const { files = [], models = [], list } = row;
+  return new ShownMembers({ ...(list && { list }), names: ['status', ...files, ...models] }, (name, value) => {
+    if (name === 'status') onStatus(value);
+    return madeIn(name, value, row);
+  });
 }
 
 /** The most that is held of an event that has not come to its end. Characters. */
@@ -343,7 +330,7 @@ class StreamedItems implements ShownObjects {
       const type = readEvents.exec(event)?.[0];
       if (type === undefined) continue;
       if (isLast(type)) isEnded = true;
-      const { item } = parsed(dataOf(event)) as { readonly item?: Fields | null };
+      const { item } = (parsed(dataOf(event)) ?? {}) as { readonly item?: Fields | null };
       for (const shown of shownBy(item)) this.#shown.set(`${shown.kind} ${shown.id}`, shown);
     }
     return isEnded ? this.rest() : [];

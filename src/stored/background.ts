@@ -118,7 +118,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     started({ id, userId }: ResponseRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
       followed.add(id, { userId, admissions, tokensStreamed });
       releasing.start();
-      queue.track(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
+      queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },
 
     /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
@@ -128,7 +128,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
         .catch((error: unknown) =>
           logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
         );
-      queue.track(counted);
+      queue.underWay.add(counted);
       return counted;
     },
 
@@ -139,7 +139,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
       polledSoon.add(id);
       // whatever comes of it, the response is polled again when it is due
       const done = () => void polledSoon.delete(id);
-      queue.track(poller.poll(response).then(done, done));
+      queue.underWay.add(poller.poll(response).then(done, done));
     },
 
     /**

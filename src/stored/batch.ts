@@ -9,15 +9,13 @@ import type { ResponseBody } from '../outbound/exchange.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
-import { madeObjects } from './answer-ids.ts';
+import { type Fields, madeObjects, parsed } from './answer-ids.ts';
 import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
 import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
   endedRecord,
-  type Fields,
   type PollWork,
-  parsed,
   readFields,
   readObject,
   requireModel,
@@ -274,7 +272,7 @@ export const pollBatch: PollWork = async (batch, upstream, { storedObjects, retr
 async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Used> {
   const sum = { ...noUsage };
   for await (const { bytes, length } of linesOf(body, onProgress)) {
-    const { response } = ((bytes && parsed(bytes)) ?? {}) as {
+    const { response } = ((bytes && parsed(bytes.toString())) ?? {}) as {
       readonly response?: { readonly body?: Fields | null; readonly status_code?: number } | null;
     };
     // what has failed costs nothing; a line that is too long is an answer

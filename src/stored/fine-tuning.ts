@@ -2,13 +2,12 @@ import { refuse } from '../errors.ts';
 import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { noUsage, type Used } from '../proxy/usage-meter.ts';
-import { madeObjects } from './answer-ids.ts';
+import { type Fields, madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
   endedRecord,
-  type Fields,
   type PollWork,
   readFields,
   readObject,

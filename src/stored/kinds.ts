@@ -28,11 +28,11 @@ interface CallRow {
   readonly path: string;
   /** Whether it ends an object, or changes what is attached to one. @default neither */
   readonly effect?: 'removes' | 'changesMetadata';
-  /** Whether it counts as a request of its account: it has the upstream keep more, or work. @default false */
-  readonly isCounted?: boolean;
+  /** Whether it has the upstream do no more than end what it works on, or pause it. @default false */
+  readonly onlyEnds?: boolean;
   /** Whether its body may have `items`. @default false */
   readonly takesItems?: boolean;
-  /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default nowhere */
+  /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default where its kind says, if its answer is the object */
   readonly showsItems?: 'output' | 'data' | 'item';
   /** Whether its answer is the object, on which its upstream may have ended its work. @default false */
   readonly showsEnd?: boolean;
@@ -48,7 +48,7 @@ interface CallRow {
   readonly answersNothing?: boolean;
   /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
   readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
-  /** What its upstream has made for the account by what it works on. @default nothing */
+  /** What its upstream has made for the account by what it works on. @default what its kind says, where its answer is the object, or a list of them */
   readonly showsMade?: MadeRow;
   /** The field with the id of the file that it has its upstream work through, which the account pays for when that has ended. @default none */
   readonly runsFile?: 'input_file_id' | 'training_file';
@@ -96,7 +96,7 @@ interface KindRow {
   readonly continuedBy?: { readonly param: string; readonly fields: readonly string[] };
   /** The member of an event that has the new object. @default the event is the object */
   readonly eventMember?: 'response';
-  /** Where the answer that brings a new one has items. @default nowhere */
+  /** Where one has items, also in the answer that brings a new one. @default nowhere */
   readonly bringsItems?: 'output';
   /** Under which name of `credits.storedPrices` calls about it are charged. @default they are free, and have no usage */
   readonly pricedAs?: StoredUsage['kind'];
@@ -115,10 +115,11 @@ interface KindRow {
   /** With which `status` its upstream still works on one. @default never */
   readonly runsWhile?: readonly string[];
   /**
-   * What its upstreams work on for long, and always: with which `status` that has ended, and for how long one is asked for at least, in milliseconds.
+   * What its upstreams work on for long, and always: with which `status` that has ended, for how long one is asked for at least, in milliseconds, and
+   * what is made.
    * @default it is made when the call is answered, or as `runsWhile` says
    */
-  readonly work?: { readonly ends: readonly string[]; readonly followedFor: number };
+  readonly work?: { readonly ends: readonly string[]; readonly followedFor: number; readonly makes: MadeRow };
   /** Which calls there are about it, by operationId. */
   readonly calls: { readonly [OperationId in keyof OperationTable]?: CallRow };
 }
@@ -167,9 +168,9 @@ const rows = {
     bringsItems: 'output',
     runsWhile: ['queued', 'in_progress'],
     calls: {
-      retrieveResponse: { method: 'GET', path: ofResponse, showsEnd: true, showsItems: 'output' },
+      retrieveResponse: { method: 'GET', path: ofResponse, showsEnd: true },
       deleteResponse: { method: 'DELETE', path: ofResponse, effect: 'removes' },
-      cancelResponse: { method: 'POST', path: `${ofResponse}/cancel`, showsEnd: true, showsItems: 'output' },
+      cancelResponse: { method: 'POST', path: `${ofResponse}/cancel`, onlyEnds: true, showsEnd: true },
       listResponseInputItems: { method: 'GET', path: `${ofResponse}/input_items`, showsItems: 'data' },
     },
   },
@@ -180,14 +181,13 @@ const rows = {
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
     isKept: true,
     calls: {
-      createConversation: { method: 'POST', path: '/conversations', isCounted: true, takesItems: true },
+      createConversation: { method: 'POST', path: '/conversations', takesItems: true },
       retrieveConversation: { method: 'GET', path: ofConversation },
-      updateConversation: { method: 'POST', path: ofConversation, isCounted: true },
+      updateConversation: { method: 'POST', path: ofConversation },
       deleteConversation: { method: 'DELETE', path: ofConversation, effect: 'removes' },
       createConversationItems: {
         method: 'POST',
         path: `${ofConversation}/items`,
-        isCounted: true,
         takesItems: true,
         showsItems: 'data',
       },
@@ -204,7 +204,7 @@ const rows = {
     calls: {
       listChatCompletions: { method: 'GET', path: ofChat, lists: {} },
       retrieveChatCompletion: { method: 'GET', path: ofChat },
-      updateChatCompletion: { method: 'POST', path: ofChat, isCounted: true, effect: 'changesMetadata' },
+      updateChatCompletion: { method: 'POST', path: ofChat, effect: 'changesMetadata' },
       deleteChatCompletion: { method: 'DELETE', path: ofChat, effect: 'removes' },
       listChatCompletionMessages: { method: 'GET', path: `${ofChat}/messages` },
     },
@@ -219,12 +219,8 @@ const rows = {
     isKept: true,
     isMadeOnce: true,
     calls: {
-      createFile: { method: 'POST', path: '/files', isCounted: true, makesFile: true, streamsUp: true },
-      listFiles: {
-        method: 'GET',
-        path: ofFile,
-        lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' },
-      },
+      createFile: { method: 'POST', path: '/files', makesFile: true, streamsUp: true },
+      listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' } },
       retrieveFile: { method: 'GET', path: ofFile },
       deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
       downloadFile: { method: 'GET', path: `${ofFile}/content`, answersBytes: true },
@@ -238,22 +234,15 @@ const rows = {
     describedBy: { name: 'filename', bytes: 'bytes' },
     isMadeOnce: true,
     calls: {
-      createUpload: { method: 'POST', path: '/uploads', isCounted: true, makesFile: true },
-      addUploadPart: {
-        method: 'POST',
-        path: `${ofUpload}/parts`,
-        isCounted: true,
-        streamsUp: true,
-        brings: { kind: 'part' },
-      },
+      createUpload: { method: 'POST', path: '/uploads', makesFile: true },
+      addUploadPart: { method: 'POST', path: `${ofUpload}/parts`, streamsUp: true, brings: { kind: 'part' } },
       completeUpload: {
         method: 'POST',
         path: `${ofUpload}/complete`,
-        isCounted: true,
         makesFile: true,
         brings: { kind: 'file', member: 'file' },
       },
-      cancelUpload: { method: 'POST', path: `${ofUpload}/cancel`, isCounted: true },
+      cancelUpload: { method: 'POST', path: `${ofUpload}/cancel` },
     },
   },
   part: { name: 'part of an upload', remedy: givenId, namedBy: ['part_ids'], isMadeOnce: true, calls: {} },
@@ -262,18 +251,13 @@ const rows = {
     remedy: 'GET /v1/batches lists those that are',
     index: 'userBatches',
     isKept: true,
-    work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch },
+    work: { ends: ['completed', 'failed', 'expired', 'cancelled'], followedFor: longestBatch, makes: madeByBatch },
     isMadeOnce: true,
     calls: {
-      createBatch: { method: 'POST', path: '/batches', isCounted: true, runsFile: 'input_file_id' },
-      listBatches: {
-        method: 'GET',
-        path: ofBatch,
-        lists: { order: 'desc' },
-        showsMade: madeByBatch,
-      },
-      retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true, showsMade: madeByBatch },
-      cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, showsEnd: true, showsMade: madeByBatch },
+      createBatch: { method: 'POST', path: '/batches', runsFile: 'input_file_id' },
+      listBatches: { method: 'GET', path: ofBatch, lists: { order: 'desc' } },
+      retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true },
+      cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, onlyEnds: true, showsEnd: true },
     },
   },
   fine_tuning_job: {
@@ -282,32 +266,20 @@ const rows = {
     index: 'userFineTuningJobs',
     isKept: true,
     hasMetadata: true,
-    work: { ends: ['succeeded', 'failed', 'cancelled'], followedFor: longestJob },
+    work: { ends: ['succeeded', 'failed', 'cancelled'], followedFor: longestJob, makes: madeByJob },
     isMadeOnce: true,
     calls: {
       createFineTuningJob: {
         method: 'POST',
         path: '/fine_tuning/jobs',
-        isCounted: true,
         runsFile: 'training_file',
         namesFiles: ['training_file', 'validation_file'],
       },
-      listFineTuningJobs: {
-        method: 'GET',
-        path: ofJob,
-        lists: { order: 'desc' },
-        showsMade: madeByJob,
-      },
-      retrieveFineTuningJob: { method: 'GET', path: ofJob, showsEnd: true, showsMade: madeByJob },
-      cancelFineTuningJob: { method: 'POST', path: `${ofJob}/cancel`, showsEnd: true, showsMade: madeByJob },
-      pauseFineTuningJob: { method: 'POST', path: `${ofJob}/pause`, showsEnd: true, showsMade: madeByJob },
-      resumeFineTuningJob: {
-        method: 'POST',
-        path: `${ofJob}/resume`,
-        isCounted: true,
-        showsEnd: true,
-        showsMade: madeByJob,
-      },
+      listFineTuningJobs: { method: 'GET', path: ofJob, lists: { order: 'desc' } },
+      retrieveFineTuningJob: { method: 'GET', path: ofJob, showsEnd: true },
+      cancelFineTuningJob: { method: 'POST', path: `${ofJob}/cancel`, onlyEnds: true, showsEnd: true },
+      pauseFineTuningJob: { method: 'POST', path: `${ofJob}/pause`, onlyEnds: true, showsEnd: true },
+      resumeFineTuningJob: { method: 'POST', path: `${ofJob}/resume`, showsEnd: true },
       listFineTuningEvents: { method: 'GET', path: `${ofJob}/events` },
       listFineTuningJobCheckpoints: { method: 'GET', path: `${ofJob}/checkpoints`, showsMade: madeByCheckpoints },
     },
@@ -330,15 +302,11 @@ const rows = {
     namedBy: ['container', 'container_id'],
     isMadeOnce: true,
     calls: {
-      createContainer: { method: 'POST', path: '/containers', isCounted: true },
-      listContainers: {
-        method: 'GET',
-        path: ofContainer,
-        lists: { order: 'desc', filter: 'name' },
-      },
+      createContainer: { method: 'POST', path: '/containers' },
+      listContainers: { method: 'GET', path: ofContainer, lists: { order: 'desc', filter: 'name' } },
       retrieveContainer: { method: 'GET', path: ofContainer },
       deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
-      createContainerFile: { method: 'POST', path: `${ofContainer}/files`, isCounted: true },
+      createContainerFile: { method: 'POST', path: `${ofContainer}/files` },
       listContainerFiles: { method: 'GET', path: `${ofContainer}/files` },
       retrieveContainerFile: { method: 'GET', path: ofContainerFile },
       deleteContainerFile: { method: 'DELETE', path: ofContainerFile },
@@ -355,13 +323,13 @@ const rows = {
     isKept: true,
     isMadeOnce: true,
     calls: {
-      createSkill: { method: 'POST', path: '/skills', isCounted: true },
+      createSkill: { method: 'POST', path: '/skills' },
       listSkills: { method: 'GET', path: ofSkill, lists: { order: 'desc' } },
       retrieveSkill: { method: 'GET', path: ofSkill },
-      updateSkill: { method: 'POST', path: ofSkill, isCounted: true },
+      updateSkill: { method: 'POST', path: ofSkill },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
       downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answersBytes: true },
-      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions`, isCounted: true },
+      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions` },
       listSkillVersions: { method: 'GET', path: `${ofSkill}/versions` },
       retrieveSkillVersion: { method: 'GET', path: ofSkillVersion },
       deleteSkillVersion: { method: 'DELETE', path: ofSkillVersion },
@@ -378,21 +346,21 @@ const rows = {
     isKept: true,
     isMadeOnce: true,
     calls: {
-      createVectorStore: { method: 'POST', path: '/vector_stores', isCounted: true },
+      createVectorStore: { method: 'POST', path: '/vector_stores' },
       listVectorStores: { method: 'GET', path: ofVectorStore, lists: { order: 'desc' } },
       retrieveVectorStore: { method: 'GET', path: ofVectorStore },
-      updateVectorStore: { method: 'POST', path: ofVectorStore, isCounted: true },
+      updateVectorStore: { method: 'POST', path: ofVectorStore },
       deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },
-      searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search`, isCounted: true },
-      createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files`, isCounted: true },
+      searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search` },
+      createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files` },
       listVectorStoreFiles: { method: 'GET', path: `${ofVectorStore}/files` },
       retrieveVectorStoreFile: { method: 'GET', path: ofVectorStoreFile },
-      updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile, isCounted: true },
+      updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile },
       deleteVectorStoreFile: { method: 'DELETE', path: ofVectorStoreFile },
       retrieveVectorStoreFileContent: { method: 'GET', path: `${ofVectorStoreFile}/content` },
-      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches`, isCounted: true },
+      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches` },
       retrieveVectorStoreFileBatch: { method: 'GET', path: ofFileBatch },
-      cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel`, isCounted: true },
+      cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel` },
       listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files` },
     },
   },
@@ -401,9 +369,9 @@ const rows = {
     remedy: givenId,
     isMadeOnce: true,
     calls: {
-      hangupRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/hangup`, answersNothing: true },
-      referRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/refer`, isCounted: true, answersNothing: true },
-      rejectRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/reject`, answersNothing: true },
+      hangupRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/hangup`, onlyEnds: true, answersNothing: true },
+      referRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/refer`, answersNothing: true },
+      rejectRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/reject`, onlyEnds: true, answersNothing: true },
     },
   },
   item: {
@@ -423,12 +391,25 @@ export const kinds: Readonly<Record<StoredKind, KindRow>> = rows;
 /** One call about what an upstream keeps, and the kind of that. */
 export interface StoredCall extends CallRow {
   readonly kind: StoredKind;
+  /** Whether it counts as a request of its account: it has the upstream keep more, or work. */
+  readonly isCounted: boolean;
+}
+
+function callOf(kind: StoredKind, call: CallRow): StoredCall {
+  const { work, bringsItems } = kinds[kind];
+  return {
+    kind,
+    isCounted: call.method === 'POST' && !call.onlyEnds,
+    ...(work && (call.showsEnd || call.lists) && { showsMade: work.makes }),
+    ...(bringsItems && call.showsEnd && { showsItems: bringsItems }),
+    ...call,
+  };
 }
 
 /** operationId → call, of all kinds. */
 export const storedCalls = Object.fromEntries(
   Object.entries(kinds).flatMap(([kind, { calls }]) =>
-    Object.entries(calls).map(([operationId, call]) => [operationId, { kind, ...call }]),
+    Object.entries(calls).map(([operationId, call]) => [operationId, callOf(kind as StoredKind, call)]),
   ),
 ) as Readonly<Record<StoredOperation, StoredCall>>;
 

@@ -1,4 +1,5 @@
 import { dynamicThreshold } from '../fairness/account-shares.ts';
+import { PendingWork } from '../pending-work.ts';
 
 /** Polls of one process under way at once. */
 const concurrency = 32;
@@ -10,7 +11,7 @@ export interface PollRef {
 }
 
 /**
- * The responses that this process polls, a few at once, and other work that closing waits for. An account may have half of the
+ * The responses that this process polls, a few at once. An account may have half of the
  * polls that the others leave free, and the account with the fewest is next: many responses of one, whose upstream hangs, do not
  * delay those of another.
  */
@@ -20,7 +21,8 @@ export class PollQueue {
   readonly #waiting = new Map<string, Set<string>>();
   /** The ids of those that are polled, and their accounts. */
   readonly #polling = new Map<string, string>();
-  readonly #running = new Set<Promise<void>>();
+  /** What closing waits for. */
+  readonly underWay = new PendingWork();
   #isOpen = true;
 
   /** @param poll polls one response; must not reject */
@@ -36,12 +38,6 @@ export class PollQueue {
     this.#startAll();
   }
 
-  /** @param work never rejects */
-  track(work: Promise<void>): void {
-    const ended: Promise<void> = work.finally(() => this.#running.delete(ended));
-    this.#running.add(ended);
-  }
-
   /** Starts no more polls; those under way continue. */
   close(): void {
     this.#isOpen = false;
@@ -49,8 +45,8 @@ export class PollQueue {
   }
 
   /** Resolves when nothing is under way. */
-  async done(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running);
+  done(): Promise<void> {
+    return this.underWay.done();
   }
 
   #startAll(): void {
@@ -95,7 +91,7 @@ export class PollQueue {
     // behind the other accounts
     if (ids.size > 0) this.#waiting.set(userId, ids);
     this.#polling.set(id, userId);
-    this.track(this.#run(id));
+    this.underWay.add(this.#run(id));
   }
 
   async #run(id: string): Promise<void> {

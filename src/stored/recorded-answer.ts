@@ -1,11 +1,12 @@
 import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import type { DecodedResponse } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
-import { type HeaderValues, isEncoded } from '../proxy/headers.ts';
+import { isEncoded } from '../proxy/headers.ts';
 import {
   AnsweredItems,
-  AnsweredObjects,
   type AnswerPart,
+  answeredObjects,
   type CreatedObject,
   CreatedObjectSearch,
   type ShownObject,
@@ -15,13 +16,7 @@ import { filterOf, kinds, type MadeRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
-/** An answer of an upstream. */
-interface Answer {
-  readonly headers: HeaderValues;
-  readonly data: ResponseBody;
-}
-
-type Recorded<A extends Answer> = Omit<A, 'data'> & { readonly data: ResponseBody };
+type Answer = Pick<DecodedResponse, 'headers' | 'data'>;
 
 /** A background response that was asked for. */
 interface AskedInBackground {
@@ -54,7 +49,7 @@ export function ownedResponse<A extends Answer>(
     readonly needsOwner?: boolean;
     readonly onOwned?: () => void;
   } = {},
-): Recorded<A> {
+) {
   if (isEncoded(response.headers)) {
     response.data.destroy();
     throw failure('upstream_invalid_response');
@@ -62,7 +57,7 @@ export function ownedResponse<A extends Answer>(
   const { kind } = object;
   const { bringsItems } = kinds[kind];
   let keeper: ItemKeeper = object;
-  const data = recordedBody(response.data, {
+  return recorded(response, {
     search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
     async record({ id, status, attribute, name, bytes }) {
       keeper = { ...object, id };
@@ -84,7 +79,6 @@ export function ownedResponse<A extends Answer>(
     ...(bringsItems && { shows: new AnsweredItems(bringsItems) }),
     storeShown: (shown) => objects.addShown(shown, keeper),
   });
-  return { ...response, data };
 }
 
 /** Sees a body while it passes. Must not throw. */
@@ -104,14 +98,13 @@ export function shownItems<A extends Answer>(
   keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   watcher?: BodyWatcher,
-): Recorded<A> {
+) {
   if (isEncoded(response.headers)) return response;
-  const data = recordedBody(response.data, {
+  return recorded(response, {
     shows: new AnsweredItems(list),
     storeShown: (shown) => objects.addShown(shown, keeper),
     ...(watcher && { watcher }),
   });
-  return { ...response, data };
 }
 
 /**
@@ -125,19 +118,20 @@ export function shownMade<A extends Answer>(
   keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown' | 'addMade'>,
   onStatus: (status: unknown) => void,
-): Recorded<A> {
+) {
   if (isEncoded(response.headers)) {
     if (!row.models) return response;
     response.data.destroy();
     throw failure('upstream_invalid_response');
   }
-  const made = new AnsweredObjects(row);
-  const data = recordedBody(response.data, {
-    shows: made,
+  let status: unknown;
+  return recorded(response, {
+    shows: answeredObjects(row, (said) => {
+      status = said;
+    }),
     storeShown: (shown) => (row.models ? objects.addMade(shown, keeper) : objects.addShown(shown, keeper)),
-    watcher: { read() {}, onEnd: () => onStatus(made.status) },
+    watcher: { read() {}, onEnd: () => onStatus(status) },
   });
-  return { ...response, data };
 }
 
 /** What is read of an answer, and what is stored before it is passed on. */
@@ -154,11 +148,11 @@ interface Recording {
   readonly watcher?: BodyWatcher;
 }
 
-/** The body of an answer: the client gets no id in it before that is stored. */
-function recordedBody(body: ResponseBody, recording: Recording): ResponseBody {
-  const recorded = new RecordedBody(body, recording);
-  body.flowTo(recorded);
-  return recorded.out;
+/** An answer of which the client gets no id before that is stored. */
+function recorded<A extends Answer>(response: A, recording: Recording) {
+  const body = new RecordedBody(response.data, recording);
+  response.data.flowTo(body);
+  return { ...response, data: body.out };
 }
 
 /** Bytes that wait for their turn. */

@@ -22,17 +22,15 @@ interface UpstreamRead {
   readonly search?: string;
 }
 
-/** Reads a body. @param onProgress to be called for every chunk */
-type BodyReader<Read> = (body: ResponseBody, onProgress: () => void) => Promise<Read>;
-
 /**
  * Reads what an upstream keeps; `null` where it keeps it no longer.
+ * @param read reads its body, and is to call `onProgress` for every chunk
  * @throws GatewayError with the code of an upstream's failure; OutboundError
  */
 export async function readStored<Read>(
   { apiRequest, deadline: callDeadline, upstream, path, search }: UpstreamRead,
   retry: RetryPolicy,
-  read: BodyReader<Read>,
+  read: (body: RelayedBody, onProgress: () => void) => Promise<Read>,
 ): Promise<Read | null> {
   const { userId } = apiRequest.principal;
   const place = new CallPlace(userId);
@@ -62,14 +60,14 @@ export async function readStored<Read>(
 }
 
 /** Ends one of several reads of a call: at its own time limit, or with the call. */
-class ReadDeadline implements Deadline {
+class ReadDeadline extends EventTarget implements Deadline {
   aborted = false;
   reason: unknown;
   readonly #call: CallDeadline;
-  readonly #listeners = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(call: CallDeadline) {
+    super();
     this.#call = call;
     if (call.aborted) this.#abort(call.reason);
     else call.addEventListener('abort', this.#onCallAborted);
@@ -77,14 +75,6 @@ class ReadDeadline implements Deadline {
 
   get isOver(): boolean {
     return this.aborted || this.#call.isOver;
-  }
-
-  addEventListener(_type: string, listener: () => void): void {
-    this.#listeners.add(listener);
-  }
-
-  removeEventListener(_type: string, listener: () => void): void {
-    this.#listeners.delete(listener);
   }
 
   /** Requires that the read is over, or the deadline armed again, within this many milliseconds. */
@@ -105,6 +95,6 @@ class ReadDeadline implements Deadline {
     if (this.aborted) return;
     this.aborted = true;
     this.reason = reason;
-    for (const listener of [...this.#listeners]) listener();
+    this.dispatchEvent(new Event('abort'));
   }
 }

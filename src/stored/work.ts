@@ -10,6 +10,7 @@ import { checkModelName } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import { routeModel, type Upstream } from '../proxy/upstream.ts';
 import { closedRecord, type Used } from '../proxy/usage-meter.ts';
+import { type Fields, parsed } from './answer-ids.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage, StoredObject } from './stored-object.ts';
 import type { readStored } from './upstream-reads.ts';
@@ -94,9 +95,6 @@ export async function requireModel(name: string, { apiRequest, upstream, storedO
   }
 }
 
-/** JSON from outside, as far as it is read. */
-export type Fields = Readonly<Record<string, unknown>>;
-
 /**
  * The fields of a request for such work. Others could name a model, a checkpoint or requests that nobody has read.
  * @param longest bytes
@@ -118,18 +116,8 @@ const largestObject = 16 * 1024 * 1024;
 /** Reads an object in JSON. @throws GatewayError `upstream_invalid_response` */
 export async function readObject(body: ResponseBody, onProgress: () => void): Promise<Fields> {
   const { bytes, whole } = await collect(body, largestObject, onProgress);
-  const object = whole ? parsed(bytes) : undefined;
+  const object = whole ? parsed(bytes.toString()) : undefined;
   if (object) return object;
   body.destroy();
   throw failure('upstream_invalid_response');
-}
-
-/** An object in JSON; `undefined` for anything else. Pure. */
-export function parsed(bytes: Buffer): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(bytes.toString());
-    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
-  } catch {
-    return undefined;
-  }
 }
