@@ -3,6 +3,7 @@ import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
 import { failure, loggableError } from '../proxy/failure.ts';
+import type { Upstream } from '../proxy/upstream.ts';
 
 /** One message of a WebSocket, as it came. */
 export interface Message {
@@ -22,10 +23,8 @@ export interface SocketSession {
   ended(hasLeft: boolean): void;
   /** Whether a response is under way. */
   readonly isBusy: boolean;
-  /** Whether the client must not see why the upstream closes its side. */
-  readonly masksErrors: boolean;
-  /** How long the upstream may be silent while a response is under way. Milliseconds. */
-  readonly maxSilence: number;
+  /** The upstream that the client is joined with. */
+  readonly upstream: Pick<Upstream, 'maskErrors' | 'timeouts'>;
 }
 
 export interface BridgeOptions {
@@ -303,7 +302,7 @@ export class Bridge {
     if (upstream !== this.#upstream) return;
     if (this.#client.readyState === WebSocket.CLOSED) this.#finish();
     else if (code === 1006) this.fail(failure('upstream_disconnected'), closeCode.internal);
-    else if (this.#session.masksErrors && code !== closeCode.normal) {
+    else if (this.#session.upstream.maskErrors && code !== closeCode.normal) {
       const { logger } = this.#options;
       logger.warn('an upstream closed a WebSocket', { code, reason: loggableError(reason.toString(), true, {}) });
       this.#end(code, '');
@@ -330,11 +329,16 @@ export class Bridge {
       .finally(() => this.#options.onEnded(this.#error));
   }
 
+  /** How long the upstream may be silent while a response is under way. Milliseconds. */
+  get #maxSilence(): number {
+    return this.#session.upstream.timeouts.firstByte;
+  }
+
   /** Something has come. The upstream's silence may have to be noticed sooner from now on: with each message a response may begin. */
   #noteMessage(): void {
     const now = performance.now();
     this.#lastMessageAt = now;
-    const { maxSilence } = this.#session;
+    const maxSilence = this.#maxSilence;
     if (this.#firesAt > now + maxSilence && !this.#isFinished) this.#awaitIdle(maxSilence);
   }
 
@@ -345,8 +349,8 @@ export class Bridge {
   }
 
   #checkIdle(): void {
-    const { isBusy, maxSilence } = this.#session;
-    const limit = isBusy ? maxSilence : this.#options.idleTimeout;
+    const { isBusy } = this.#session;
+    const limit = isBusy ? this.#maxSilence : this.#options.idleTimeout;
     const rest = this.#lastMessageAt + limit - performance.now();
     if (rest > 0) this.#awaitIdle(rest);
     else if (isBusy) this.fail(failure('upstream_timeout'), closeCode.internal);

@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type GatewayError, isGatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
@@ -68,42 +67,16 @@ export class SocketCaller {
     }
   }
 
-  /** Has the handshake admitted. @throws GatewayError as for any call */
-  async admitHandshake(call: RequestedCall, res: ServerResponse): Promise<HandshakeAdmissions> {
-    return new HandshakeAdmissions(await requestAdmission(this.#checks, call, res));
-  }
-
-  /** Has a further response admitted, as a call of its own. @throws GatewayError when it is refused */
+  /** Has a response admitted, as a call of its own. @throws GatewayError when it is refused */
   async admit(call: RequestedCall): Promise<readonly Admission[]> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await requestAdmission(this.#checks, call, unheard);
       } catch (error) {
-        if (!isGatewayError(error)) throw error;
-        if (!isMomentary(error) || tries === mostTries) throw error;
+        if (!isGatewayError(error) || !isMomentary(error) || tries === mostTries) throw error;
         await sleep(Number(error.headers['retry-after-ms'] ?? 100));
       }
     }
-  }
-}
-
-/** The admissions of a handshake, until somebody takes them. */
-class HandshakeAdmissions {
-  #admissions: readonly Admission[];
-
-  constructor(admissions: readonly Admission[]) {
-    this.#admissions = admissions;
-  }
-
-  take(): readonly Admission[] {
-    const admissions = this.#admissions;
-    this.#admissions = [];
-    return admissions;
-  }
-
-  /** Gives back what nobody has taken. */
-  drop(): void {
-    for (const admission of this.take()) admission.dropped();
   }
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { WebSocket } from 'ws';
+import { type ClientOptions, WebSocket } from 'ws';
 import type { ApiRequest } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
@@ -28,9 +28,14 @@ export interface UpstreamSocketRequest {
   /** Whether the upstream gets the secret of a client, and no key of the operator's. @default false */
   readonly isSecret?: boolean;
   readonly client: Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
-  /** The longest message that the upstream may send. Bytes. */
-  readonly maxMessageBytes: number;
-  /** How long the upstream may take to answer a close frame. Milliseconds. */
+  readonly limits: SocketLimits;
+}
+
+/** What the other side of a socket may do. The types of `ws` do not know `closeTimeout` yet. */
+export interface SocketLimits {
+  /** The longest message. Bytes. */
+  readonly maxPayload: number;
+  /** How long it may take to answer a close frame. Milliseconds. */
   readonly closeTimeout: number;
 }
 
@@ -63,18 +68,12 @@ function withoutHandshake(headers: Readonly<Record<string, string>>): Record<str
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-')));
 }
 
-/** What is needed to open sockets at upstreams. */
-export type ConnectDependencies = Pick<
-  RelayDependencies,
-  'retry' | 'failureLog' | 'observers' | 'idempotencySecret' | 'propagateTrace'
->;
-
 /**
  * Opens a WebSocket at the first upstream, or tries the next ones, as for any other call. One that takes no WebSockets is passed over.
  * @throws GatewayError when none can be reached
  */
 export async function connectUpstream(
-  deps: ConnectDependencies,
+  deps: RelayDependencies,
   order: readonly [Upstream, ...Upstream[]],
   request: UpstreamSocketRequest,
 ): Promise<{ readonly upstream: Upstream; readonly answer: UpstreamAnswer }> {
@@ -97,13 +96,13 @@ export async function connectUpstream(
 }
 
 async function tryUpstream(
-  { failureLog, observers, idempotencySecret, propagateTrace }: ConnectDependencies,
+  { failureLog, observers, idempotencySecret, propagateTrace }: RelayDependencies,
   upstream: Upstream,
   request: UpstreamSocketRequest,
   deadline: CallDeadline,
   onConnected: () => void,
 ): Promise<UpstreamAnswer> {
-  const { path, requestId, principal, headers: clientHeaders, search, maxMessageBytes, closeTimeout } = request;
+  const { path, requestId, principal, headers: clientHeaders, search, limits } = request;
   const model = request.model === undefined ? undefined : upstreamModelName(upstream, request.model);
   const span = UpstreamSpan.start({ upstream, method: 'GET', path, model, apiRequest: { requestId, principal } });
   const ownHeaders = withAccountsIdempotencyKey(clientHeaders, principal.userId, idempotencySecret);
@@ -111,12 +110,10 @@ async function tryUpstream(
   const url = upstreamUrl(upstream, path, withModel(search, model)).replace(/^http/, 'ws');
   const startedAt = performance.now();
   try {
-    const answer = await openSocket(url, {
+    const answer = await openSocket(url, deadline, {
+      ...limits,
       headers: propagateTrace && span ? span.addTo(headers) : headers,
-      maxPayload: maxMessageBytes,
-      closeTimeout,
       handshakeTimeout: upstream.timeouts.connect,
-      deadline,
     });
     onConnected();
     span?.answered(answer.status);
@@ -138,16 +135,8 @@ async function tryUpstream(
   }
 }
 
-interface SocketOptions {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly maxPayload: number;
-  readonly closeTimeout: number;
-  readonly handshakeTimeout: number;
-  readonly deadline: CallDeadline;
-}
-
 /** Opens a WebSocket. Resolves with what the server answers, and rejects with an OutboundError. */
-function openSocket(url: string, { deadline, ...options }: SocketOptions): Promise<UpstreamAnswer> {
+function openSocket(url: string, deadline: CallDeadline, options: ClientOptions): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url, { ...options, perMessageDeflate: false, autoPong: false });
     const abort = (): void => socket.terminate();

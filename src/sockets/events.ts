@@ -3,6 +3,7 @@ import { outline } from '../http/json/scan.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
 import { shortValue } from '../proxy/model-body.ts';
+import { type Fields, parsed } from '../stored/answer-ids.ts';
 import type { Message } from './bridge.ts';
 
 /** An event of a client's, as far as it is described. */
@@ -11,18 +12,26 @@ export interface ClientEvent extends Pick<ApiRequest, 'rawBody' | 'fields' | 'bo
   readonly eventId: string | undefined;
 }
 
-const anything = {};
-const object = (properties: object) => ({ type: 'object', properties });
+export const anything = {};
+export const object = (properties: object) => ({ type: 'object', properties });
+
+/** Where a realtime session names the models that transcribe what users say. */
+export const transcriptionFields = ['audio.input.transcription.model', 'input_audio_transcription.model'];
 const transcription = object({ model: anything });
+/** The described parts of a realtime session. */
+export const realtimeSession = {
+  model: anything,
+  audio: object({ input: object({ transcription }) }),
+  input_audio_transcription: transcription,
+};
 
 /** What every event has. */
 const common = { type: anything, event_id: anything };
 
 /** The described parts of the events of `/realtime`. */
 export function realtimeShape(spec: Spec): BodyShape {
-  const audio = object({ input: object({ transcription }) });
-  const session = object({ model: anything, audio, input_audio_transcription: transcription });
-  return bodyShape(spec, object({ ...common, session, response: object({ max_output_tokens: anything }) }));
+  const response = object({ max_output_tokens: anything });
+  return bodyShape(spec, object({ ...common, session: object(realtimeSession), response }));
 }
 
 /** The described parts of the events of `/responses`: an event that asks for a response is the body of such a call. */
@@ -74,19 +83,13 @@ export async function readClientEvent({ data, isBinary }: Message, shape: BodySh
   };
 }
 
-/** What is read of an event of an upstream's. Nothing in it is certain. */
-export interface UpstreamEvent {
+/** An event of an upstream's. Nothing in it is certain. */
+export interface UpstreamEvent extends Fields {
   readonly type: string;
   readonly delta?: unknown;
   readonly response_id?: unknown;
-  readonly response?: { readonly id?: unknown; readonly usage?: unknown; readonly status?: unknown } & Items;
-  readonly item?: { readonly id?: unknown } | null;
-  readonly usage?: unknown;
+  readonly response?: { readonly id?: unknown; readonly usage?: unknown; readonly output?: unknown };
   readonly error?: { readonly event_id?: unknown } | null;
-}
-
-interface Items {
-  readonly output?: readonly ({ readonly id?: unknown } | null)[];
 }
 
 /** What the events have in them that say something about a response. */
@@ -101,13 +104,8 @@ export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | 
   if (isBinary) return undefined;
   if (audioDelta.test(data.toString('latin1', 0, headLength))) return { type: 'response.output_audio.delta' };
   if (!marks.some((mark) => data.includes(mark))) return undefined;
-  try {
-    const value: unknown = JSON.parse(data.toString());
-    const isEvent = typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
-    return isEvent ? (value as UpstreamEvent) : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parsed(data.toString());
+  return typeof value?.type === 'string' ? (value as UpstreamEvent) : undefined;
 }
 
 /** The id of the response that an event has. Pure. */

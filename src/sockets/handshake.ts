@@ -9,7 +9,7 @@ import type { Logger } from '../options/options.ts';
 import { failure, isMasked, loggableError, maskedError, requireRelayable } from '../proxy/failure.ts';
 import { setResponseHeaders } from '../proxy/headers.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
+import { type SocketLimits, takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
 
 /** An endpoint that takes WebSockets. */
 export interface SocketEndpoint {
@@ -25,14 +25,9 @@ const endpoints: readonly SocketEndpoint[] = [
   { operation: 'connectResponses', path: '/responses', hasHttp: true },
 ];
 
-/** Whether a request asks for a WebSocket (RFC 6455, section 4.1). */
-function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
-  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-/** The endpoint that a request wants a WebSocket of; `undefined` for any other request. Pure. */
+/** The endpoint that a request asks for a WebSocket of (RFC 6455, section 4.1); `undefined` for any other request. Pure. */
 export function socketEndpointOf(req: IncomingMessage): SocketEndpoint | undefined {
-  if (!asksForWebSocket(req)) return undefined;
+  if (req.method !== 'GET' || req.headers.upgrade?.toLowerCase() !== 'websocket') return undefined;
   const path = pathOf(req).replace(/\/$/, '');
   return endpoints.find((endpoint) => path === `/v1${endpoint.path}`);
 }
@@ -119,10 +114,8 @@ export function responseOver(req: IncomingMessage, socket: Duplex): ServerRespon
   return res;
 }
 
-/** Accepts handshakes. @param closeTimeout how long a client may take to answer a close frame. Milliseconds. */
-export function createAccept(maxMessageBytes: number, closeTimeout: number) {
-  // the types of `ws` do not know closeTimeout yet
-  const limits = { maxPayload: maxMessageBytes, closeTimeout };
+/** Accepts handshakes. */
+export function createAccept(limits: SocketLimits) {
   const server = new WebSocketServer({
     ...limits,
     noServer: true,
@@ -154,14 +147,6 @@ export function createAccept(maxMessageBytes: number, closeTimeout: number) {
   };
 }
 
-/** The same error as without a listener for upgrades, on which OpenAI's clients fall back to HTTP at once. */
-function webSocketNotServed(): GatewayError {
-  const message = 'No model provider takes a WebSocket here: send the request over HTTP';
-  return new GatewayError('websocket_not_served', message, {
-    headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade, close' },
-  });
-}
-
 interface Refusal {
   readonly endpoint: SocketEndpoint;
   readonly upstream: Upstream;
@@ -176,7 +161,12 @@ interface Refusal {
 export function sendRefusal(req: IncomingMessage, res: ServerResponse, refusal: Refusal, logger: Logger): void {
   const { endpoint, upstream, answer, requestId } = refusal;
   const { status, headers, body } = answer;
-  if (endpoint.hasHttp && takesNoWebSocket(answer)) throw webSocketNotServed();
+  if (endpoint.hasHttp && takesNoWebSocket(answer)) {
+    // the same error as without a listener for upgrades, on which OpenAI's clients fall back to HTTP at once
+    const message = 'No model provider takes a WebSocket here: send the request over HTTP';
+    const headers = { upgrade: 'HTTP/1.1', connection: 'Upgrade, close' };
+    throw new GatewayError('websocket_not_served', message, { headers });
+  }
   requireRelayable(answer, req);
   if (status < 400) throw failure('upstream_invalid_response');
   setResponseHeaders(res, headers);

@@ -7,7 +7,7 @@ import { errorInAnswer, type RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, textBytes, usageFrom } from '../proxy/usage-meter.ts';
-import type { UpstreamEvent } from './events.ts';
+import { responseIdOf, type UpstreamEvent } from './events.ts';
 
 /** A response that a client has asked for, or that an upstream makes by itself. */
 interface MeteredResponse {
@@ -40,21 +40,19 @@ export interface AskedResponse {
 /** What a response is counted as: tokens alone. */
 const countedAs = { answersImages: false, answersVectors: false } as const;
 
-type MeterDependencies = Pick<
-  RelayDependencies,
-  'usageRecorder' | 'backgroundResponses' | 'hooks' | 'observers' | 'failureLog'
->;
-
 /** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
 export class MeteredResponses {
-  readonly #deps: MeterDependencies;
+  readonly #deps: RelayDependencies;
   readonly #principal: Principal;
+  readonly #unasked: () => AskedResponse;
   /** In the order in which they were asked for. */
   readonly #open: MeteredResponse[] = [];
 
-  constructor(deps: MeterDependencies, principal: Principal) {
+  /** @param unasked what a response is that no client has asked for, or whose beginning was not seen */
+  constructor(deps: RelayDependencies, principal: Principal, unasked: () => AskedResponse) {
     this.#deps = deps;
     this.#principal = principal;
+    this.#unasked = unasked;
   }
 
   /** Whether a response is under way, or has been asked for. */
@@ -76,12 +74,8 @@ export class MeteredResponses {
     this.#add(asked, place);
   }
 
-  /**
-   * The upstream has begun a response.
-   * @param unasked what it is where no client has asked for it
-   */
-  begun(id: string | undefined, unasked: () => AskedResponse): void {
-    const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(unasked(), undefined);
+  #begun(id: string | undefined): void {
+    const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(this.#unasked(), undefined);
     response.id = id;
     response.hasBegun = true;
     response.firstByteMs = performance.now() - response.startedAt;
@@ -90,8 +84,13 @@ export class MeteredResponses {
     this.#deps.hooks?.onResponse(call.info, upstream.name, 200, firstByteMs);
   }
 
-  /** The upstream has sent a part of a response. */
-  saw({ response_id, delta }: UpstreamEvent): void {
+  /** The upstream has begun a response, or has sent a part of one. */
+  saw(event: UpstreamEvent): void {
+    if (event.type === 'response.created') {
+      this.#begun(responseIdOf(event));
+      return;
+    }
+    const { response_id, delta } = event;
     const response =
       this.#open.find(({ id }) => id !== undefined && id === response_id) ??
       this.#open.findLast(({ hasBegun }) => hasBegun);
@@ -103,13 +102,12 @@ export class MeteredResponses {
   /**
    * A response has ended.
    * @param failure the error that it has ended in
-   * @param unasked what it is where its beginning was not seen
    */
-  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined, unasked: () => AskedResponse): void {
+  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined): void {
     const response =
       this.#open.find((open) => open.id !== undefined && open.id === id) ??
       this.#open.find(({ hasBegun }) => !hasBegun) ??
-      this.#add(unasked(), undefined);
+      this.#add(this.#unasked(), undefined);
     this.#reportEnd(response, failure);
     this.#close(response, failure ? 'upstream_failed' : 'complete', usage, failure !== undefined);
   }

@@ -1,8 +1,7 @@
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
-import type { BodyShape } from '../http/json/body-shape.ts';
-import { type Admission, oneAnswer, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
-import type { ErrorInside } from '../proxy/inspect-answer.ts';
+import { type ErrorInside, errorInMessage, isObject } from '../proxy/inspect-answer.ts';
 import {
   bodyFor,
   checkModelName,
@@ -13,17 +12,15 @@ import {
 } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { routeModel, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
-import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
+import { type Fields, type ShownObject, shownBy } from '../stored/answer-ids.ts';
 import { storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import { originOf } from '../stored/stored-object.ts';
-import type { Bridge, Message, SocketSession } from './bridge.ts';
-import { SocketEnd } from './bridge.ts';
-import type { SocketCaller } from './caller.ts';
+import { type Bridge, type Message, SocketEnd } from './bridge.ts';
 import type { connectUpstream, UpstreamAnswer } from './connect.ts';
-import { type ClientEvent, readClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
-import { MeteredResponses } from './metered-responses.ts';
-import { errorOfEvent, maskedMessage } from './upstream-errors.ts';
+import { type ClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
+import type { AskedResponse } from './metered-responses.ts';
+import { MeteredSession, type SessionOptions } from './session.ts';
 
 /** After these a response goes no further. */
 const lastEvents: ReadonlySet<string> = new Set([
@@ -35,11 +32,7 @@ const lastEvents: ReadonlySet<string> = new Set([
 /** How many responses of a connection are remembered that its upstream does not keep. */
 const mostUnstored = 100;
 
-interface ResponsesOptions {
-  readonly caller: SocketCaller;
-  /** The upstream that has taken the socket. */
-  readonly upstream: Upstream;
-  readonly shape: BodyShape;
+interface ResponsesOptions extends SessionOptions {
   /** Opens a socket at another upstream. */
   readonly connect: (
     order: readonly [Upstream, ...Upstream[]],
@@ -69,50 +62,22 @@ interface CurrentResponse {
  * Responses that a client asks for one after the other. Each is checked, admitted and charged like a call of its own, and goes to an upstream that serves
  * its model and keeps what it continues.
  */
-export class ResponsesSession implements SocketSession {
-  readonly #deps: RelayDependencies;
-  readonly #options: ResponsesOptions;
-  readonly #responses: MeteredResponses;
-  #upstream: Upstream;
+export class ResponsesSession extends MeteredSession {
+  readonly #connect: ResponsesOptions['connect'];
   #current: CurrentResponse | undefined;
   /** Ids of the responses that only this connection to the upstream knows. */
   readonly #unstored = new Set<string>();
 
   constructor(deps: RelayDependencies, options: ResponsesOptions) {
-    this.#deps = deps;
-    this.#options = options;
-    this.#upstream = options.upstream;
-    this.#responses = new MeteredResponses(deps, options.caller.principal);
+    super(deps, options);
+    this.#connect = options.connect;
   }
 
-  get isBusy(): boolean {
-    return this.#responses.isBusy;
-  }
-
-  get masksErrors(): boolean {
-    return this.#upstream.maskErrors;
-  }
-
-  get maxSilence(): number {
-    return this.#upstream.timeouts.firstByte;
-  }
-
-  check(): Promise<void> {
-    return this.#options.caller.requireKey();
-  }
-
-  async fromClient(message: Message, bridge: Bridge): Promise<void> {
-    const event = await readClientEvent(message, this.#options.shape);
-    if (!event) return bridge.toUpstream(message);
-    try {
-      if (event.type === 'response.create') return await this.#ask(event, message, bridge);
-      const keepers = await this.#keepersOf(event);
-      if (!keepers.includes(this.#upstream)) throw isElsewhere();
-      await bridge.toUpstream(message);
-    } catch (error) {
-      if (!isGatewayError(error)) throw error;
-      await bridge.report(error, event.eventId);
-    }
+  protected async take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
+    if (event.type === 'response.create') return this.#ask(event, message, bridge);
+    const keepers = await this.#keepersOf(event);
+    if (!keepers.includes(this.upstream)) throw isElsewhere();
+    await bridge.toUpstream(message);
   }
 
   async fromUpstream(message: Message, bridge: Bridge): Promise<void> {
@@ -121,28 +86,21 @@ export class ResponsesSession implements SocketSession {
     const id = responseIdOf(event);
     const isLast = lastEvents.has(event.type);
     if (this.#current && id !== undefined) this.#current.id ??= id;
-    if (event.type === 'response.created') this.#responses.begun(id, () => this.#unasked());
-    else this.#responses.saw(event);
+    this.responses.saw(event);
     await this.#record(event, id, isLast);
     // whether or not the client reads
-    const error = errorOfEvent(event);
+    const error = errorInMessage(event);
     if (isLast) this.#end(id, event.response?.usage, error);
     // nothing more comes of a response after an error
-    else if (event.type === 'error' && !this.#responses.refused(undefined)) {
+    else if (event.type === 'error' && !this.responses.refused(undefined)) {
       this.#end(this.#current?.id, undefined, error);
     }
-    const { requestId } = this.#options.caller;
-    const source = { upstream: this.#upstream, requestId, logger: this.#deps.logger };
-    await bridge.toClient(maskedMessage(message, event, source));
-  }
-
-  ended(hasLeft: boolean): void {
-    this.#responses.endAll(hasLeft ? 'client_left' : 'upstream_failed');
+    await bridge.toClient(this.masked(message, event));
   }
 
   #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
     if (!this.isBusy && !usage) return;
-    this.#responses.ended(id, usage, error, () => this.#unasked());
+    this.responses.ended(id, usage, error);
     if (id !== undefined && !this.#current?.isStored) this.#rememberUnstored(id);
     this.#current = undefined;
   }
@@ -153,11 +111,11 @@ export class ResponsesSession implements SocketSession {
     if (this.isBusy) {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
     }
-    await this.#options.caller.requireKey();
+    await this.caller.requireKey();
     const request = this.#readResponseRequest(event);
-    if (request.isStored) this.#deps.storedObjects.require();
+    if (request.isStored) this.deps.storedObjects.require();
     const keepers = await this.#keepersOf(event);
-    const admissions = await this.#options.caller.admit(request);
+    const admissions = await this.caller.admit(request);
     let upstreamModel: string | undefined;
     try {
       upstreamModel = await this.#route(request, keepers, bridge);
@@ -165,7 +123,7 @@ export class ResponsesSession implements SocketSession {
       for (const admission of admissions) admission.dropped();
       throw error;
     }
-    this.#responses.asked({ call: request, upstream: this.#upstream, admissions, eventId: event.eventId });
+    this.responses.asked({ call: request, upstream: this.upstream, admissions, eventId: event.eventId });
     this.#current = {
       isStored: request.isStored,
       model: request.info.model ?? null,
@@ -178,7 +136,7 @@ export class ResponsesSession implements SocketSession {
 
   /** @throws GatewayError `invalid_value`, `model_not_allowed` */
   #readResponseRequest({ rawBody, fields, body: parsed }: ClientEvent): ResponseRequest {
-    const { caller } = this.#options;
+    const { caller } = this;
     const body = readModelBody({ rawBody, fields, body: parsed as object });
     checkModelName(body.model);
     requireAllowedModel(caller.principal, body.model);
@@ -196,37 +154,37 @@ export class ResponsesSession implements SocketSession {
     const continued = storedReferences({ rawBody, fields });
     const references = continued.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
     // only this connection knows what its upstream does not keep
-    const upstreams = references.length < continued.length ? [this.#upstream] : this.#deps.upstreams;
-    const { principal } = this.#options.caller;
+    const upstreams = references.length < continued.length ? [this.upstream] : this.deps.upstreams;
+    const { principal } = this.caller;
     const referred = { references: [...named, ...references], itemsIn: 'input' };
-    return (await requireOwned(this.#deps.storedObjects, { principal, rawBody, fields }, referred, upstreams)).keepers;
+    return (await requireOwned(this.deps.storedObjects, { principal, rawBody, fields }, referred, upstreams)).keepers;
   }
 
   /** Goes to an upstream that can answer the request. @returns its name for the model */
   async #route({ info }: ResponseRequest, keepers: readonly Upstream[], bridge: Bridge): Promise<string | undefined> {
-    const change = await this.#deps.hooks?.onRequest(info);
+    const change = await this.deps.hooks?.onRequest(info);
     const model = change?.model ?? info.model;
-    const { userId } = this.#options.caller.principal;
-    const order = await routeModel(keepers, model, userId, this.#deps.storedObjects.models);
-    if (!order.includes(this.#upstream)) {
-      const { upstream, answer } = await this.#options.connect(order, model);
+    const { userId } = this.caller.principal;
+    const order = await routeModel(keepers, model, userId, this.deps.storedObjects.models);
+    if (!order.includes(this.upstream)) {
+      const { upstream, answer } = await this.#connect(order, model);
       if (!answer.socket) throw failureOf(answer);
       bridge.switchTo(answer.socket);
-      this.#upstream = upstream;
+      this.upstream = upstream;
       this.#unstored.clear();
     }
-    return model === undefined ? undefined : upstreamModelName(this.#upstream, model);
+    return model === undefined ? undefined : upstreamModelName(this.upstream, model);
   }
 
   /** Stores whose a response and its items are, before the client is shown them. @throws SocketEnd when that cannot be stored */
   async #record(event: UpstreamEvent, id: string | undefined, isLast: boolean): Promise<void> {
     const current = this.#current;
     if (!current?.isStored) return;
-    const { storedObjects } = this.#deps;
-    const { principal, endpoint } = this.#options.caller.call(undefined);
+    const { storedObjects } = this.deps;
+    const { principal, endpoint } = this.caller.call(undefined);
     const object = {
       userId: principal.userId,
-      upstream: this.#upstream.name,
+      upstream: this.upstream.name,
       model: current.model,
       origin: originOf(principal.keyId, endpoint),
     };
@@ -245,14 +203,8 @@ export class ResponsesSession implements SocketSession {
     }
   }
 
-  /** A response that the client has not asked for. */
-  #unasked() {
-    const call = {
-      info: this.#options.caller.call(undefined),
-      estimatedTokens: 0,
-      output: oneAnswer,
-    };
-    return { call, upstream: this.#upstream, admissions: [] as readonly Admission[] };
+  protected unasked(): AskedResponse {
+    return { call: this.requested(undefined), upstream: this.upstream, admissions: [] };
   }
 
   #rememberUnstored(id: string): void {
@@ -263,9 +215,9 @@ export class ResponsesSession implements SocketSession {
   }
 }
 
-function itemsOf({ item, response }: UpstreamEvent): readonly Readonly<Record<string, unknown>>[] {
-  const output = Array.isArray(response?.output) ? response.output : [];
-  return [item, ...output].filter((each) => typeof each === 'object' && each !== null);
+function itemsOf({ item, response }: UpstreamEvent): readonly Fields[] {
+  const output: readonly unknown[] = Array.isArray(response?.output) ? response.output : [];
+  return [item, ...output].filter(isObject);
 }
 
 function isElsewhere(): GatewayError {

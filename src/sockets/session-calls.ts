@@ -11,6 +11,7 @@ import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { upstreamPath } from '../stored/kinds.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
+import { anything, object, realtimeSession, transcriptionFields } from './events.ts';
 import { readQuery, type SessionQuery, withModel } from './query.ts';
 import { modelWith, type RealtimeSecrets, routeSession, type ShownSecret } from './secrets.ts';
 import { type SentSession, type SessionCall, SessionExchange, type SessionRequest } from './session-exchange.ts';
@@ -31,19 +32,7 @@ export interface SessionCallsDeps {
   readonly spec: Spec;
 }
 
-/** Where a session names the models that transcribe what users say, and itself. */
-const transcriptionFields = ['audio.input.transcription.model', 'input_audio_transcription.model'];
-const modelFields = ['model'];
-
-const anything = {};
-const object = (properties: object) => ({ type: 'object', properties });
-const transcription = object({ model: anything });
-const session = {
-  type: anything,
-  model: anything,
-  audio: object({ input: object({ transcription }) }),
-  input_audio_transcription: transcription,
-};
+const session = { ...realtimeSession, type: anything };
 
 /** A session in a request: in its body, in `session` of that, or in a part of a form. */
 interface GivenSession {
@@ -137,7 +126,7 @@ async function readSession(
   const secret = secrets.of(principal);
   const given = await givenSession(apiRequest, shape, call);
   const query = readQuery(apiRequest.search);
-  const models = namedModels(given, modelFields);
+  const models = namedModels(given, ['model']);
   const transcribing = namedModels(given, transcriptionFields);
   const inQuery = query.model === undefined ? [] : [query.model];
   const named = oneOf([...models.map(({ name }) => name), ...inQuery]);

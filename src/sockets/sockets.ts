@@ -14,7 +14,7 @@ import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/r
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
-import { oneAnswer, requireAllowedModel } from '../proxy/admission.ts';
+import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
@@ -22,7 +22,7 @@ import type { Upstream } from '../proxy/upstream.ts';
 import { requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
-import { connectUpstream, type UpstreamSocketRequest } from './connect.ts';
+import { connectUpstream, type SocketLimits, type UpstreamSocketRequest } from './connect.ts';
 import { realtimeShape, responsesShape } from './events.ts';
 import {
   createAccept,
@@ -83,12 +83,6 @@ interface Handshake {
   readonly relayed: RelayNote;
 }
 
-/** The same when it is known how its caller is authenticated. */
-interface AuthenticatedHandshake extends Handshake {
-  /** Says who the caller is. @throws GatewayError */
-  readonly authenticate: () => Promise<Principal>;
-}
-
 /** The WebSockets of a gateway: each of a client's is joined with one of an upstream's. */
 export class Sockets {
   readonly #deps: SocketDependencies;
@@ -96,6 +90,7 @@ export class Sockets {
   readonly #accept: ReturnType<typeof createAccept>;
   readonly #shapes: Readonly<Record<SocketEndpoint['path'], BodyShape>>;
   readonly #pingInterval: number;
+  readonly #limits: SocketLimits;
   readonly #open = new Set<Bridge>();
   /** Ends the opening of a socket at an upstream, of each that is being opened. */
   readonly #opening = new Set<() => void>();
@@ -107,7 +102,8 @@ export class Sockets {
     this.#deps = deps;
     this.#limit = createInFlightLimit(deps.maxSockets, 'WebSockets');
     this.#pingInterval = deps.pingInterval ?? 30_000;
-    this.#accept = createAccept(deps.maxSocketMessageBytes, this.#pingInterval);
+    this.#limits = { maxPayload: deps.maxSocketMessageBytes, closeTimeout: this.#pingInterval };
+    this.#accept = createAccept(this.#limits);
     this.#shapes = { '/realtime': realtimeShape(deps.spec), '/responses': responsesShape(deps.spec) };
   }
 
@@ -174,7 +170,7 @@ export class Sockets {
       const authenticate = await this.#authentication(endpoint, req);
       principal = await authenticate();
       leave = this.#limit.enter(principal.userId);
-      code = await this.#connect({ ...handshake, authenticate }, principal);
+      code = await this.#connect(handshake, principal, authenticate);
     } catch (error) {
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     } finally {
@@ -207,10 +203,15 @@ export class Sockets {
 
   /**
    * Has the socket admitted, opens one at an upstream, and joins the two; resolves when both have ended.
+   * @param authenticate says again who the caller is
    * @returns the code of the error that has ended them
    * @throws GatewayError where the client gets no socket
    */
-  async #connect(handshake: AuthenticatedHandshake, principal: Principal): Promise<ErrorCode | undefined> {
+  async #connect(
+    handshake: Handshake,
+    principal: Principal,
+    authenticate: () => Promise<Principal>,
+  ): Promise<ErrorCode | undefined> {
     const { endpoint, req, res, id, relayed } = handshake;
     const { relaying, logger, secrets } = this.#deps;
     const secret = secrets.of(principal);
@@ -220,14 +221,18 @@ export class Sockets {
     const isRealtime = endpoint.path === '/realtime';
     const caller = new SocketCaller(
       { principal, requestId: id, endpoint: endpoint.path, model: isRealtime ? model : undefined },
-      handshake.authenticate,
+      authenticate,
       relaying.admissionChecks,
     );
     const info = caller.call(model);
-    const admissions = await caller.admitHandshake({ info, estimatedTokens: 0, output: oneAnswer }, res);
+    const requested = { info, estimatedTokens: 0, output: oneAnswer };
+    let admissions = await requestAdmission(relaying.admissionChecks, requested, res);
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
-      const request = { ...this.#upstreamRequest(handshake, principal, query.search), isSecret: secret !== undefined };
+      const request = {
+        ...{ requestId: id, principal, headers: req.headers, path: endpoint.path, search: query.search },
+        ...{ client: handshake.client, isSecret: secret !== undefined, limits: this.#limits },
+      };
       const models = relaying.storedObjects.models;
       const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
       const queryModel = query.model === undefined ? undefined : calledModel;
@@ -245,13 +250,14 @@ export class Sockets {
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
         this.#openUpstream(others, { ...request, search: '', model: called, client: noClient });
       const session = isRealtime
-        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions: admissions.take(), shape })
+        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions, shape })
         : new ResponsesSession(relaying, { caller, upstream, shape, connect });
-      // each response is admitted for itself
-      admissions.drop();
+      // without a session that takes them, each response is admitted for itself
+      if (!isRealtime) settle(relaying, { admissions }, undefined);
+      admissions = [];
       return await this.#join(client, answer.socket, session);
     } finally {
-      admissions.drop();
+      settle(relaying, { admissions }, undefined);
     }
   }
 
@@ -276,12 +282,6 @@ export class Sockets {
     // the models of responses are named with each of them
     if (path === '/realtime' || model !== undefined) requireAllowedModel(principal, model);
     return { model, keepers: upstreams };
-  }
-
-  #upstreamRequest({ endpoint, req, id, client }: Handshake, principal: Principal, search: string) {
-    const maxMessageBytes = this.#deps.maxSocketMessageBytes;
-    const limits = { maxMessageBytes, closeTimeout: this.#pingInterval };
-    return { requestId: id, principal, headers: req.headers, path: endpoint.path, search, client, ...limits };
   }
 
   /** Opens a socket at an upstream, unless the gateway closes meanwhile. @throws GatewayError `shutting_down`, and as for any call */
