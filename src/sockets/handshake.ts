@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { GatewayError, refuse } from '../errors.ts';
 import { isSameOrigin } from '../http/authentication.ts';
-import { pathOf } from '../http/request.ts';
+import type { RelayNote } from '../http/operation.ts';
+import { type ClientDisconnect, pathOf } from '../http/request.ts';
 import type { Logger } from '../options/options.ts';
 import { failure, isMasked, loggableError, maskedError, requireRelayable } from '../proxy/failure.ts';
 import { setResponseHeaders } from '../proxy/headers.ts';
@@ -30,6 +31,18 @@ export function socketEndpointOf(req: IncomingMessage): SocketEndpoint | undefin
   if (req.method !== 'GET' || req.headers.upgrade?.toLowerCase() !== 'websocket') return undefined;
   const path = pathOf(req).replace(/\/$/, '');
   return endpoints.find((endpoint) => path === `/v1${endpoint.path}`);
+}
+
+/** One handshake, on its way to a socket. */
+export interface Handshake {
+  readonly endpoint: SocketEndpoint;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly id: string;
+  readonly client: ClientDisconnect;
+  readonly relayed: RelayNote;
 }
 
 /** RFC 9110, section 5.6.2. */
@@ -129,13 +142,8 @@ export function createAccept(limits: SocketLimits) {
     for (const [name, value] of Object.entries(answers.get(req)?.getHeaders() ?? {})) lines.push(`${name}: ${value}`);
   });
 
-  /** Upgrades the connection; `undefined` where the client has left. @param res whose headers are sent with the upgrade */
-  return function accept(
-    req: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    res: ServerResponse,
-  ): WebSocket | undefined {
+  /** Upgrades the connection, with the headers of its response; `undefined` where the client has left. */
+  return function accept({ req, socket, head, res }: Handshake): WebSocket | undefined {
     answers.set(req, res);
     res.detachSocket(socket as Socket);
     socket.off('end', leave);
@@ -147,19 +155,16 @@ export function createAccept(limits: SocketLimits) {
   };
 }
 
-interface Refusal {
-  readonly endpoint: SocketEndpoint;
-  readonly upstream: Upstream;
-  readonly answer: UpstreamAnswer;
-  readonly requestId: string;
-}
-
 /**
  * Answers a handshake that an upstream has refused, as a relayed call would be answered.
  * @throws GatewayError in place of an answer that a client must not see, or can do nothing with
  */
-export function sendRefusal(req: IncomingMessage, res: ServerResponse, refusal: Refusal, logger: Logger): void {
-  const { endpoint, upstream, answer, requestId } = refusal;
+export function sendRefusal(
+  { endpoint, req, res, id: requestId }: Handshake,
+  upstream: Upstream,
+  answer: UpstreamAnswer,
+  logger: Logger,
+): void {
   const { status, headers, body } = answer;
   if (endpoint.hasHttp && takesNoWebSocket(answer)) {
     // the same error as without a listener for upgrades, on which OpenAI's clients fall back to HTTP at once

@@ -10,7 +10,7 @@ import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-bo
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { upstreamPath } from '../stored/kinds.ts';
-import { namedObjects, requireOwned } from '../stored/references.ts';
+import { callReference, namedObjects, requireOwned } from '../stored/references.ts';
 import { anything, object, realtimeSession, transcriptionFields } from './events.ts';
 import { readQuery, type SessionQuery, withModel } from './query.ts';
 import { modelWith, type RealtimeSecrets, routeSession, type ShownSecret } from './secrets.ts';
@@ -63,16 +63,16 @@ interface ReadSession {
   readonly onlyTranscribes: boolean;
   /** As callers name it. */
   readonly model: string | undefined;
-  readonly secret: ShownSecret | undefined;
 }
 
 /** The operations that prepare realtime sessions over HTTP. What is said in these does not pass the gateway, but for the sockets that it takes. */
 export function createSessionOperations(deps: SessionCallsDeps): SessionOperations {
-  const { secrets } = deps;
+  const { relaying, secrets } = deps;
+  const { storedObjects, upstreams } = relaying;
   const shape = bodyShape(deps.spec, object({ ...session, session: object(session) }));
   const operations = Object.entries(sessionCalls).map(([operationId, call]): [string, RelayOperation] => [
     operationId,
-    { relay: (apiRequest, res) => relaySession(deps, shape, call, apiRequest, res) },
+    { relay: (apiRequest, res) => relaySession(call, apiRequest, res) },
   ]);
   const table = Object.fromEntries(operations) as SessionOperations;
   const authenticate = async (req: IncomingMessage, byKey: () => ReturnType<RealtimeSecrets['authenticate']>) => {
@@ -80,66 +80,64 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     return secret ? secrets.authenticate(secret) : byKey();
   };
   return { ...table, createRealtimeCall: { ...table.createRealtimeCall, authenticate } };
-}
 
-async function relaySession(
-  deps: SessionCallsDeps,
-  shape: BodyShape,
-  call: SessionCall,
-  apiRequest: ApiRequest,
-  res: ServerResponse,
-): Promise<void> {
-  const { relaying } = deps;
-  const { requestId, principal } = apiRequest;
-  // no account would own what the upstream makes
-  relaying.storedObjects.require();
-  const read = await readSession(deps, shape, call, apiRequest);
-  const { model, secret } = read;
-  const info = { requestId, principal, endpoint: call.path, model, stream: false };
-  const requested = { info, estimatedTokens: 0, output: oneAnswer };
-  const keepers = await keepersOf(deps, apiRequest, read.given, call);
-  const path = upstreamPath(call, apiRequest.params);
-  const admissions = await requestAdmission(relaying.admissionChecks, requested, res);
-  let request: SessionRequest;
-  try {
-    const calledModel = (await relaying.hooks?.onRequest(info))?.model ?? model;
-    const { models } = relaying.storedObjects;
-    const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
-    for (const { name } of read.transcribing) models.requireOpen(name, principal.userId, order);
-    const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
-    request = { ...requested, call, apiRequest, secret, path, order, sent };
-  } catch (error) {
-    settle(relaying, { admissions }, undefined);
-    throw error;
+  async function relaySession(call: SessionCall, apiRequest: ApiRequest, res: ServerResponse): Promise<void> {
+    const { requestId, principal, params } = apiRequest;
+    // no account would own what the upstream makes
+    storedObjects.require();
+    const secret = secrets.of(principal);
+    const read = await readSession(call, apiRequest, secret);
+    const { given, model } = read;
+    const info = { requestId, principal, endpoint: call.path, model, stream: false };
+    const requested = { info, estimatedTokens: 0, output: oneAnswer };
+    const json = { rawBody: given?.json ?? Buffer.alloc(0), fields: given?.fields ?? new Map() };
+    const about = params.call_id === undefined ? [] : [callReference(params.call_id)];
+    const references = [...about, ...(await namedObjects(json))];
+    const { keepers } = await requireOwned(storedObjects, { ...json, principal }, { references }, upstreams);
+    const path = upstreamPath(call, params);
+    const admissions = await requestAdmission(relaying.admissionChecks, requested, res);
+    let request: SessionRequest;
+    try {
+      const calledModel = (await relaying.hooks?.onRequest(info))?.model ?? model;
+      const { models } = storedObjects;
+      const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
+      for (const { name } of read.transcribing) models.requireOpen(name, principal.userId, order);
+      const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
+      request = { ...requested, call, apiRequest, secret, path, order, sent };
+    } catch (error) {
+      settle(relaying, { admissions }, undefined);
+      throw error;
+    }
+    await new SessionExchange(deps, request, admissions).run(res);
   }
-  await new SessionExchange(deps, request, admissions).run(res);
-}
 
-/** @throws GatewayError `invalid_value`, `model_not_allowed` */
-async function readSession(
-  { secrets }: SessionCallsDeps,
-  shape: BodyShape,
-  call: SessionCall,
-  apiRequest: ApiRequest,
-): Promise<ReadSession> {
-  const { principal, relayed } = apiRequest;
-  const secret = secrets.of(principal);
-  const given = await givenSession(apiRequest, shape, call);
-  const query = readQuery(apiRequest.search);
-  const models = namedModels(given, ['model']);
-  const transcribing = namedModels(given, transcriptionFields);
-  const inQuery = query.model === undefined ? [] : [query.model];
-  const named = oneOf([...models.map(({ name }) => name), ...inQuery]);
-  // only an offer alone has its model in the query: elsewhere, an upstream would take a model of its own
-  if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
-    refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
+  /** @throws GatewayError `invalid_value`, `model_not_allowed` */
+  async function readSession(
+    call: SessionCall,
+    apiRequest: ApiRequest,
+    secret: ShownSecret | undefined,
+  ): Promise<ReadSession> {
+    const { principal, relayed } = apiRequest;
+    const given = await givenSession(apiRequest, shape, call);
+    const query = readQuery(apiRequest.search);
+    const models = namedModels(given, ['model']);
+    const transcribing = namedModels(given, transcriptionFields);
+    const inQuery = query.model === undefined ? [] : [query.model];
+    const [named, another] = new Set([...models.map(({ name }) => name), ...inQuery]);
+    if (another !== undefined) {
+      refuse('invalid_value', 'model', `must be one: the request names '${named}' and '${another}'`);
+    }
+    // only an offer alone has its model in the query: elsewhere, an upstream would take a model of its own
+    if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
+      refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
+    }
+    const onlyTranscribes = named === undefined && (call.transcribes ?? isTranscription(given));
+    const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
+    requireAllowedModel(principal, model);
+    for (const { name } of transcribing) requireAllowedModel(principal, name);
+    if (model !== undefined) relayed.model = model;
+    return { given, query, models, transcribing, onlyTranscribes, model };
   }
-  const onlyTranscribes = named === undefined && (call.transcribes ?? isTranscription(given));
-  const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
-  requireAllowedModel(principal, model);
-  for (const { name } of transcribing) requireAllowedModel(principal, name);
-  if (model !== undefined) relayed.model = model;
-  return { given, query, models, transcribing, onlyTranscribes, model, secret };
 }
 
 /** A request with one upstream's names for its models, and all else as it came. */
@@ -209,30 +207,6 @@ function namedModels(given: GivenSession | undefined, names: readonly string[]):
 
 function isTranscription(given: GivenSession | undefined): boolean {
   return given !== undefined && shortValue(given.json, given.fields.get(`${given.path}type`)) === 'transcription';
-}
-
-/** @throws GatewayError `invalid_value` where a request names two models for one session */
-function oneOf(models: readonly string[]): string | undefined {
-  const [first, ...others] = new Set(models);
-  if (others.length > 0)
-    refuse('invalid_value', 'model', `must be one: the request names '${first}' and '${others[0]}'`);
-  return first;
-}
-
-/** The upstreams that keep what a request names, such as the call that it is about. @throws GatewayError `realtime_call_not_found` and so on */
-async function keepersOf(
-  { relaying }: SessionCallsDeps,
-  { principal, params }: ApiRequest,
-  given: GivenSession | undefined,
-  { path }: SessionCall,
-): Promise<readonly Upstream[]> {
-  const { storedObjects, upstreams } = relaying;
-  const read = { rawBody: given?.json ?? Buffer.alloc(0), fields: given?.fields ?? new Map() };
-  const about = path.includes('{call_id}')
-    ? [{ kind: 'realtime_call' as const, id: params.call_id as string, param: 'call_id' }]
-    : [];
-  const references = [...about, ...(await namedObjects(read))];
-  return (await requireOwned(storedObjects, { ...read, principal }, { references }, upstreams)).keepers;
 }
 
 /** Edits of a session's JSON as those of the body that has it. */

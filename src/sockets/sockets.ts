@@ -7,7 +7,7 @@ import { type ErrorCode, refuse } from '../errors.ts';
 import { createInFlightLimit, type InFlightLimit } from '../fairness/account-shares.ts';
 import { requireScope } from '../http/authentication.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
-import type { EndedRequest, RelayNote, RequestObserver } from '../http/operation.ts';
+import type { EndedRequest, RequestObserver } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { answerError } from '../http/reply.ts';
 import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/request.ts';
@@ -19,13 +19,14 @@ import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { requireOwned } from '../stored/references.ts';
+import { callReference, requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
 import { SocketCaller } from './caller.ts';
 import { connectUpstream, type SocketLimits, type UpstreamSocketRequest } from './connect.ts';
 import { realtimeShape, responsesShape } from './events.ts';
 import {
   createAccept,
+  type Handshake,
   readSubprotocols,
   requireHandshake,
   requireOwnPage,
@@ -70,18 +71,6 @@ interface AttachOptions {
 
 /** How long close frames may take to be answered when the gateway closes. Milliseconds. */
 const closeTimeout = 1_000;
-
-/** One handshake, on its way to a socket. */
-interface Handshake {
-  readonly endpoint: SocketEndpoint;
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  readonly socket: Duplex;
-  readonly head: Buffer;
-  readonly id: string;
-  readonly client: ClientDisconnect;
-  readonly relayed: RelayNote;
-}
 
 /** The WebSockets of a gateway: each of a client's is joined with one of an upstream's. */
 export class Sockets {
@@ -241,7 +230,7 @@ export class Sockets {
       if (relaying.exposeUpstream) res.setHeader('x-gateway-upstream', upstream.name);
       if (!answer.socket) {
         requireGoodSecret(secret, answer.status);
-        sendRefusal(req, res, { endpoint, upstream, answer, requestId: id }, logger);
+        sendRefusal(handshake, upstream, answer, logger);
         return undefined;
       }
       const client = this.#acceptClient(handshake, answer.socket);
@@ -271,7 +260,7 @@ export class Sockets {
     if (path === '/realtime' && callId !== undefined) {
       // what a call says may be more than its own client was given a secret for
       if (secret) refuse('invalid_value', 'call_id', 'needs an API key in place of an ephemeral secret');
-      const references = [{ kind: 'realtime_call', id: callId, param: 'call_id' }] as const;
+      const references = [callReference(callId)];
       const nothing = { principal, rawBody: Buffer.alloc(0), fields: new Map() };
       const { objects, keepers } = await requireOwned(storedObjects, nothing, { references }, upstreams);
       const model = objects[0]?.model ?? undefined;
@@ -310,8 +299,8 @@ export class Sockets {
   }
 
   /** The client's side; `undefined` where the client has left. @throws GatewayError `shutting_down` */
-  #acceptClient({ req, res, socket, head }: Handshake, upstream: WebSocket): WebSocket | undefined {
-    const client = this.#isClosing ? undefined : this.#accept(req, socket, head, res);
+  #acceptClient(handshake: Handshake, upstream: WebSocket): WebSocket | undefined {
+    const client = this.#isClosing ? undefined : this.#accept(handshake);
     if (client) return client;
     upstream.terminate();
     if (this.#isClosing) throw failure('shutting_down');

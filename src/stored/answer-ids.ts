@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { filterOf, isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
+import { isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -62,8 +62,8 @@ export class CreatedObjectSearch {
     this.#kind = kind;
     this.#member = member;
     this.#needsId = needsId;
-    const isDescribed = filterOf(kind) !== undefined || kinds[kind].describedBy !== undefined;
-    this.#readsStatus = readsStatus || member !== undefined || isDescribed;
+    const { filter, describedBy } = kinds[kind];
+    this.#readsStatus = readsStatus || member !== undefined || filter !== undefined || describedBy !== undefined;
   }
 
   /**
@@ -130,8 +130,8 @@ export class CreatedObjectSearch {
       const value = others[member];
       return typeof value === 'string' ? value : undefined;
     };
-    const { describedBy } = kinds[this.#kind];
-    const attribute = textOf(filterOf(this.#kind));
+    const { filter, describedBy } = kinds[this.#kind];
+    const attribute = textOf(filter);
     const name = textOf(describedBy?.name)?.slice(0, longestName).toWellFormed();
     const bytes = lengthIn(others[describedBy?.bytes ?? '']);
     return [{ ...first, created: { id, status, attribute, name, bytes } }, ...rest];

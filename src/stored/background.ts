@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
-import { createWakeUps, nextJob, type WakeUps } from '../mongo/agenda.ts';
+import { createWakeUps, nextJob } from '../mongo/agenda.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
@@ -13,9 +13,7 @@ import { type PollResponse, type ResponseState, unknownRecord } from './ended-re
 import { kinds } from './kinds.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 import { PollQueue, type PollRef } from './poll-queue.ts';
-import type { BackgroundResponse, StoredObject } from './stored-object.ts';
-
-type ResponseRef = Pick<StoredObject, 'id' | 'userId'>;
+import type { BackgroundResponse } from './stored-object.ts';
 
 interface BackgroundServiceDeps {
   readonly objects: StoredObjectModel;
@@ -45,9 +43,17 @@ const sweepInterval = 15_000;
 /** Responses of one account that one process follows: those of other accounts must be asked for in time. */
 const mostOfAccount = 200;
 
+/** Each wait is half as long again as the one before. */
+const growth = 1.5;
+/** An upstream that does not know a response may not have stored it yet. After so many polls, the response is gone. */
+const minGonePolls = 5;
+/** For so long, that its upstream does not know it may mean so, too. Milliseconds. */
+const youngFor = 60_000;
+
 /** Polls responses that are made in the background, and batches, until each is counted, once. */
 export function createBackgroundService(deps: BackgroundServiceDeps) {
-  const { objects, collectionPrefix, interval, claimDuration = 60_000, logger } = deps;
+  const { objects, database, collectionPrefix, pollResponse, recordOnce, claimDuration = 60_000, logger } = deps;
+  const { interval, longestInterval } = deps;
   const polls = createPolls(objects, claimDuration);
   const followed = new FollowedResponses();
   // a poll that reads a large output must not be made by another process as well
@@ -62,11 +68,9 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   const polledSoon = new Set<string>();
   const queue = new PollQueue((id) =>
     // its claim lapses, and a sweep finds it
-    poller
-      .pollNext(id)
-      .catch((error: unknown) =>
-        logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
-      ),
+    pollNext(id).catch((error: unknown) =>
+      logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
+    ),
   );
   // losing all jobs loses nothing: a sweep reads the responses themselves
   const jobs = createWakeUps<PollJob>({
@@ -79,8 +83,6 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     notStored: 'a job was not stored; a sweep will find its response',
     logger,
   });
-  const poller = createPoller(deps, { polls, claims, followed, schedule: jobs.schedule });
-
   const sweeping = createPeriodic({
     name: 'the sweep for what is made in the background',
     async task() {
@@ -102,110 +104,13 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     logger,
   });
 
-  return {
-    /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
-    requireRoom(userId: string): void {
-      const count = followed.countOf(userId);
-      if (count < mostOfAccount) return;
-      const message = `This account already has ${count} background responses and batches, its maximum; send the request again when one has ended`;
-      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
-    },
-
-    /**
-     * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
-     * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
-     */
-    started({ id, userId }: ResponseRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
-      followed.add(id, { userId, admissions, tokensStreamed });
-      releasing.start();
-      queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
-    },
-
-    /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
-    ended({ id }: ResponseRef, record: UsageRecord): Promise<void> {
-      const counted = poller
-        .count(id, record)
-        .catch((error: unknown) =>
-          logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
-        );
-      queue.underWay.add(counted);
-      return counted;
-    },
-
-    /** It may have ended: polls it soon. */
-    pollSoon(response: BackgroundResponse): void {
-      const { id } = response;
-      if (polledSoon.has(id)) return;
-      polledSoon.add(id);
-      // whatever comes of it, the response is polled again when it is due
-      const done = () => void polledSoon.delete(id);
-      queue.underWay.add(poller.poll(response).then(done, done));
-    },
-
-    /**
-     * Polls it now.
-     * @returns whether it has ended and is counted
-     * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
-     */
-    settle: poller.settle,
-
-    /** Await it before anything else. */
-    init: jobs.init,
-
-    /** Polls upstreams in this process from now on. */
-    async start(): Promise<void> {
-      await jobs.start(({ responseId: id, userId }) => queue.add({ id, userId }));
-      sweeping.start();
-    },
-
-    /** Polls no more. What has not ended is left to other processes. */
-    async close(): Promise<void> {
-      queue.close();
-      await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
-      await queue.done();
-      followed.releaseAll();
-    },
-  };
-}
-
-/** The data of a job that polls a response. */
-interface PollJob {
-  readonly responseId: string;
-  readonly userId: string;
-  /** How often the response has been polled before. */
-  readonly polls: number;
-}
-
-/** The indexes of the jobs that poll responses: collection `<prefix>response_jobs`. */
-export function responseJobIndexes(prefix: string): CollectionIndexes {
-  const responsePoll = { key: { 'data.responseId': 1, 'data.polls': 1 }, name: 'responsePoll' } as const;
-  return { collection: `${prefix}response_jobs`, indexes: [nextJob, responsePoll], isDisposable: true };
-}
-
-/** Each wait is half as long again as the one before. */
-const growth = 1.5;
-/** An upstream that does not know a response may not have stored it yet. After so many polls, the response is gone. */
-const minGonePolls = 5;
-/** For so long, that its upstream does not know it may mean so, too. Milliseconds. */
-const youngFor = 60_000;
-
-interface PollerParts {
-  readonly polls: Polls;
-  readonly claims: LeaseKeeper<Held>;
-  readonly followed: FollowedResponses;
-  readonly schedule: WakeUps<PollJob>['schedule'];
-}
-
-/**
- * Polls and counts. The usage record, whose id is stored with the response, is written before the response counts as counted: so it
- * is written again if a process dies in between, which changes nothing.
- */
-function createPoller(deps: BackgroundServiceDeps, { polls, claims, followed, schedule }: PollerParts) {
-  const { database, pollResponse, recordOnce = async () => {}, interval, longestInterval, logger } = deps;
-
+  /**
+   * The usage record, whose id is stored with the response, is written before the response counts as counted: so it is written again if a process
+   * dies in between, which changes nothing.
+   */
   async function count(id: string, ended: UsageRecord): Promise<void> {
     const record = followed.withStreamed(id, ended);
-    await database.run(() => recordOnce(record));
+    await database.run(async () => recordOnce?.(record));
     const hasCounted = await database.run(() => polls.finish(id, record.id));
     followed.closed(id, record);
     if (hasCounted) deps.onCounted(record);
@@ -245,7 +150,7 @@ function createPoller(deps: BackgroundServiceDeps, { polls, claims, followed, sc
     }
     const wait = Math.min(longestInterval, Math.round(interval * growth ** asked));
     if (await polls.release(claim, wait)) {
-      await schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
+      await jobs.schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
     }
   }
 
@@ -256,15 +161,88 @@ function createPoller(deps: BackgroundServiceDeps, { polls, claims, followed, sc
     return state;
   }
 
-  async function settle(response: BackgroundResponse): Promise<boolean> {
-    const state = await poll(response);
-    const age = Date.now() - response.background.startedAt.getTime();
-    if (state === 'gone' && (age < youngFor || kinds[response.kind].work !== undefined)) return false;
-    if (state === 'gone') await count(response.id, unknownRecord(response.background));
-    return state !== 'running';
-  }
+  return {
+    /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
+    requireRoom(userId: string): void {
+      const running = followed.countOf(userId);
+      if (running < mostOfAccount) return;
+      const message = `This account already has ${running} background responses and batches, its maximum; send the request again when one has ended`;
+      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
+    },
 
-  return { count, pollNext, poll, settle };
+    /**
+     * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
+     * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
+     */
+    started({ id, userId }: PollRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
+      followed.add(id, { userId, admissions, tokensStreamed });
+      releasing.start();
+      queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
+    },
+
+    /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
+    ended({ id }: PollRef, record: UsageRecord): Promise<void> {
+      const counted = count(id, record).catch((error: unknown) =>
+        logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
+      );
+      queue.underWay.add(counted);
+      return counted;
+    },
+
+    /** It may have ended: polls it soon. */
+    pollSoon(response: BackgroundResponse): void {
+      const { id } = response;
+      if (polledSoon.has(id)) return;
+      polledSoon.add(id);
+      // whatever comes of it, the response is polled again when it is due
+      const done = () => void polledSoon.delete(id);
+      queue.underWay.add(poll(response).then(done, done));
+    },
+
+    /**
+     * Polls it now.
+     * @returns whether it has ended and is counted
+     * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
+     */
+    async settle(response: BackgroundResponse): Promise<boolean> {
+      const state = await poll(response);
+      const age = Date.now() - response.background.startedAt.getTime();
+      if (state === 'gone' && (age < youngFor || kinds[response.kind].work !== undefined)) return false;
+      if (state === 'gone') await count(response.id, unknownRecord(response.background));
+      return state !== 'running';
+    },
+
+    /** Await it before anything else. */
+    init: jobs.init,
+
+    /** Polls upstreams in this process from now on. */
+    async start(): Promise<void> {
+      await jobs.start(({ responseId: id, userId }) => queue.add({ id, userId }));
+      sweeping.start();
+    },
+
+    /** Polls no more. What has not ended is left to other processes. */
+    async close(): Promise<void> {
+      queue.close();
+      await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
+      await queue.done();
+      followed.releaseAll();
+    },
+  };
+}
+
+/** The data of a job that polls a response. */
+interface PollJob {
+  readonly responseId: string;
+  readonly userId: string;
+  /** How often the response has been polled before. */
+  readonly polls: number;
+}
+
+/** The indexes of the jobs that poll responses: collection `<prefix>response_jobs`. */
+export function responseJobIndexes(prefix: string): CollectionIndexes {
+  const responsePoll = { key: { 'data.responseId': 1, 'data.polls': 1 }, name: 'responsePoll' } as const;
+  return { collection: `${prefix}response_jobs`, indexes: [nextJob, responsePoll], isDisposable: true };
 }
 
 /** A response that has been due for longer has probably lost its job. Milliseconds. */
@@ -286,8 +264,6 @@ interface ClaimedPoll {
 type UncountedDocument = StoredObjectDocument & { readonly background: BackgroundDocument };
 
 const isUncounted = { 'background.dueAt': { $exists: true } } as const;
-
-type Polls = ReturnType<typeof createPolls>;
 
 /** Which responses are polled when, in the database; its clock decides when a poll is due. */
 function createPolls(objects: StoredObjectModel, claimDuration: number) {

@@ -11,16 +11,18 @@ import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { type Fields, madeObjects, parsed } from './answer-ids.ts';
 import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
-import { namedObjects, requireOwned, storedObjectNotFound, storedReferences } from './references.ts';
+import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
 import { readStored } from './upstream-reads.ts';
 import {
   endedRecord,
+  outputLimit,
   type PollWork,
   readFields,
   readObject,
   requireModel,
   type WorkInput,
   type WorkRequests,
+  WorkSum,
 } from './work.ts';
 
 const inputFile = 'input_file_id';
@@ -39,30 +41,16 @@ const longestLine = 16 * 1024 * 1024;
 /** The most requests that a provider takes in a batch. */
 const mostRequests = 50_000;
 
-/** The fields of a value that are read. In other case, or twice, they are refused: a provider might read another value. */
-function fieldsOf(names: readonly string[], path = ''): BodyShape {
-  const at = (name: string): BodyShape => ({
-    path: `${path}${name}`,
-    properties: new Map(),
-    folded: new Map(),
-    items: undefined,
-    keptString: 1024,
-  });
-  return {
-    ...at(''),
-    path: '',
-    properties: new Map(names.map((name) => [name, at(name)])),
-    folded: new Map(names.map((name) => [name, name])),
-  };
-}
-
-const line = fieldsOf(['url', 'body']);
-const conversation = fieldsOf(['id'], 'conversation.');
+/** The longest text that is read of a line. Bytes. */
+const longestText = 1024;
+const line = shapeOf('', ['url', 'body'], longestText);
+const conversation = shapeOf('conversation', ['id'], longestText);
 const limits = ['n', 'best_of', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
-const requestFields = fieldsOf(['model', 'prompt', 'input', 'previous_response_id', 'conversation', ...limits]);
+const requestNames = ['model', 'prompt', 'input', 'previous_response_id', 'conversation', ...limits];
+const requestFields = shapeOf('', requestNames, longestText);
 const request: BodyShape = {
   ...requestFields,
-  properties: new Map([...requestFields.properties, ['conversation', { ...conversation, path: 'conversation' }]]),
+  properties: new Map([...requestFields.properties, ['conversation', conversation]]),
 };
 
 /** These answer no text. */
@@ -96,42 +84,30 @@ export async function readBatchInput(input: WorkInput): Promise<WorkRequests> {
 
 /** Adds up what requests ask for. */
 class RequestSum {
+  readonly #sum = new WorkSum();
   model: string | undefined;
   /** What requests before have named, and was found to be the account's own: kind and id. */
   readonly owned = new Set<string>();
   #count = 0;
-  #tokens = 0;
-  #choices = 0;
-  /** The most output of all answers; `undefined` where a request does not say. */
-  #maxTokens: number | undefined = 0;
 
-  add(model: string, estimatedTokens: number, { choices, maxTokens }: RequestedOutput): void {
+  add(model: string, estimatedTokens: number, output: RequestedOutput): void {
     if (this.model !== undefined && model !== this.model) {
       refuse('invalid_value', 'body.model', `must be ${this.model}, as in the requests before`);
     }
     this.model = model;
     this.#count += 1;
-    if (this.#count > mostRequests) throw tooManyRequests();
-    this.#tokens += estimatedTokens;
-    this.#choices += choices;
-    if (maxTokens === undefined) this.#maxTokens = undefined;
-    else if (this.#maxTokens !== undefined) this.#maxTokens += choices * maxTokens;
+    if (this.#count > mostRequests) {
+      throw new GatewayError('request_too_large', `A batch may have ${mostRequests} requests at most`);
+    }
+    this.#sum.add(estimatedTokens, output.choices, outputLimit(output));
   }
 
   /** @throws GatewayError `invalid_value` where there was none */
   total(): WorkRequests {
     const { model } = this;
     if (model === undefined) refuse('invalid_value', inputFile, 'must be a file with requests, one in a line');
-    const output =
-      this.#maxTokens === undefined
-        ? { choices: this.#choices, maxTokens: undefined }
-        : { choices: 1, maxTokens: this.#maxTokens };
-    return { model, estimatedTokens: this.#tokens, output };
+    return { model, ...this.#sum.total() };
   }
-}
-
-function tooManyRequests(): GatewayError {
-  return new GatewayError('request_too_large', `A batch may have ${mostRequests} requests at most`);
 }
 
 async function addRequest(

@@ -31,12 +31,12 @@ import {
   storedCalls,
   upstreamPath,
 } from './kinds.ts';
-import { expectedUse, noTokens, StoredMeter } from './metering.ts';
+import { StoredMeter } from './metering.ts';
 import { type BodyWatcher, ownedResponse, shownItems, shownMade } from './recorded-answer.ts';
 import { fileReferences, metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import { type BackgroundResponse, isUncounted, originOf, type StoredObject } from './stored-object.ts';
-import { mostUnfinished, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
+import { mostUnfinished, outputLimit, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
 
 export interface StoredRelayDeps extends RequestOptions {
   readonly upstreams: readonly Upstream[];
@@ -92,8 +92,6 @@ interface RoutedStoredCall {
   readonly metadata: StoredObject['metadata'];
   /** The file that it has its upstream work through; `undefined` where there is none. */
   readonly file: StoredObject | undefined;
-  /** Whether an upstream may have got it. */
-  readonly progress: { isSent: boolean };
   readonly meter: StoredMeter;
 }
 
@@ -128,43 +126,6 @@ function withoutRetry(thrown: unknown): unknown {
   });
 }
 
-/** Places for files that are being made: with those that an account has, they are as many as it may have, in this process. */
-class FilePlaces {
-  readonly #deps: Pick<StoredRelayDeps, 'storedObjects' | 'maxFiles' | 'maxFileBytes'>;
-  readonly #underWay = new Map<string, number>();
-
-  constructor(deps: Pick<StoredRelayDeps, 'storedObjects' | 'maxFiles' | 'maxFileBytes'>) {
-    this.#deps = deps;
-  }
-
-  /** @returns what ends it. @throws GatewayError `file_limit_reached`, `database_unavailable`; `request_too_large` for an upload that announces more */
-  async take({ principal: { userId }, body }: ApiRequest): Promise<() => void> {
-    const { storedObjects, maxFiles, maxFileBytes } = this.#deps;
-    const { bytes = 0 } = (body ?? {}) as { readonly bytes?: number };
-    if (bytes > maxFileBytes) {
-      const message = `bytes: must be ${maxFileBytes} at most, the largest file that this gateway takes`;
-      throw new GatewayError('request_too_large', message, { param: 'bytes' });
-    }
-    const underWay = this.#underWay.get(userId) ?? 0;
-    this.#underWay.set(userId, underWay + 1);
-    const release = (): void => {
-      const left = (this.#underWay.get(userId) ?? 1) - 1;
-      if (left > 0) this.#underWay.set(userId, left);
-      else this.#underWay.delete(userId);
-    };
-    try {
-      if ((await storedObjects.count({ userId, kind: 'file' }, maxFiles)) + underWay < maxFiles) return release;
-      throw new GatewayError(
-        'file_limit_reached',
-        `This account has ${maxFiles} files, the most it may have; delete some`,
-      );
-    } catch (error) {
-      release();
-      throw error;
-    }
-  }
-}
-
 /** What a client asks for of a file that it has a part of, or an older copy (RFC 9110, sections 13 and 14), and what answers that. */
 const rangeRequest = ['range', 'if-range', 'if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since'];
 const rangeAnswer = ['accept-ranges', 'content-range', 'etag', 'last-modified'];
@@ -176,18 +137,15 @@ const longestEarlyAnswer = 1024 * 1024;
 
 /** Relays calls about what upstreams keep to the upstream that keeps it. */
 export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
-  const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, logger } = deps;
-  const filePlaces = new FilePlaces(deps);
+  const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, maxFiles, logger } = deps;
+  /** The files that are being made for accounts. */
+  const filesUnderWay = new Map<string, number>();
   // each may read a large file, and must know of those before it
   const workTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
-    const info = infoOf(call, apiRequest);
-    const stored = expectedUse(call, apiRequest);
-    const output = { ...noTokens.output, stored };
-    const asked = { ...noTokens, output, info };
-    const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, asked, res) : [];
-    const meter = new StoredMeter(info, stored, apiRequest);
+    const meter = new StoredMeter(call, infoOf(call, apiRequest), apiRequest);
+    const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, meter.requested, res) : [];
     try {
       await serve(call, apiRequest, res, meter);
     } finally {
@@ -201,25 +159,51 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const attaches = call.effect === 'changesMetadata' || (!object && kinds[call.kind].hasMetadata);
     const metadata = attaches ? metadataOf(apiRequest) : undefined;
     retry.budget.earn();
-    const release = call.makesFile ? await filePlaces.take(apiRequest) : undefined;
+    const release = call.makesFile ? await takeFilePlace(apiRequest) : undefined;
     const { bodyStream } = apiRequest;
-    const progress = { isSent: false };
     // what an upstream makes has an owner, and what goes up to it is charged, whether or not its client waits for the answer
     const isAwaited = madeBy(call) !== undefined || meter.isUploading;
-    const isUp = () => progress.isSent && (bodyStream?.isWhole ?? true);
+    const isUp = () => meter.isSent && (bodyStream?.isWhole ?? true);
     const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, progress, meter }, res);
+      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, meter }, res);
       await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
       if (deadline.client.disconnected) return;
       const thrown = error instanceof OutboundError ? failureFrom(error) : error;
-      throw isMadeOnce(call) && progress.isSent ? withoutRetry(thrown) : thrown;
+      throw isMadeOnce(call) && meter.isSent ? withoutRetry(thrown) : thrown;
     } finally {
       release?.();
       deadline.release();
+    }
+  }
+
+  /**
+   * With those that an account has, the files that are being made for it are as many as it may have, in this process.
+   * @returns what ends it. @throws GatewayError `file_limit_reached`, `database_unavailable`; `request_too_large` for an upload that announces more
+   */
+  async function takeFilePlace({ principal: { userId }, body }: ApiRequest): Promise<() => void> {
+    const { bytes = 0 } = (body ?? {}) as { readonly bytes?: number };
+    if (bytes > deps.maxFileBytes) {
+      const message = `bytes: must be ${deps.maxFileBytes} at most, the largest file that this gateway takes`;
+      throw new GatewayError('request_too_large', message, { param: 'bytes' });
+    }
+    const underWay = filesUnderWay.get(userId) ?? 0;
+    filesUnderWay.set(userId, underWay + 1);
+    const release = (): void => {
+      const left = (filesUnderWay.get(userId) ?? 1) - 1;
+      if (left > 0) filesUnderWay.set(userId, left);
+      else filesUnderWay.delete(userId);
+    };
+    try {
+      if ((await storedObjects.count({ userId, kind: 'file' }, maxFiles)) + underWay < maxFiles) return release;
+      const message = `This account has ${maxFiles} files, the most it may have; delete some`;
+      throw new GatewayError('file_limit_reached', message);
+    } catch (error) {
+      release();
+      throw error;
     }
   }
 
@@ -229,9 +213,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const param = idParameter(call);
     // no account would own what the upstream keeps
     if (param === undefined) storedObjects.require();
-    const about = param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }];
     const references = [
-      ...about,
+      ...(param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }]),
       ...pathReferences(call, apiRequest.params),
       ...fileReferences(call, apiRequest),
       ...(await namedObjects(apiRequest)),
@@ -267,17 +250,16 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const message = `An account may have ${mostUnfinished} unfinished at a time (${kinds[call.kind].name}); try again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } });
     }
-    const { model } = requests;
-    apiRequest.relayed.model = model;
-    const info = infoOf(call, apiRequest, model);
+    apiRequest.relayed.model = requests.model;
+    const info = infoOf(call, apiRequest, requests.model);
     const admissions = await requestAdmission(deps.admissionChecks, { info, ...withOthers(requests, others) }, res);
     // nothing is reserved for what takes a day
     for (const admission of admissions) admission.dropped();
-    const { choices, maxTokens } = requests.output;
+    const maxOutputTokens = outputLimit(requests.output);
     const usage = {
       ...openRecord({ info, ...requests }, upstream.name, Date.now()),
-      choices,
-      ...(maxTokens !== undefined && { maxOutputTokens: choices * maxTokens }),
+      choices: requests.output.choices,
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     };
     return { usage, data };
   }
@@ -285,21 +267,18 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
   async function requireCounted({ effect }: StoredCall, object: StoredObject | undefined): Promise<void> {
     if (effect !== 'removes' || !object) return;
-    if (object.kind === 'file') await countBatches(object);
-    else if (isUncounted(object) && !(await backgroundResponses.settle(object))) {
+    const { kind, userId } = object;
+    if (kind === 'file') {
+      // what a batch has answered may say what it has used: those that have ended are counted before a file is deleted
+      const batches = await storedObjects.uncounted({ userId, kind: 'batch' }, mostUnfinished);
+      for (const batch of batches) await backgroundResponses.settle(batch);
+    } else if (isUncounted(object) && !(await backgroundResponses.settle(object))) {
       throw new GatewayError('response_in_progress', 'This response has not ended; cancel it before you delete it');
     }
   }
 
-  /** What a batch has answered may say what it has used: those that have ended are counted before a file is deleted. */
-  async function countBatches({ userId }: StoredObject): Promise<void> {
-    for (const batch of await storedObjects.uncounted({ userId, kind: 'batch' }, mostUnfinished)) {
-      if (isUncounted(batch)) await backgroundResponses.settle(batch);
-    }
-  }
-
   async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
-    const { call, apiRequest, order, deadline, file, progress } = routed;
+    const { call, apiRequest, order, deadline, file, meter } = routed;
     const { userId } = apiRequest.principal;
     const path = upstreamPath(call, apiRequest.params);
     const work = file && (await admitWork(routed, file, res));
@@ -314,7 +293,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const data = bodyStream ? { data: bodyStream, length: bodyStream.length } : body.length > 0 && { data: body };
       const onSend = () => {
         onConnected();
-        progress.isSent = true;
+        meter.isSent = true;
         // the upstream is given time to answer when it has all of an upload, and to take what has come of it
         if (bodyStream) {
           const { firstByte } = upstream.timeouts;

@@ -1,7 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
-import type { UsageRecord } from '../options/options.ts';
-import type { ResponseBody } from '../outbound/exchange.ts';
+import type { CallEnding, RequestedOutput, UsageRecord } from '../options/options.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
@@ -115,13 +114,8 @@ export class ResponseReader {
       status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
     const silence = hidesText ? Date.now() - open.startedAt.getTime() : 0;
     const hasFailed = status === 'failed';
-    const call = {
-      estimatedInput: open.inputTokens,
-      output: { choices: 1, maxTokens: open.maxOutputTokens },
-      ending: hidesText ? 'client_left' : 'complete',
-      hasFailed,
-      endpoint: responses,
-    } as const;
+    const asked = { choices: 1, maxTokens: open.maxOutputTokens };
+    const call = { ...callOf(open, asked, hidesText ? 'client_left' : 'complete'), hasFailed };
     const used = finalUsage(measured(values.get('usage'), output, silence), call);
     return endedRecord(open, used, hasFailed ? 'upstream_failed' : 'complete');
   }
@@ -129,17 +123,19 @@ export class ResponseReader {
 
 /** The usage record of a response whose end is not known. */
 export function unknownRecord(open: BackgroundUsage): UsageRecord {
-  const call = {
-    estimatedInput: open.inputTokens,
-    output: oneAnswer,
-    ending: 'orphaned',
-    hasFailed: false,
-    endpoint: responses,
-  } as const;
-  return endedRecord(open, finalUsage(measured(undefined, 0), call), 'orphaned');
+  const used = finalUsage(measured(undefined, 0), callOf(open, oneAnswer, 'orphaned'));
+  return endedRecord(open, used, 'orphaned');
 }
 
-const responses = { answersImages: false, answersVectors: false };
+function callOf({ inputTokens: estimatedInput }: BackgroundUsage, output: RequestedOutput, ending: CallEnding) {
+  return {
+    estimatedInput,
+    output,
+    ending,
+    hasFailed: false,
+    endpoint: { answersImages: false, answersVectors: false },
+  };
+}
 
 /** What is read of a response's body, in place of what a meter has seen. */
 function measured(usage: unknown, bytes: number, silence = 0) {

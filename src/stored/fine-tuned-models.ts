@@ -27,7 +27,7 @@ export interface FineTunedModel {
 export type FineTunedModels = ReturnType<typeof createFineTunedModels>;
 
 /** How often a process reads what others have recorded since. Milliseconds. */
-const defaultInterval = 2_000 - longestJoin;
+const interval = 2_000 - longestJoin;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;
 /** What is inserted may be seen by so much later than its time says. Milliseconds. */
@@ -36,7 +36,6 @@ const overlap = 10_000;
 interface FineTunedModelsDeps {
   readonly collection: ReturnType<typeof durableCollection<StoredObjectDocument>>;
   readonly database: Pick<DatabaseAccess, 'run' | 'isUnavailable'>;
-  readonly interval?: number;
   /** Of what others have recorded. */
   readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
@@ -57,13 +56,7 @@ function toModel({ item = '', userId, upstream, createdAt }: StoredObjectDocumen
  * All fine-tuned models of all accounts, in the memory of each process, so that a call of a model costs no read of the database. They are read at the start;
  * after that a process learns what others record within two seconds, and looks a model up that it would answer 404 for.
  */
-export function createFineTunedModels({
-  collection,
-  database,
-  shared,
-  interval = defaultInterval,
-  logger,
-}: FineTunedModelsDeps) {
+export function createFineTunedModels({ collection, database, shared, logger }: FineTunedModelsDeps) {
   /** By folded name. */
   const known = new Map<string, readonly FineTunedModel[]>();
   /** What this process has learned while all are being read. */

@@ -74,8 +74,6 @@ interface ListRow {
   readonly order?: 'asc' | 'desc';
   /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
   readonly mostAsked?: number;
-  /** A parameter of the query, and the member of a new object that must be equal to it. @default none */
-  readonly filter?: string;
 }
 
 interface KindRow {
@@ -85,6 +83,8 @@ interface KindRow {
   readonly remedy: string;
   /** The name of the index by which those of an account are listed. @default they are pieces of others, and not listed by themselves */
   readonly index?: string;
+  /** A parameter of the query of its list, and the member of a new object that must be equal to it. @default none */
+  readonly filter?: string;
   /** The members of a new one that say what it is called, and how large it is in bytes. @default none */
   readonly describedBy?: { readonly name: string; readonly bytes?: string };
   /**
@@ -213,6 +213,7 @@ const rows = {
     name: 'file',
     remedy: 'GET /v1/files lists those that are',
     index: 'userFiles',
+    filter: 'purpose',
     pricedAs: 'file',
     describedBy: { name: 'filename', bytes: 'bytes' },
     namedBy: ['file_id', 'file_ids', 'input_file_id'],
@@ -220,7 +221,7 @@ const rows = {
     isMadeOnce: true,
     calls: {
       createFile: { method: 'POST', path: '/files', makesFile: true, streamsUp: true },
-      listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000, filter: 'purpose' } },
+      listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000 } },
       retrieveFile: { method: 'GET', path: ofFile },
       deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
       downloadFile: { method: 'GET', path: `${ofFile}/content`, answersBytes: true },
@@ -297,13 +298,14 @@ const rows = {
     name: 'container',
     remedy: 'GET /v1/containers lists those that are',
     index: 'userContainers',
+    filter: 'name',
     pricedAs: 'container',
     describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
     isMadeOnce: true,
     calls: {
       createContainer: { method: 'POST', path: '/containers' },
-      listContainers: { method: 'GET', path: ofContainer, lists: { order: 'desc', filter: 'name' } },
+      listContainers: { method: 'GET', path: ofContainer, lists: { order: 'desc' } },
       retrieveContainer: { method: 'GET', path: ofContainer },
       deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
       createContainerFile: { method: 'POST', path: `${ofContainer}/files` },
@@ -416,15 +418,6 @@ export const storedCalls = Object.fromEntries(
 /** The kinds whose objects are listed by themselves, and the index of each. */
 export const listedKinds: ReadonlyMap<StoredKind, string> = new Map(
   Object.entries(kinds).flatMap(([kind, { index }]) => (index === undefined ? [] : [[kind as StoredKind, index]])),
-);
-
-/** The member of a kind's objects that a list of them can be filtered by; `undefined` where there is none. */
-export function filterOf(kind: StoredKind): string | undefined {
-  return filters.get(kind);
-}
-
-const filters = new Map(
-  Object.values(storedCalls).flatMap(({ kind, lists }) => (lists?.filter === undefined ? [] : [[kind, lists.filter]])),
 );
 
 /** The kind of what a call makes for its account; `undefined` where it makes nothing. Pure. */

@@ -11,7 +11,7 @@ import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { madeObjects } from './answer-ids.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
-import { type StoredCall, storedId } from './kinds.ts';
+import { kinds, type StoredCall, storedId } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
@@ -181,7 +181,7 @@ function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest):
     const key = /^metadata\[(.*)\]$/s.exec(name)?.[1];
     return key === undefined ? [] : [[key, String(value)] as const];
   });
-  const { filter } = lists ?? {};
+  const { filter } = kinds[kind];
   const wanted = filter === undefined ? undefined : query[filter];
   if (filter !== undefined && typeof wanted === 'string' && wanted !== '') metadata.push([filter, wanted]);
   return {

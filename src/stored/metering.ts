@@ -1,18 +1,16 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, ModelCall, StoredUsage, UsageRecord } from '../options/options.ts';
+import type { RequestedCall } from '../proxy/admission.ts';
 import { closedRecord, noUsage, openRecord } from '../proxy/usage-meter.ts';
 import { kinds, madeBy, type StoredCall } from './kinds.ts';
 
 type Body = Pick<ApiRequest, 'bodyStream' | 'form' | 'rawBody'>;
 
-/** A call that makes nothing and has no tokens. */
-export const noTokens = { estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
-
 /**
  * What a call about an object moves and makes, as far as its request says; `undefined` where it moves no file and makes nothing that can have a
  * price. Pure.
  */
-export function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): StoredUsage | undefined {
+function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): StoredUsage | undefined {
   const kind = kinds[call.kind].pricedAs;
   if (!kind) return undefined;
   const made = madeBy(call) === kind ? 1 : 0;
@@ -27,7 +25,10 @@ export class StoredMeter {
   /** Sent down to the client. */
   downloadedBytes = 0;
   ending: CallEnding = 'complete';
-  readonly #info: ModelCall;
+  /** Whether an upstream may have got the request. */
+  isSent = false;
+  /** It has no tokens. */
+  readonly requested: RequestedCall;
   readonly #expected: StoredUsage | undefined;
   readonly #bodyStream: Body['bodyStream'];
   readonly #startedAt = Date.now();
@@ -35,9 +36,9 @@ export class StoredMeter {
   #done: { readonly upstream: string; readonly at: number } | undefined;
   #isOwned = false;
 
-  constructor(info: ModelCall, expected: StoredUsage | undefined, body: Body) {
-    this.#info = info;
-    this.#expected = expected;
+  constructor(call: StoredCall, info: ModelCall, body: Body) {
+    this.#expected = expectedUse(call, body);
+    this.requested = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0, stored: this.#expected } };
     this.#bodyStream = body.bodyStream;
   }
 
@@ -68,7 +69,7 @@ export class StoredMeter {
     // the client is told that it failed, and sends it again
     if (uploadedBytes > 0 && this.ending === 'upstream_failed' && !this.#isOwned) return undefined;
     const startedAt = this.#startedAt;
-    const open = openRecord({ info: this.#info, ...noTokens }, upstream, startedAt);
+    const open = openRecord(this.requested, upstream, startedAt);
     const durations = { durationMs: Date.now() - startedAt, firstByteMs: at - startedAt };
     return closedRecord(open, { ...noUsage, stored }, { upstream, ending: this.ending, ...durations });
   }

@@ -29,7 +29,7 @@ export interface ListedObject {
 }
 
 /** How much of one kind an account has. */
-export interface ListedTotal {
+interface ListedTotal {
   readonly kind: StoredKind;
   /** At most {@link mostCounted}. */
   readonly count: number;
@@ -73,13 +73,14 @@ export type ListStored = (owner: Owner, page?: ListedQuery) => Promise<ListedPag
 /** Of each kind, so many are counted at most: an account may have millions of responses. */
 const mostCounted = 10_000;
 
-interface OverviewDeps {
+/** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
+export function createListStored({
+  objects,
+  database,
+}: {
   readonly objects: StoredObjectModel;
   readonly database: Pick<DatabaseAccess, 'run'>;
-}
-
-/** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
-export function createListStored({ objects, database }: OverviewDeps): ListStored {
+}): ListStored {
   const collection = durableCollection(objects);
 
   /** What an account has of a kind. Its upstream may not know some any more. */
@@ -125,19 +126,19 @@ export function createListStored({ objects, database }: OverviewDeps): ListStore
     return { kind, count: Math.min(count, mostCounted), bytes, hasMore: count > mostCounted };
   }
 
-  async function totals(owner: Owner): Promise<ListedTotal[]> {
-    const all = await Promise.all([...listedKinds].map(([kind, hint]) => total(kind, hint, owner)));
-    return all.filter(({ count }) => count > 0);
-  }
-
   return async function listStored(owner, query = {}) {
     checkUserId(owner.userId);
     checkQuery(query);
     const { limit = pageLimit, after } = query;
-    const [documents, sums] = await database.run(() =>
-      Promise.all([page(owner, query), after === undefined ? totals(owner) : undefined]),
+    const sums = () => Promise.all([...listedKinds].map(([kind, hint]) => total(kind, hint, owner)));
+    const [documents, totals] = await database.run(() =>
+      Promise.all([page(owner, query), after === undefined ? sums() : undefined]),
     );
-    return { objects: documents.slice(0, limit).map(toListed), hasMore: documents.length > limit, totals: sums };
+    return {
+      objects: documents.slice(0, limit).map(toListed),
+      hasMore: documents.length > limit,
+      totals: totals?.filter(({ count }) => count > 0),
+    };
   };
 }
 
@@ -157,17 +158,8 @@ function newestFirst(a: StoredObjectDocument, b: StoredObjectDocument): number {
 }
 
 function toListed(document: StoredObjectDocument): ListedObject {
-  const {
-    _id: id,
-    kind,
-    upstream,
-    model,
-    name = null,
-    bytes = null,
-    origin = {},
-    createdAt,
-    expiresAt = null,
-  } = document;
+  const { _id: id, upstream, model, createdAt, name = null, bytes = null, origin = {}, expiresAt = null } = document;
   // no other kind is read
-  return { id, kind: kind as StoredKind, upstream, model, name, bytes, origin, createdAt, expiresAt };
+  const kind = document.kind as StoredKind;
+  return { id, kind, upstream, model, name, bytes, origin, createdAt, expiresAt };
 }

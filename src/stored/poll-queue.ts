@@ -60,7 +60,7 @@ export class PollQueue {
     let next: PollRef | undefined;
     let fewest = Number.POSITIVE_INFINITY;
     for (const [userId, ids] of this.#waiting) {
-      const polls = this.#pollsOf(userId);
+      const polls = [...this.#polling.values()].filter((account) => account === userId).length;
       if (polls >= fewest || polls >= dynamicThreshold(remaining + polls, 1, 2)) continue;
       const id = this.#idle(ids);
       if (id === undefined) continue;
@@ -69,13 +69,6 @@ export class PollQueue {
       if (fewest === 0) break;
     }
     return next;
-  }
-
-  /** Polls of an account under way. */
-  #pollsOf(userId: string): number {
-    let polls = 0;
-    for (const account of this.#polling.values()) if (account === userId) polls += 1;
-    return polls;
   }
 
   /** The first of them that is not being polled. */

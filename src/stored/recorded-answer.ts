@@ -12,7 +12,7 @@ import {
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { filterOf, kinds, type MadeRow, runsOn } from './kinds.ts';
+import { kinds, type MadeRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
@@ -55,7 +55,7 @@ export function ownedResponse<A extends Answer>(
     throw failure('upstream_invalid_response');
   }
   const { kind } = object;
-  const { bringsItems } = kinds[kind];
+  const { bringsItems, filter } = kinds[kind];
   let keeper: ItemKeeper = object;
   return recorded(response, {
     search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
@@ -69,7 +69,7 @@ export function ownedResponse<A extends Answer>(
         ...object,
         ...(name !== undefined && { name }),
         ...(bytes !== undefined && { bytes }),
-        ...(attribute !== undefined && { metadata: { [filterOf(kind) as string]: attribute } }),
+        ...(attribute !== undefined && { metadata: { [filter as string]: attribute } }),
         ...(usage && { background: usage }),
       });
       if (!isOwn && needsOwner) throw failure('upstream_invalid_response');

@@ -4,7 +4,6 @@ import { mayName, type NamedText, namedTexts } from '../http/json/named-texts.ts
 import { outline } from '../http/json/scan.ts';
 import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import type { Principal } from '../http/principal.ts';
 import { mayCall } from '../proxy/admission.ts';
 import { longestValue, shortValue } from '../proxy/model-body.ts';
 import type { Upstream } from '../proxy/upstream.ts';
@@ -60,8 +59,10 @@ export async function requireOwned(
   const { userId } = principal;
   let keepers = upstreams;
   const keep = (object: StoredObject | null, reference: StoredReference): StoredObject => {
-    keepers = keepersOf(object, principal, keepers);
-    if (object === null || keepers.length === 0) throw storedObjectNotFound(reference);
+    // a key that is limited to some models gets at what these have made
+    const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
+    keepers = isAllowed ? keepers.filter(({ name }) => name === object.upstream) : [];
+    if (!isAllowed || keepers.length === 0) throw storedObjectNotFound(reference);
     return object;
   };
   const objects: StoredObject[] = [];
@@ -86,15 +87,9 @@ export async function requireOwned(
   return { objects, keepers };
 }
 
-/** Those of the upstreams that keep an object, if the key may use it. */
-function keepersOf(
-  object: StoredObject | null,
-  principal: Principal,
-  upstreams: readonly Upstream[],
-): readonly Upstream[] {
-  // a key that is limited to some models gets at what these have made
-  const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
-  return isAllowed ? upstreams.filter(({ name }) => name === object.upstream) : [];
+/** The realtime call that a request is about. Pure. */
+export function callReference(id: string): StoredReference {
+  return { kind: 'realtime_call', id, param: 'call_id' };
 }
 
 /** The same for what does not exist as for what another account has. */
@@ -218,21 +213,24 @@ interface OutlinedItem {
   readonly role?: unknown;
 }
 
-const names = ['id', 'type', 'role'];
-const text: BodyShape = {
-  path: undefined,
-  properties: new Map(),
-  folded: new Map(),
-  items: undefined,
-  // each character may be written as \u0000
-  keptString: 6 * longestId + '""'.length,
-};
-const item: BodyShape = {
-  ...text,
-  properties: new Map(names.map((name) => [name, text])),
-  folded: new Map(names.map((name) => [name, name])),
-  isStrict: true,
-};
+/**
+ * The shape of an object of which some fields are read. In other case, or twice, they are refused: a provider might read another value.
+ * @param path of the object; `undefined` inside a list
+ * @param keptString the longest text that is read. Bytes
+ */
+export function shapeOf(path: string | undefined, names: readonly string[], keptString: number): BodyShape {
+  const pathOf = (name: string) => (path ? `${path}.${name}` : path === '' ? name : undefined);
+  return {
+    path,
+    properties: new Map(names.map((name) => [name, shapeOf(pathOf(name), [], keptString)])),
+    folded: new Map(names.map((name) => [name, name])),
+    items: undefined,
+    keptString,
+  };
+}
+
+// each character of an id may be written as \u0000
+const item: BodyShape = { ...shapeOf(undefined, ['id', 'type', 'role'], 6 * longestId + '""'.length), isStrict: true };
 /** A list of items, or an item alone, which an upstream may take too. */
 const input: BodyShape = { ...item, items: item };
 

@@ -1,16 +1,17 @@
 import type { components } from '../api.d.ts';
 import { withTimeRange } from '../http/incoming-time.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { ListedObject, ListedPage, ListedTotal, ListStored } from './overview.ts';
+import type { ListedObject, ListedPage, ListStored } from './overview.ts';
 
 type Schemas = components['schemas'];
+type Kind = Schemas['StoredObjectKind'];
 
 /** As its account sees it: that need not know which upstreams there are. */
 function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: ListedObject): Schemas['StoredObject'] {
   const { keyId = null, endpoint = null, parent = null } = origin;
   return {
     id,
-    kind: kind as Schemas['StoredObjectKind'],
+    kind: kind as Kind,
     name,
     bytes,
     model,
@@ -20,12 +21,9 @@ function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: 
   };
 }
 
-function toTotalBody({ kind, count, bytes, hasMore }: ListedTotal): Schemas['StoredObjectTotal'] {
-  return { kind: kind as Schemas['StoredObjectKind'], count, bytes, has_more: hasMore };
-}
-
 function toListBody<Body>({ objects, hasMore, totals }: ListedPage, body: (object: ListedObject) => Body) {
-  return { data: objects.map(body), has_more: hasMore, ...(totals && { totals: totals.map(toTotalBody) }) };
+  const sums = totals?.map(({ kind, hasMore: has_more, ...sum }) => ({ kind: kind as Kind, ...sum, has_more }));
+  return { data: objects.map(body), has_more: hasMore, ...(sums && { totals: sums }) };
 }
 
 /** The operations on what upstreams keep, of the caller's account, or with the scope `admin` of any account. */

@@ -8,7 +8,7 @@ import type { ShownObject } from './answer-ids.ts';
 import { createFineTunedModels } from './fine-tuned-models.ts';
 import { kinds, type StoredKind } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
-import type { StoredObject } from './stored-object.ts';
+import type { BackgroundResponse, StoredObject } from './stored-object.ts';
 
 /** Where the items of an answer are kept, and for whom. Its id is that of the object that shows or has made them, where that is known. */
 export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model' | 'origin'> &
@@ -146,22 +146,17 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     return { own, foreign: new Set(foreign as string[]) };
   }
 
-  /** Where the next page of a list begins. `null` if the account has no such object. */
-  async function restOf({ after: id, userId, kind, order }: StoredObjectQuery) {
-    if (id === undefined) return {};
-    const last = await collection.findOne({ _id: id, $or: [{ userId, kind }, { removedFrom: userId }] });
-    return last && beyond(last, order);
-  }
-
   async function page(query: StoredObjectQuery): Promise<StoredObject[]> {
-    const { userId, kind, limit, order, model, metadata } = query;
-    const rest = await restOf(query);
-    if (!rest) return [];
+    const { userId, kind, limit, order, model, metadata, after } = query;
+    const isOwn = { $or: [{ userId, kind }, { removedFrom: userId }] };
+    const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...isOwn });
+    // the account has no such object
+    if (last === null) return [];
     const pairs = toPairs(metadata);
     const filter = {
       userId,
       kind,
-      ...rest,
+      ...(last && beyond(last, order)),
       ...(model !== undefined && { model }),
       ...(pairs.length > 0 && { metadata: { $all: pairs } }),
     } as Parameters<typeof collection.find>[0];
@@ -232,10 +227,10 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     async uncounted(
       { userId, kind }: Pick<StoredObject, 'userId' | 'kind'>,
       most: number,
-    ): Promise<readonly StoredObject[]> {
+    ): Promise<readonly BackgroundResponse[]> {
       const filter = { userId, kind, 'background.dueAt': { $exists: true } } as const;
       const found = await database.run(() => collection.find(filter, { limit: most, ...inOneBatch }).toArray());
-      return found.map(toObject);
+      return found.map(toObject) as BackgroundResponse[];
     },
 
     /** The account's object of this kind and id; `null` is certain. */

@@ -58,24 +58,43 @@ export const mostUnfinished = 200;
 /** The usage of work that is made, before an upstream begins it. */
 export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
 
-/** What work asks for, and other work that has not ended, as if it were of its model. Pure. */
-export function withOthers({ model, ...requests }: WorkRequests, others: readonly StoredObject[]): WorkRequests {
-  const { output } = requests;
-  let { estimatedTokens } = requests;
-  let { choices } = output;
-  let most = output.maxTokens === undefined ? undefined : choices * output.maxTokens;
-  for (const { background } of others) {
-    if (!background) continue;
-    estimatedTokens += background.inputTokens;
-    choices += background.choices ?? 1;
-    const { maxOutputTokens } = background;
-    most = most === undefined || maxOutputTokens === undefined ? undefined : most + maxOutputTokens;
+/** Adds up what several requests ask for. */
+export class WorkSum {
+  #tokens = 0;
+  #choices = 0;
+  /** The most output of all answers. */
+  #maxTokens = 0;
+
+  /** @param maxTokens of all its answers together. @default no limit */
+  add(estimatedTokens: number, choices: number, maxTokens = Number.POSITIVE_INFINITY): void {
+    this.#tokens += estimatedTokens;
+    this.#choices += choices;
+    this.#maxTokens += maxTokens;
   }
-  return {
-    model,
-    estimatedTokens,
-    output: most === undefined ? { choices, maxTokens: undefined } : { choices: 1, maxTokens: most },
-  };
+
+  total(): Pick<WorkRequests, 'estimatedTokens' | 'output'> {
+    const isLimited = this.#maxTokens < Number.POSITIVE_INFINITY;
+    return {
+      estimatedTokens: this.#tokens,
+      output: isLimited ? { choices: 1, maxTokens: this.#maxTokens } : { choices: this.#choices, maxTokens: undefined },
+    };
+  }
+}
+
+/** What work asks for, and other work that has not ended, as if it were of its model. Pure. */
+export function withOthers({ estimatedTokens, output }: WorkRequests, others: readonly BackgroundResponse[]) {
+  const sum = new WorkSum();
+  sum.add(estimatedTokens, output.choices, outputLimit(output));
+  for (const {
+    background: { inputTokens, choices = 1, maxOutputTokens },
+  } of others)
+    sum.add(inputTokens, choices, maxOutputTokens);
+  return sum.total();
+}
+
+/** The most output of all answers together. Tokens; `undefined` where there is no limit. Pure. */
+export function outputLimit({ choices, maxTokens }: RequestedOutput): number | undefined {
+  return maxTokens === undefined ? undefined : choices * maxTokens;
 }
 
 /**
