@@ -47,6 +47,15 @@ export class SocketEnd extends Error {
   }
 }
 
+/** Awaits what a socket cannot go on without: where it is refused, the socket ends. */
+export async function orEnd<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw isGatewayError(error) ? new SocketEnd(error) : error;
+  }
+}
+
 /** How much waits for a side before the other side is no longer read. Bytes. */
 const highWater = 1024 * 1024;
 

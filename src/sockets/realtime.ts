@@ -1,12 +1,12 @@
-import { isGatewayError, refuse } from '../errors.ts';
-import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { refuse } from '../errors.ts';
+import { type Admission, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
-import { type Bridge, type Message, SocketEnd } from './bridge.ts';
+import { type Bridge, type Message, orEnd } from './bridge.ts';
 import {
   type ClientEvent,
   readUpstreamEvent,
@@ -64,21 +64,13 @@ export class RealtimeSession extends MeteredSession {
     await bridge.toClient(this.masked(message, event));
     if (!hasEnded || bridge.isClosing) return;
     await this.caller.requireKey();
-    this.#admissions ??= await this.#admit(this.requested(this.#options.model));
+    // what is begun without being asked for could not be refused otherwise
+    this.#admissions ??= await orEnd(this.caller.admit(this.requested(this.#options.model)));
   }
 
   override ended(hasLeft: boolean): void {
     super.ended(hasLeft);
     for (const admission of this.#takeAdmissions() ?? []) admission.dropped();
-  }
-
-  /** @throws SocketEnd when it is refused: what is begun without being asked for could not be refused otherwise */
-  async #admit(call: RequestedCall): Promise<readonly Admission[]> {
-    try {
-      return await this.caller.admit(call);
-    } catch (error) {
-      throw isGatewayError(error) ? new SocketEnd(error) : error;
-    }
   }
 
   #takeAdmissions(): readonly Admission[] | undefined {
@@ -95,7 +87,7 @@ export class RealtimeSession extends MeteredSession {
     if (bridge.isClosing) throw failure('shutting_down');
     const call = this.requested(this.#options.model);
     await this.caller.requireKey();
-    const admissions = this.#takeAdmissions() ?? (await this.#admit(call));
+    const admissions = this.#takeAdmissions() ?? (await orEnd(this.caller.admit(call)));
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
   }
 

@@ -1,4 +1,4 @@
-import { GatewayError, isGatewayError, refuse } from '../errors.ts';
+import { GatewayError, refuse } from '../errors.ts';
 import { type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
 import { type ErrorInside, errorInMessage, isObject } from '../proxy/inspect-answer.ts';
@@ -16,7 +16,7 @@ import { type Fields, type ShownObject, shownBy } from '../stored/answer-ids.ts'
 import { storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import { originOf } from '../stored/stored-object.ts';
-import { type Bridge, type Message, SocketEnd } from './bridge.ts';
+import { type Bridge, type Message, orEnd, SocketEnd } from './bridge.ts';
 import type { connectUpstream, UpstreamAnswer } from './connect.ts';
 import { type ClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
@@ -191,11 +191,7 @@ export class ResponsesSession extends MeteredSession {
     if (id !== undefined && !current.isRecorded) {
       if (!storedId.test(id)) throw new SocketEnd(failure('upstream_invalid_response'));
       current.isRecorded = true;
-      try {
-        await storedObjects.add({ id, kind: 'response', ...object });
-      } catch (error) {
-        throw isGatewayError(error) ? new SocketEnd(error) : error;
-      }
+      await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
     }
     for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);
     if (isLast && current.shown.size > 0) {

@@ -9,11 +9,12 @@ import { createPeriodic } from '../mongo/periodic.ts';
 import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission } from '../proxy/admission.ts';
-import { type PollResponse, type ResponseState, unknownRecord } from './ended-response.ts';
+import { type PollResponse, unknownRecord } from './ended-response.ts';
 import { kinds } from './kinds.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 import { PollQueue, type PollRef } from './poll-queue.ts';
 import type { BackgroundResponse } from './stored-object.ts';
+import type { ResponseState } from './work.ts';
 
 interface BackgroundServiceDeps {
   readonly objects: StoredObjectModel;

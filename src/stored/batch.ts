@@ -9,17 +9,16 @@ import type { ResponseBody } from '../outbound/exchange.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
-import { type Fields, madeObjects, parsed } from './answer-ids.ts';
-import { isStoredId, madeByBatch, runsOn } from './kinds.ts';
+import { type Fields, parsed } from './answer-ids.ts';
+import { isStoredId } from './kinds.ts';
 import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
+import type { BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 import {
-  endedRecord,
   outputLimit,
-  type PollWork,
   readFields,
-  readObject,
   requireModel,
+  type UsedByWork,
   type WorkInput,
   type WorkRequests,
   WorkSum,
@@ -211,38 +210,28 @@ function trimmed(bytes: Buffer): Buffer {
   return bytes.subarray(start, end);
 }
 
-/** Asks an upstream for the state of a batch. */
-export const pollBatch: PollWork = async (batch, upstream, { storedObjects, retry, ...read }) => {
-  const { id, background } = batch;
-  const object = await readStored({ ...read, upstream, path: `/batches/${id}` }, retry, readObject);
-  if (object === null) return 'gone';
-  if (runsOn('batch', object.status)) return 'running';
-  await storedObjects.addMade(madeObjects(object, madeByBatch), batch);
-  return endedRecord(background, await usedBy(object), object.status === 'failed' ? 'upstream_failed' : 'complete');
-
-  /** What it has used by its own word, or else by that of the answers in its output file, as far as they say it. */
-  async function usedBy({ usage, output_file_id: output, status, request_counts: counts }: Fields): Promise<Used> {
-    const reported = usageFrom(usage);
-    if (reported && reported.inputTokens + reported.outputTokens > 0) return { ...noUsage, ...reported };
-    if (isStoredId(output)) {
-      const path = `/files/${encodeURIComponent(output)}/content`;
-      const used = await readStored({ ...read, upstream, path }, retry, sumUsage);
-      if (used) return withEstimate(used);
-    }
-    const { completed } = (counts ?? {}) as { readonly completed?: unknown };
-    if ((status !== 'completed' && !output) || completed === 0 || (reported && !output)) return noUsage;
-    // what it has made was deleted before it was counted, or nobody says what it has used
-    return withEstimate({ ...noUsage, estimated: true });
+/** What a batch has used by its own word, or else by that of the answers in its output file, as far as they say it. */
+export const usedByBatch: UsedByWork = async (batch, { work, retry, ...read }) => {
+  const { usage, output_file_id: output, status, request_counts: counts } = batch;
+  const reported = usageFrom(usage);
+  if (reported && reported.inputTokens + reported.outputTokens > 0) return { ...noUsage, ...reported };
+  if (isStoredId(output)) {
+    const path = `/files/${encodeURIComponent(output)}/content`;
+    const used = await readStored({ ...read, path }, retry, sumUsage);
+    if (used) return withEstimate(used, work.background);
   }
-
-  /** With the estimate of its input where its answers do not say it, and no more output than was asked for. */
-  function withEstimate(used: Used): Used {
-    if (!used.estimated) return used;
-    const { inputTokens, maxOutputTokens = Number.POSITIVE_INFINITY } = background;
-    const outputTokens = Math.min(used.outputTokens, maxOutputTokens);
-    return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };
-  }
+  const { completed } = (counts ?? {}) as { readonly completed?: unknown };
+  if ((status !== 'completed' && !output) || completed === 0 || (reported && !output)) return noUsage;
+  // what it has made was deleted before it was counted, or nobody says what it has used
+  return withEstimate({ ...noUsage, estimated: true }, work.background);
 };
+
+/** With the estimate of its input where its answers do not say it, and no more output than was asked for. */
+function withEstimate(used: Used, { inputTokens, maxOutputTokens = Number.POSITIVE_INFINITY }: BackgroundUsage): Used {
+  if (!used.estimated) return used;
+  const outputTokens = Math.min(used.outputTokens, maxOutputTokens);
+  return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };
+}
 
 /** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
 async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Used> {

@@ -8,16 +8,14 @@ import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
-import { pollBatch } from './batch.ts';
-import { pollJob } from './fine-tuning.ts';
-import { runsOn, type StoredKind } from './kinds.ts';
+import { madeObjects } from './answer-ids.ts';
+import { usedByBatch } from './batch.ts';
+import { usedByJob } from './fine-tuning.ts';
+import { type MadeRow, madeByBatch, madeByJob, runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
-import { endedRecord, type PollWork } from './work.ts';
-
-/** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
-export type ResponseState = UsageRecord | 'running' | 'gone';
+import { endedRecord, type PolledWork, type ResponseState, readObject, type UsedByWork } from './work.ts';
 
 /**
  * Asks an upstream for the state of a response that is made in the background, of a batch or of a fine-tuning job.
@@ -25,8 +23,17 @@ export type ResponseState = UsageRecord | 'running' | 'gone';
  */
 export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
 
-/** What an upstream works on for long is asked for in its own way. */
-const pollWork: { readonly [Kind in StoredKind]?: PollWork } = { batch: pollBatch, fine_tuning_job: pollJob };
+/** Where upstreams say how what they work on for long goes, and what that has used. */
+const works: { readonly [Kind in StoredKind]?: WorkRow } = {
+  batch: { path: '/batches', makes: madeByBatch, used: usedByBatch },
+  fine_tuning_job: { path: '/fine_tuning/jobs', makes: madeByJob, used: usedByJob },
+};
+
+interface WorkRow {
+  readonly path: string;
+  readonly makes: MadeRow;
+  readonly used: UsedByWork;
+}
 
 /** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
 const pollTimeout = 30_000;
@@ -42,11 +49,11 @@ export function createPollResponse(deps: {
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
     const { total } = upstream.timeouts;
-    const poll = pollWork[kind];
-    const deadline = new CallDeadline(noClient, poll ? total : Math.min(pollTimeout, total));
+    const row = works[kind];
+    const deadline = new CallDeadline(noClient, row ? total : Math.min(pollTimeout, total));
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
-      if (poll) return await poll(object, upstream, { ...deps, apiRequest, deadline });
+      if (row) return await pollWork(row, { ...deps, work: object, upstream, apiRequest, deadline });
       const path = `/responses/${encodeURIComponent(id)}`;
       const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
@@ -56,6 +63,17 @@ export function createPollResponse(deps: {
       deadline.release();
     }
   };
+}
+
+/** Asks for what is worked on for long, and notes what it has made. */
+async function pollWork({ path, makes, used }: WorkRow, polled: PolledWork): Promise<ResponseState> {
+  const { work, storedObjects, retry } = polled;
+  const object = await readStored({ ...polled, path: `${path}/${work.id}` }, retry, readObject);
+  if (object === null) return 'gone';
+  await storedObjects.addMade(madeObjects(object, makes), work);
+  if (runsOn(work.kind, object.status)) return 'running';
+  const ending = object.status === 'failed' ? 'upstream_failed' : 'complete';
+  return endedRecord(work.background, await used(object, polled), ending);
 }
 
 /** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */

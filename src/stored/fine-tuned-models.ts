@@ -16,10 +16,7 @@ import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
 
 /** A model that an upstream has made for an account. */
-export interface FineTunedModel {
-  readonly id: string;
-  readonly userId: string;
-  readonly upstream: string;
+export interface FineTunedModel extends Pick<StoredObject, 'id' | 'userId' | 'upstream'> {
   readonly createdAt: Date;
 }
 

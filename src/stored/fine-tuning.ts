@@ -1,20 +1,12 @@
 import { refuse } from '../errors.ts';
 import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
-import { noUsage, type Used } from '../proxy/usage-meter.ts';
+import { noUsage } from '../proxy/usage-meter.ts';
 import { type Fields, madeObjects } from './answer-ids.ts';
-import { isStoredId, madeByCheckpoints, madeByJob, runsOn } from './kinds.ts';
+import { isStoredId, madeByCheckpoints } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
-import {
-  endedRecord,
-  type PollWork,
-  readFields,
-  readObject,
-  requireModel,
-  type WorkInput,
-  type WorkRequests,
-} from './work.ts';
+import { readFields, readObject, requireModel, type UsedByWork, type WorkInput, type WorkRequests } from './work.ts';
 
 /** The fields of a request for a job, as OpenAI has them. */
 const jobFields: ReadonlySet<string> = new Set([
@@ -91,20 +83,20 @@ function epochsOf({ hyperparameters, method }: Fields): number {
 /** More tokens than any job trains: a larger count is an upstream's error. */
 const mostTrained = 1_000_000_000_000;
 
-/** Asks an upstream for the state of a job, and notes the models that it has made. */
-export const pollJob: PollWork = async (job, upstream, { storedObjects, retry, ...read }) => {
-  const { id, background } = job;
-  const path = `/fine_tuning/jobs/${id}`;
-  const object = await readStored({ ...read, upstream, path }, retry, readObject);
-  if (object === null) return 'gone';
-  await storedObjects.addMade(madeObjects(object, madeByJob), job);
-  if (runsOn('fine_tuning_job', object.status)) return 'running';
-  for await (const checkpoints of pagesOf({ ...read, upstream, path: `${path}/checkpoints` }, retry)) {
+/**
+ * What an ended job has trained by its own word; by estimate where one that has succeeded does not say it. Notes the models that its checkpoints are.
+ */
+export const usedByJob: UsedByWork = async (job, { work, storedObjects, retry, ...read }) => {
+  const path = `/fine_tuning/jobs/${work.id}/checkpoints`;
+  for await (const checkpoints of pagesOf({ ...read, path }, retry)) {
     const models = checkpoints.flatMap((checkpoint) => madeObjects(checkpoint ?? {}, madeByCheckpoints));
-    await storedObjects.addMade(models, job);
+    await storedObjects.addMade(models, work);
   }
-  const used = trained(object, background.inputTokens);
-  return endedRecord(background, used, object.status === 'failed' ? 'upstream_failed' : 'complete');
+  const { trained_tokens: tokens, status } = job;
+  const isCount = Number.isSafeInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= mostTrained;
+  if (isCount) return { ...noUsage, inputTokens: tokens as number };
+  const { inputTokens } = work.background;
+  return status === 'succeeded' ? { ...noUsage, inputTokens, estimated: true } : noUsage;
 };
 
 /** The most that are read of a list. OpenAI has ten checkpoints on each. */
@@ -126,11 +118,4 @@ async function* pagesOf(
     if (list?.has_more !== true || !isStoredId(last) || next === search) return;
     search = next;
   }
-}
-
-/** What an ended job has trained by its own word; by estimate where one that has succeeded does not say it. Pure. */
-function trained({ trained_tokens: tokens, status }: Fields, estimate: number): Used {
-  const isCount = Number.isSafeInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= mostTrained;
-  if (isCount) return { ...noUsage, inputTokens: tokens as number };
-  return status === 'succeeded' ? { ...noUsage, inputTokens: estimate, estimated: true } : noUsage;
 }

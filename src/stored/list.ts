@@ -35,24 +35,16 @@ const placeErrors: ReadonlySet<ErrorCode> = new Set(['rate_limit_exceeded', 'ove
 /** The largest object that is read. Bytes. */
 const objectLimit = 16 * 1024 * 1024;
 
-/** Objects with their bytes, as their upstreams keep them. */
-interface Looked {
-  readonly found: { readonly id: string; readonly bytes: Buffer }[];
-  /** Those that their upstreams keep no longer. */
-  readonly gone: StoredObject[];
-}
-
-interface Page extends Looked {
-  readonly hasMore: boolean;
-  /** What the next page follows. */
-  readonly lastId: string | undefined;
-}
-
-/** One list. */
+/** One list, and what was found for its page. */
 interface ListCall {
   readonly call: StoredCall;
   readonly apiRequest: ApiRequest;
   readonly query: StoredObjectQuery;
+  readonly deadline: CallDeadline;
+  /** Objects with their bytes, as their upstreams keep them. */
+  readonly found: { readonly id: string; readonly bytes: Buffer }[];
+  /** Those that their upstreams keep no longer. */
+  readonly gone: StoredObject[];
 }
 
 type ListDeps = Pick<StoredRelayDeps, 'upstreams' | 'retry' | 'storedObjects' | 'logger'>;
@@ -66,15 +58,15 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
     return turns.run(query.userId, () => answer({ call, apiRequest, query }, res));
   };
 
-  async function answer(list: ListCall, res: ServerResponse): Promise<void> {
-    const { client } = list.apiRequest;
+  async function answer(asked: Pick<ListCall, 'call' | 'apiRequest' | 'query'>, res: ServerResponse): Promise<void> {
+    const { client } = asked.apiRequest;
     if (client.disconnected) return;
     const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
     const deadline = new CallDeadline(client, longest);
     try {
-      const page = await pageOf(list, deadline);
-      await forget(page.gone);
-      const body = listOf(page);
+      const list: ListCall = { ...asked, deadline, found: [], gone: [] };
+      const body = await pageOf(list);
+      await forget(list.gone);
       if (deadline.client.disconnected) return;
       const closed = once(res, 'close');
       res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
@@ -88,33 +80,27 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
     }
   }
 
-  async function pageOf(list: ListCall, deadline: CallDeadline): Promise<Page> {
-    const { query } = list;
-    const page: Looked = { found: [], gone: [] };
+  async function pageOf(list: ListCall): Promise<Buffer> {
+    const { query, found } = list;
     let looked = 0;
     let { after } = query;
     for (;;) {
-      const batchSize = Math.min(concurrency, query.limit - page.found.length);
+      const batchSize = Math.min(concurrency, query.limit - found.length);
       const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: batchSize });
       const objects = listed.slice(0, batchSize);
-      const last = await addTo(page, objects, list, deadline);
+      const last = await add(objects, list);
       const hasMore = last !== listed.at(-1);
       after = last?.id;
       looked += objects.length;
-      const isFull = page.found.length >= query.limit || sizeOf(page.found) > pageBytes;
-      if (!hasMore || isFull || looked >= (page.found.length > 0 ? longestLook : longestSearch)) {
-        return { ...page, hasMore, lastId: hasMore ? after : page.found.at(-1)?.id };
+      const isFull = found.length >= query.limit || sizeOf(found) > pageBytes;
+      if (!hasMore || isFull || looked >= (found.length > 0 ? longestLook : longestSearch)) {
+        return listOf(found, hasMore, hasMore ? after : found.at(-1)?.id);
       }
     }
   }
 
-  /** Adds objects to a page until it is full; returns the last that was looked at. */
-  async function addTo(
-    page: Looked,
-    objects: readonly StoredObject[],
-    { call, apiRequest }: ListCall,
-    deadline: CallDeadline,
-  ) {
+  /** Adds objects to the page until it is full; returns the last that was looked at. */
+  async function add(objects: readonly StoredObject[], { call, apiRequest, deadline, found, gone }: ListCall) {
     /** The bytes of an object; `null` where its upstream keeps it no longer, `undefined` where there is no such upstream. */
     async function read({ id, upstream: name }: StoredObject, limit: number) {
       const upstream = upstreams.find((candidate) => candidate.name === name);
@@ -140,14 +126,14 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
       const early = bodies[i];
       const body = early === 'alone' ? await read(object, objectLimit) : early;
       if (body === 'too large') throw failure('upstream_invalid_response');
-      if (body === null) page.gone.push(object);
+      if (body === null) gone.push(object);
       if (body && object.isMissing) await storedObjects.found(object);
-      if (body) page.found.push({ id: object.id, bytes: body });
+      if (body) found.push({ id: object.id, bytes: body });
       if (body && call.showsMade) {
         const made = madeObjects(JSON.parse(body.toString()) ?? {}, call.showsMade);
         await storedObjects.addMade(made, object);
       }
-      if (sizeOf(page.found) > pageBytes) return object;
+      if (sizeOf(found) > pageBytes) return object;
     }
     return objects.at(-1);
   }
@@ -206,11 +192,12 @@ function bytesWithin(limit: number) {
   };
 }
 
-function sizeOf(found: Page['found']): number {
+function sizeOf(found: ListCall['found']): number {
   return found.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-function listOf({ found, hasMore, lastId }: Page): Buffer {
+/** @param lastId what the next page follows */
+function listOf(found: ListCall['found'], hasMore: boolean, lastId: string | undefined): Buffer {
   const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
   const comma = Buffer.from(',');
   const data = found.flatMap(({ bytes }, i) => (i === 0 ? [bytes] : [comma, bytes]));

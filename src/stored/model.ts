@@ -2,7 +2,7 @@ import { type Model, Schema } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
 import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
-import type { BackgroundUsage, Origin, StoredObject } from './stored-object.ts';
+import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
 /** What an upstream works on after the call for it, and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
@@ -16,31 +16,20 @@ export interface BackgroundDocument {
 }
 
 /** Whose something that an upstream keeps is. */
-export interface StoredObjectDocument {
+export interface StoredObjectDocument
+  extends Pick<StoredObject, 'userId' | 'upstream' | 'model' | 'origin' | 'name' | 'bytes'> {
   /**
    * As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id; of a
    * fine-tuned model, which several upstreams may have, upstream and name; of a secret its hash, and never its text.
    */
   _id: string;
   kind: StoredKind | 'secret';
-  /** The account it belongs to. */
-  userId: string;
-  /** The name of the upstream that keeps it. */
-  upstream: string;
-  /** The model as the caller called it; `null` where the call named none. */
-  model: string | null;
   /** What its caller has attached to it: each name and value as a list in JSON, so that any text may be a name. */
   metadata: string[];
   /** By the database's clock. */
   createdAt: Date;
   /** By the database's clock; absent for what upstreams keep until it is deleted. */
   expiresAt?: Date;
-  /** How it was made, as far as that is known. */
-  origin?: Origin;
-  /** As its upstream called it when it was made. */
-  name?: string;
-  /** How large its upstream said that it is when it was made. Bytes. */
-  bytes?: number;
   /** Of an item or a fine-tuned model: as the upstream has named it. */
   item?: string;
   /** Since when its upstream does not know it, by the database's clock. */

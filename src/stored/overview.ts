@@ -6,17 +6,10 @@ import { checkLimit, checkTimes, pageLimit } from '../mongo/list-page.ts';
 import { isStoredId, kinds, listedKinds, type StoredKind } from './kinds.ts';
 import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
 import { beyond } from './service.ts';
-import type { Origin } from './stored-object.ts';
+import type { Origin, StoredObject } from './stored-object.ts';
 
 /** Something that an upstream keeps for an account, as far as the gateway knows it. */
-export interface ListedObject {
-  /** As the upstream has named it. */
-  readonly id: string;
-  readonly kind: StoredKind;
-  /** The name of the upstream that keeps it. */
-  readonly upstream: string;
-  /** The model as the caller called it; `null` where the call named none. */
-  readonly model: string | null;
+export interface ListedObject extends Pick<StoredObject, 'id' | 'kind' | 'upstream' | 'model'> {
   /** As its upstream called it when it was made; `null` where that is not known. */
   readonly name: string | null;
   /** How large its upstream said that it is when it was made; `null` where that is not known. */

@@ -52,11 +52,6 @@ function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
   return Object.entries(metadata).map((pair) => JSON.stringify(pair));
 }
 
-/** Values that the server takes as they are, whatever they begin with. */
-function literals(fields: Readonly<Record<string, unknown>>) {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, { $literal: value }]));
-}
-
 /** What comes after a document in the order of a list. */
 export function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
   const operator = order === 'asc' ? '$gt' : '$lt';
@@ -118,28 +113,23 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
 
   async function insertItems(ids: readonly string[], { userId, upstream, model }: ItemKeeper): Promise<void> {
     const kind = 'item';
-    const statements = [...new Set(ids)].map((id) => ({
-      updateOne: {
-        filter: { _id: documentId({ id, kind, userId, upstream }) },
-        update: [
-          {
-            $set: {
-              ...literals({ kind, userId, upstream, model, metadata: [], item: id }),
-              createdAt: '$$NOW',
-              expiresAt: fromNow(retention),
-            },
-          },
-        ],
-        upsert: true,
-      },
-    }));
+    const times = { createdAt: '$$NOW', expiresAt: fromNow(retention) };
+    const statements = [...new Set(ids)].map((id) => {
+      const fields = { $literal: { kind, userId, upstream, model, metadata: [], item: id } };
+      return {
+        updateOne: {
+          filter: { _id: documentId({ id, kind, userId, upstream }) },
+          update: [{ $replaceWith: { $mergeObjects: ['$$ROOT', fields, times] } }],
+          upsert: true,
+        },
+      };
+    });
     await collection.bulkWrite(statements, { ordered: false });
   }
 
   async function findItems(ids: readonly string[], userId: string) {
-    const own = new Map<string, StoredObject>();
     const documents = await collection.find({ item: { $in: [...ids] }, userId, kind: 'item' }, inOneBatch).toArray();
-    for (const document of documents) own.set(document.item as string, toObject(document));
+    const own = new Map(documents.map((document) => [document.item as string, toObject(document)]));
     const others = ids.filter((id) => !own.has(id));
     const foreign =
       others.length === 0 ? [] : await distinctValues(collection, 'item', { item: { $in: others }, kind: 'item' });

@@ -36,14 +36,17 @@ export interface WorkInput {
   readonly retry: RetryPolicy;
 }
 
-/** What asks an upstream for the state of such work. @throws GatewayError, OutboundError as `readStored` does */
-export type PollWork = (
-  work: BackgroundResponse,
-  upstream: Upstream,
-  deps: Pick<WorkInput, 'storedObjects' | 'retry' | 'deadline'> & {
-    readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
-  },
-) => Promise<UsageRecord | 'running' | 'gone'>;
+/** What an upstream says of what it works on after the call: how it has ended, that it runs, or that it does not keep it. */
+export type ResponseState = UsageRecord | 'running' | 'gone';
+
+/** Such work, of which its upstream is asked for the state. */
+export interface PolledWork extends Pick<WorkInput, 'storedObjects' | 'retry' | 'deadline' | 'upstream'> {
+  readonly work: BackgroundResponse;
+  readonly apiRequest: Parameters<typeof readStored>[0]['apiRequest'];
+}
+
+/** What such work has used, by what its upstream says of it when it has ended. @throws GatewayError, OutboundError as `readStored` does */
+export type UsedByWork = (object: Fields, polled: PolledWork) => Promise<Used>;
 
 /** The usage record of what an upstream has worked on after the call for it. */
 export function endedRecord(open: BackgroundUsage, used: Used, ending: UsageRecord['ending']): UsageRecord {
