@@ -50,7 +50,11 @@ export class RealtimeSession extends MeteredSession {
   protected async take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
     if (event.type === soundEvent) return bridge.toUpstream(message);
     const data = splice(message.data, this.#checkModels(event));
-    await this.#requireOwned(event);
+    const references = await namedObjects(event);
+    if (references.length > 0) {
+      const owner = { ...event, principal: this.caller.principal };
+      await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
+    }
     if (event.type === 'response.create') await this.#ask(event, bridge);
     await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
   }
@@ -132,13 +136,5 @@ export class RealtimeSession extends MeteredSession {
       edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });
     }
     return edits;
-  }
-
-  /** @throws GatewayError `file_not_found` and so on */
-  async #requireOwned({ rawBody, fields }: ClientEvent): Promise<void> {
-    const references = await namedObjects({ rawBody, fields });
-    if (references.length === 0) return;
-    const { principal } = this.caller;
-    await requireOwned(this.deps.storedObjects, { principal, rawBody, fields }, { references }, [this.upstream]);
   }
 }

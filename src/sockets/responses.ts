@@ -76,7 +76,10 @@ export class ResponsesSession extends MeteredSession {
   protected async take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
     if (event.type === 'response.create') return this.#ask(event, message, bridge);
     const keepers = await this.#keepersOf(event);
-    if (!keepers.includes(this.upstream)) throw isElsewhere();
+    if (!keepers.includes(this.upstream)) {
+      const message = 'What this event names is kept by another provider than this WebSocket is connected to';
+      throw new GatewayError('invalid_value', message);
+    }
     await bridge.toUpstream(message);
   }
 
@@ -101,7 +104,11 @@ export class ResponsesSession extends MeteredSession {
   #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
     if (!this.isBusy && !usage) return;
     this.responses.ended(id, usage, error);
-    if (id !== undefined && !this.#current?.isStored) this.#rememberUnstored(id);
+    if (id !== undefined && !this.#current?.isStored) {
+      this.#unstored.add(id);
+      const [oldest = ''] = this.#unstored;
+      if (this.#unstored.size > mostUnstored) this.#unstored.delete(oldest);
+    }
     this.#current = undefined;
   }
 
@@ -149,15 +156,15 @@ export class ResponsesSession extends MeteredSession {
   }
 
   /** The upstreams that keep what an event refers to. @throws GatewayError where that is not the account's own */
-  async #keepersOf({ rawBody, fields }: ClientEvent): Promise<readonly Upstream[]> {
-    const named = await namedObjects({ rawBody, fields });
-    const continued = storedReferences({ rawBody, fields });
+  async #keepersOf(event: ClientEvent): Promise<readonly Upstream[]> {
+    const named = await namedObjects(event);
+    const continued = storedReferences(event);
     const references = continued.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
     // only this connection knows what its upstream does not keep
     const upstreams = references.length < continued.length ? [this.upstream] : this.deps.upstreams;
-    const { principal } = this.caller;
+    const owner = { ...event, principal: this.caller.principal };
     const referred = { references: [...named, ...references], itemsIn: 'input' };
-    return (await requireOwned(this.deps.storedObjects, { principal, rawBody, fields }, referred, upstreams)).keepers;
+    return (await requireOwned(this.deps.storedObjects, owner, referred, upstreams)).keepers;
   }
 
   /** Goes to an upstream that can answer the request. @returns its name for the model */
@@ -202,23 +209,11 @@ export class ResponsesSession extends MeteredSession {
   protected unasked(): AskedResponse {
     return { call: this.requested(undefined), upstream: this.upstream, admissions: [] };
   }
-
-  #rememberUnstored(id: string): void {
-    this.#unstored.add(id);
-    if (this.#unstored.size <= mostUnstored) return;
-    const [oldest] = this.#unstored;
-    this.#unstored.delete(oldest as string);
-  }
 }
 
 function itemsOf({ item, response }: UpstreamEvent): readonly Fields[] {
   const output: readonly unknown[] = Array.isArray(response?.output) ? response.output : [];
   return [item, ...output].filter(isObject);
-}
-
-function isElsewhere(): GatewayError {
-  const message = 'What this event names is kept by another provider than this WebSocket is connected to';
-  return new GatewayError('invalid_value', message);
 }
 
 /** The error for an upstream that takes no socket in the middle of one. */

@@ -131,7 +131,8 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
       refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
     }
-    const onlyTranscribes = named === undefined && (call.transcribes ?? isTranscription(given));
+    const type = given && shortValue(given.json, given.fields.get(`${given.path}type`));
+    const onlyTranscribes = named === undefined && (call.transcribes ?? type === 'transcription');
     const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
     requireAllowedModel(principal, model);
     for (const { name } of transcribing) requireAllowedModel(principal, name);
@@ -203,10 +204,6 @@ function namedModels(given: GivenSession | undefined, names: readonly string[]):
       return [{ name, span }];
     }),
   );
-}
-
-function isTranscription(given: GivenSession | undefined): boolean {
-  return given !== undefined && shortValue(given.json, given.fields.get(`${given.path}type`)) === 'transcription';
 }
 
 /** Edits of a session's JSON as those of the body that has it. */

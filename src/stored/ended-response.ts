@@ -11,7 +11,7 @@ import { finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { usedByBatch } from './batch.ts';
 import { usedByJob } from './fine-tuning.ts';
-import { type MadeRow, madeByBatch, madeByJob, runsOn, type StoredKind } from './kinds.ts';
+import { kinds, runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
@@ -24,16 +24,10 @@ import { endedRecord, type PolledWork, type ResponseState, readObject, type Used
 export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
 
 /** Where upstreams say how what they work on for long goes, and what that has used. */
-const works: { readonly [Kind in StoredKind]?: WorkRow } = {
-  batch: { path: '/batches', makes: madeByBatch, used: usedByBatch },
-  fine_tuning_job: { path: '/fine_tuning/jobs', makes: madeByJob, used: usedByJob },
+const works: { readonly [Kind in StoredKind]?: { readonly path: string; readonly used: UsedByWork } } = {
+  batch: { path: '/batches', used: usedByBatch },
+  fine_tuning_job: { path: '/fine_tuning/jobs', used: usedByJob },
 };
-
-interface WorkRow {
-  readonly path: string;
-  readonly makes: MadeRow;
-  readonly used: UsedByWork;
-}
 
 /** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
 const pollTimeout = 30_000;
@@ -53,7 +47,7 @@ export function createPollResponse(deps: {
     const deadline = new CallDeadline(noClient, row ? total : Math.min(pollTimeout, total));
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
-      if (row) return await pollWork(row, { ...deps, work: object, upstream, apiRequest, deadline });
+      if (row) return await pollWork({ ...deps, work: object, upstream, apiRequest, deadline }, row.path, row.used);
       const path = `/responses/${encodeURIComponent(id)}`;
       const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
@@ -66,11 +60,11 @@ export function createPollResponse(deps: {
 }
 
 /** Asks for what is worked on for long, and notes what it has made. */
-async function pollWork({ path, makes, used }: WorkRow, polled: PolledWork): Promise<ResponseState> {
+async function pollWork(polled: PolledWork, path: string, used: UsedByWork): Promise<ResponseState> {
   const { work, storedObjects, retry } = polled;
   const object = await readStored({ ...polled, path: `${path}/${work.id}` }, retry, readObject);
   if (object === null) return 'gone';
-  await storedObjects.addMade(madeObjects(object, makes), work);
+  await storedObjects.addMade(madeObjects(object, kinds[work.kind].work?.makes ?? {}), work);
   if (runsOn(work.kind, object.status)) return 'running';
   const ending = object.status === 'failed' ? 'upstream_failed' : 'complete';
   return endedRecord(work.background, await used(object, polled), ending);

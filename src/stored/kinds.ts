@@ -127,12 +127,12 @@ interface KindRow {
 /** Providers end a batch after a day, whether it is done or not. Milliseconds. */
 const longestBatch = 2 * 86_400_000;
 /** What a batch has made, and which of its requests have failed. */
-export const madeByBatch: MadeRow = { files: ['output_file_id', 'error_file_id'], purpose: 'batch_output' };
+const madeByBatch: MadeRow = { files: ['output_file_id', 'error_file_id'], purpose: 'batch_output' };
 /** A job may wait, be paused and go on. Milliseconds. */
 const longestJob = 30 * 86_400_000;
 /** Each checkpoint is a model. */
 export const madeByCheckpoints: MadeRow = { models: ['fine_tuned_model_checkpoint'], list: 'data' };
-export const madeByJob: MadeRow = {
+const madeByJob: MadeRow = {
   files: ['result_files'],
   purpose: 'fine-tune-results',
   models: ['fine_tuned_model'],

@@ -24,10 +24,10 @@ const concurrency = 8;
 const listsAtOnce = 2;
 /** A page for which as many objects were looked at ends early: what upstreams keep no longer is not in it. */
 const longestLook = 200;
-/** A page that has as much ends early. Bytes. */
-const pageBytes = 16 * 1024 * 1024;
 /** The same for a page that is empty: clients take that for the end. */
 const longestSearch = 1_000;
+/** A page that has as much ends early. Bytes. */
+const pageBytes = 16 * 1024 * 1024;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
 const concurrentReadLimit = pageBytes / concurrency;
 /** There is no place for one more call at the upstream, perhaps because others of the same list have them. */

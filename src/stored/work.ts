@@ -65,21 +65,22 @@ export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutput
 export class WorkSum {
   #tokens = 0;
   #choices = 0;
-  /** The most output of all answers. */
-  #maxTokens = 0;
+  /** The most output of all answers; `undefined` where a request does not say. */
+  #maxTokens: number | undefined = 0;
 
-  /** @param maxTokens of all its answers together. @default no limit */
-  add(estimatedTokens: number, choices: number, maxTokens = Number.POSITIVE_INFINITY): void {
+  /** @param maxTokens of all its answers together; `undefined` where it does not say */
+  add(estimatedTokens: number, choices: number, maxTokens: number | undefined): void {
     this.#tokens += estimatedTokens;
     this.#choices += choices;
-    this.#maxTokens += maxTokens;
+    const before = this.#maxTokens;
+    this.#maxTokens = before === undefined || maxTokens === undefined ? undefined : before + maxTokens;
   }
 
   total(): Pick<WorkRequests, 'estimatedTokens' | 'output'> {
-    const isLimited = this.#maxTokens < Number.POSITIVE_INFINITY;
+    const maxTokens = this.#maxTokens;
     return {
       estimatedTokens: this.#tokens,
-      output: isLimited ? { choices: 1, maxTokens: this.#maxTokens } : { choices: this.#choices, maxTokens: undefined },
+      output: { choices: maxTokens === undefined ? this.#choices : 1, maxTokens },
     };
   }
 }
@@ -88,10 +89,9 @@ export class WorkSum {
 export function withOthers({ estimatedTokens, output }: WorkRequests, others: readonly BackgroundResponse[]) {
   const sum = new WorkSum();
   sum.add(estimatedTokens, output.choices, outputLimit(output));
-  for (const {
-    background: { inputTokens, choices = 1, maxOutputTokens },
-  } of others)
-    sum.add(inputTokens, choices, maxOutputTokens);
+  for (const { background } of others) {
+    sum.add(background.inputTokens, background.choices ?? 1, background.maxOutputTokens);
+  }
   return sum.total();
 }
 
