@@ -1,6 +1,7 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import { CallDeadline, noClient } from '../proxy/call-deadline.ts';

@@ -1,6 +1,5 @@
-import { type BodySink, ResponseBody } from '../outbound/exchange.ts';
+import { type BodySink, type OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import type { DecodedResponse } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { isEncoded } from '../proxy/headers.ts';
 import {
@@ -16,7 +15,7 @@ import { kinds, type MadeRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
-type Answer = Pick<DecodedResponse, 'headers' | 'data'>;
+type Answer = Pick<OutboundResponse, 'headers' | 'data'>;
 
 /** A background response that was asked for. */
 interface AskedInBackground {

@@ -30,7 +30,7 @@ interface UpstreamRead {
 export async function readStored<Read>(
   { apiRequest, deadline: callDeadline, upstream, path, search }: UpstreamRead,
   retry: RetryPolicy,
-  read: (body: RelayedBody, onProgress: () => void) => Promise<Read>,
+  read: (body: ResponseBody, onProgress: () => void) => Promise<Read>,
 ): Promise<Read | null> {
   const { userId } = apiRequest.principal;
   const place = new CallPlace(userId);
