@@ -117,9 +117,10 @@ function NotAllowed({ scope }: { scope: string }) {
   return (
     <>
       <Heading title="Not for this sign-in" />
-      <Empty title={`This needs the scope ${scope}`}>
-        <p class="muted">Sign in with a key that has it. Who has the scope keys creates one under API keys.</p>
-      </Empty>
+      <Empty
+        title={`This needs the scope ${scope}`}
+        text="Sign in with a key that has it. Who has the scope keys creates one under API keys."
+      />
     </>
   );
 }
@@ -139,8 +140,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { failed: bool
   override render() {
     if (!this.state.failed) return this.props.children;
     return (
-      <Empty title="This view has failed">
-        <p class="muted">The page and the gateway may be of two versions.</p>
+      <Empty title="This view has failed" text="The page and the gateway may be of two versions.">
         <button type="button" class="button button-plain" onClick={() => window.location.reload()}>
           Reload the page
         </button>

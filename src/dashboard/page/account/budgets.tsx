@@ -1,6 +1,6 @@
 import { useId, useState } from 'preact/hooks';
 import { errorOf, exactNumber } from '../data/error.ts';
-import { refreshEvery, useAction, useQuery } from '../data/query.ts';
+import { refreshEvery, useAction, useRead } from '../data/query.ts';
 import { useSession } from '../data/session.ts';
 import type { Budget, BudgetUsage } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
@@ -25,8 +25,8 @@ const periodNames = [
 
 /** The budgets of this session's account. */
 export function BudgetsCard() {
-  const { api, user_id } = useSession();
-  const query = useQuery((signal) => api.listBudgets(signal), { key: 'budgets', every: refreshEvery });
+  const { user_id } = useSession();
+  const query = useRead('/v1/budgets', {}, refreshEvery);
   if (!query.data) return null;
   return <BudgetsSection userId={user_id} budgets={query.data.data} onClose={query.reload} />;
 }
@@ -64,7 +64,12 @@ export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
           title={`Budgets of the account ${userId}`}
           of="account"
           budgets={budgets}
-          save={(changed) => api.updateUserBudgets(userId, changed)}
+          save={(changed) =>
+            api.PUT('/v1/users/{user_id}/budgets', {
+              params: { path: { user_id: userId } },
+              body: { budgets: changed },
+            })
+          }
           onClose={() => {
             setEditing(false);
             onClose();

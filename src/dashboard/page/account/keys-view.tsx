@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import type { Api } from '../data/api.ts';
+import { type Api, dataOf, read } from '../data/api.ts';
 import { ApiError, errorOf } from '../data/error.ts';
-import { useAction, useQuery } from '../data/query.ts';
+import { useAction, useQuery, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
 import type { ApiKey, NewApiKey, Session } from '../data/types.ts';
@@ -21,7 +21,7 @@ export function KeysView({ route }: { route: Route }) {
   const session = useSession();
   const { api } = session;
   const { after } = route.query;
-  const query = useQuery((signal) => api.listApiKeys({ limit: 50, after }, signal), { key: `keys ${after}` });
+  const query = useRead('/v1/api_keys', { query: { limit: 50, after } });
   const [creating, setCreating] = useState(false);
   return (
     <>
@@ -41,8 +41,10 @@ export function KeysView({ route }: { route: Route }) {
               <EditableKeys
                 keys={data}
                 mayControl={(key) => mayControl(session, key)}
-                update={api.updateApiKey}
-                revoke={api.deleteApiKey}
+                update={(id, budgets) =>
+                  api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })
+                }
+                revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
                 onClose={query.reload}
               />
               <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
@@ -89,7 +91,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
       ...callable,
       ...toExpiry(expiry, sessionExpiry),
     };
-    setMade(await api.createApiKey(body));
+    setMade(await dataOf(api.POST('/v1/api_keys', { body })));
   });
   if (made) return <Shown made={made} onClose={onClose} />;
   return (
@@ -215,7 +217,7 @@ const up = { name: 'API keys', href: href(['keys']) };
 /** One API key, as it is found by its id. */
 export function KeyView({ id }: { id: string }) {
   const api = useApi();
-  const query = useQuery((signal) => findKey(api, id, signal), { key: id });
+  const query = useQuery((signal) => findKey(api, id, signal), id);
   return (
     <>
       <Heading title={query.data?.name || 'API key'} up={up} />
@@ -230,7 +232,7 @@ export function KeyView({ id }: { id: string }) {
 async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKey> {
   let after: string | undefined;
   for (;;) {
-    const { data, has_more } = await api.listApiKeys({ limit: 100, after }, signal);
+    const { data, has_more } = await read(api, '/v1/api_keys', { query: { limit: 100, after } }, signal);
     const apiKey = data.find((key) => key.id === id);
     if (apiKey) return apiKey;
     after = data.at(-1)?.id;
@@ -266,9 +268,10 @@ function Opened({ apiKey }: { apiKey: ApiKey }) {
 export function useKeyNames(): (id: string) => string {
   const api = useApi();
   const mayRead = useSession().scopes.includes('keys');
-  const query = useQuery(async (signal) => (mayRead ? (await api.listApiKeys({ limit: 100 }, signal)).data : []), {
-    key: `keys ${mayRead}`,
-  });
-  const names = new Map(query.data?.map(({ id, name }) => [id, name]));
+  const query = useQuery(
+    async (signal) => (mayRead ? read(api, '/v1/api_keys', { query: { limit: 100 } }, signal) : undefined),
+    `keys ${mayRead}`,
+  );
+  const names = new Map(query.data?.data.map(({ id, name }) => [id, name]));
   return (id) => names.get(id) || id;
 }

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
-import { refreshEvery, useQuery } from '../data/query.ts';
+import type { DeletePath } from '../data/api.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
 import type { StoredObject, StoredObjectKind, StoredObjectTotal } from '../data/types.ts';
@@ -15,33 +16,38 @@ import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { useKeyNames } from './keys-view.tsx';
 
-/** What one of each kind is called, and several. */
-const names: Readonly<Record<StoredObjectKind, readonly [one: string, several: string]>> = {
-  file: ['file', 'Files'],
-  upload: ['upload', 'Uploads'],
-  vector_store: ['vector store', 'Vector stores'],
-  batch: ['batch', 'Batches'],
-  fine_tuning_job: ['fine-tuning job', 'Fine-tuning jobs'],
-  container: ['container', 'Containers'],
-  skill: ['skill', 'Skills'],
-  response: ['response', 'Responses'],
-  conversation: ['conversation', 'Conversations'],
-  chat_completion: ['chat completion', 'Chat completions'],
+interface Kind {
+  readonly one: string;
+  readonly several: string;
+  /** Where the provider is asked to delete one; batches, fine-tuning jobs and uploads go by themselves. */
+  readonly path?: DeletePath;
+}
+
+const kinds: Readonly<Record<StoredObjectKind, Kind>> = {
+  file: { one: 'file', several: 'Files', path: '/v1/files/{file_id}' },
+  upload: { one: 'upload', several: 'Uploads' },
+  vector_store: { one: 'vector store', several: 'Vector stores', path: '/v1/vector_stores/{vector_store_id}' },
+  batch: { one: 'batch', several: 'Batches' },
+  fine_tuning_job: { one: 'fine-tuning job', several: 'Fine-tuning jobs' },
+  container: { one: 'container', several: 'Containers', path: '/v1/containers/{container_id}' },
+  skill: { one: 'skill', several: 'Skills', path: '/v1/skills/{skill_id}' },
+  response: { one: 'response', several: 'Responses', path: '/v1/responses/{response_id}' },
+  conversation: { one: 'conversation', several: 'Conversations', path: '/v1/conversations/{conversation_id}' },
+  chat_completion: {
+    one: 'chat completion',
+    several: 'Chat completions',
+    path: '/v1/chat/completions/{completion_id}',
+  },
 };
 
-const kinds = Object.entries(names).map(([value, [, name]]) => ({ value, name }));
+const options = Object.entries(kinds).map(([value, { several }]) => ({ value, name: several }));
 const narrowing = ['kind', 'time'];
-const pageSize = 50;
 
 /** What providers keep for the account: how much of each kind, and each of them. */
 export function StorageView({ route }: { route: Route }) {
-  const api = useApi();
   const { after, kind } = route.query;
-  const filter = { ...usePeriod(route), kind, after, limit: pageSize };
-  const query = useQuery((signal) => api.listStoredObjects(filter, signal), {
-    key: JSON.stringify(filter),
-    every: refreshEvery,
-  });
+  const filter = { ...usePeriod(route), kind, after, limit: 50 };
+  const query = useRead('/v1/stored_objects', { query: filter }, refreshEvery);
   const [deleting, setDeleting] = useState<StoredObject>();
   const keyName = useKeyNames();
   const narrowed = isNarrowed(route, narrowing);
@@ -50,11 +56,11 @@ export function StorageView({ route }: { route: Route }) {
       <Heading title="Storage" />
       {query.data?.totals && query.data.totals.length > 0 && <StorageTotals totals={query.data.totals} />}
       <Filters label="Filter what is kept">
-        <Choice route={route} name="kind" label="Kind" any="All kinds" options={kinds} />
+        <Choice route={route} name="kind" label="Kind" any="All kinds" options={options} />
         <TimeRange route={route} />
         <ClearFilters route={route} names={narrowing} />
       </Filters>
-      <Card label="Kept" title={names[kind as StoredObjectKind]?.[1] ?? 'All, newest first'}>
+      <Card label="Kept" title={kinds[kind as StoredObjectKind]?.several ?? 'All, newest first'}>
         <Listed query={query} empty={<Nothing narrowed={narrowed} />}>
           {({ data, has_more }) => (
             <>
@@ -84,17 +90,13 @@ export function StorageView({ route }: { route: Route }) {
 }
 
 function Nothing({ narrowed }: { narrowed: boolean }) {
-  if (narrowed) {
-    return (
-      <Empty title="Nothing matches">
-        <p class="muted">Nothing has all of what is asked for above.</p>
-      </Empty>
-    );
-  }
-  return (
-    <Empty title="Nothing kept yet">
-      <p class="muted">Files, stored responses, batches and vector stores of this account appear here.</p>
-    </Empty>
+  return narrowed ? (
+    <Empty title="Nothing matches" text="Nothing has all of what is asked for above." />
+  ) : (
+    <Empty
+      title="Nothing kept yet"
+      text="Files, stored responses, batches and vector stores of this account appear here."
+    />
   );
 }
 
@@ -103,7 +105,7 @@ export function StorageTotals({ totals }: { totals: readonly StoredObjectTotal[]
   return (
     <Facts
       facts={totals.map(({ kind, count: counted, bytes: size, has_more }) => [
-        names[kind]?.[1] ?? kind,
+        kinds[kind]?.several ?? kind,
         <span class="numbers">
           {count(counted)}
           {has_more && ' or more'} {size > 0 && <span class="muted">{bytes(size)}</span>}
@@ -125,7 +127,7 @@ const columnsOf = (keyName: (id: string) => string): readonly Column<StoredObjec
       </>
     ),
   },
-  { head: 'Kind', cell: ({ kind }) => <Tag>{names[kind]?.[0] ?? kind}</Tag> },
+  { head: 'Kind', cell: ({ kind }) => <Tag>{kinds[kind]?.one ?? kind}</Tag> },
   { head: 'Size', headClass: 'cell-end', name: true, class: sizeClass, cell: Size },
   { head: 'Made by', name: true, cell: ({ made_by }) => <Maker {...made_by} keyName={keyName} /> },
   {
@@ -181,7 +183,7 @@ function actions(onDelete: (object: StoredObject) => void): Column<StoredObject>
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (object) =>
-      deletable.has(object.kind) && (
+      kinds[object.kind]?.path && (
         <Button kind="danger" label={`Delete ${nameOf(object)}`} onClick={() => onDelete(object)}>
           Delete
         </Button>
@@ -189,28 +191,20 @@ function actions(onDelete: (object: StoredObject) => void): Column<StoredObject>
   };
 }
 
-/** Batches, fine-tuning jobs and uploads go by themselves. */
-const deletable: ReadonlySet<StoredObjectKind> = new Set<StoredObjectKind>([
-  'file',
-  'vector_store',
-  'container',
-  'skill',
-  'response',
-  'conversation',
-  'chat_completion',
-]);
-
 function DeleteStored({ object, onClose }: { object: StoredObject; onClose: () => void }) {
   const api = useApi();
   const announce = useAnnounce();
-  const name = names[object.kind][0];
+  const { one, path } = kinds[object.kind];
   return (
     <ConfirmDialog
-      title={`Delete the ${name}?`}
+      title={`Delete the ${one}?`}
       confirm="Delete"
       onConfirm={async () => {
-        await api.deleteStoredObject(object.kind, object.id);
-        announce(`The ${name} has been deleted`);
+        if (!path) return;
+        // the one parameter of each of these paths is the id
+        const [, parameter = ''] = /\{(\w+)\}/.exec(path) ?? [];
+        await api.DELETE(path, { params: { path: { [parameter]: object.id } } } as never);
+        announce(`The ${one} has been deleted`);
         onClose();
       }}
       onClose={onClose}

@@ -1,6 +1,5 @@
-import { refreshEvery, useQuery } from '../data/query.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { UsageLine } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.tsx';
@@ -19,8 +18,8 @@ const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} 
 export function UsageView({ route }: { route: Route }) {
   const { range, by, measure } = shownOf(route);
   const [from, to] = [dayBefore(range - 1), dayBefore(0)];
-  const totals = useUsage(from, to, by);
-  const byDay = useUsage(from, to, `day,${by}`);
+  const totals = useRead('/v1/usage', { query: { from, to, group_by: by } }, refreshEvery);
+  const byDay = useRead('/v1/usage', { query: { from, to, group_by: `day,${by}` } }, refreshEvery);
   const keyName = useKeyNames();
   const nameOf = by === 'key' ? keyName : (name: string) => name;
   const days = daysBetween(from, to);
@@ -62,11 +61,7 @@ export function UsageView({ route }: { route: Route }) {
         </Loaded>
         <Listed
           query={totals}
-          empty={
-            <Empty title="Nothing used yet">
-              <p class="muted">Each model call is counted here a moment after it has ended.</p>
-            </Empty>
-          }
+          empty={<Empty title="Nothing used yet" text="Each model call is counted here a moment after it has ended." />}
         >
           {({ data }) => <UsageTable lines={data} by={by} nameOf={nameOf} />}
         </Listed>
@@ -86,18 +81,9 @@ function dayBefore(n: number): string {
   return new Date(Date.now() - n * 86_400_000).toISOString().slice(0, 10);
 }
 
-function useUsage(from: string, to: string, group_by: string) {
-  const api = useApi();
-  return useQuery((signal) => api.retrieveUsage({ from, to, group_by }, signal), {
-    key: `${from} ${to} ${group_by}`,
-    every: refreshEvery,
-  });
-}
-
 /** What is left; nothing where the gateway has no credits. */
 function CreditsCard() {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveCredits(signal), { key: 'credits', every: refreshEvery });
+  const query = useRead('/v1/credits', {}, refreshEvery);
   if (query.error?.status === 404) return null;
   return (
     <Card id="credits" title="Credits">

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { type Answer, type ReadParameters, type ReadPath, read } from './api.ts';
 import { type ApiError, asApiError } from './error.ts';
 import { useSession } from './session.ts';
 
@@ -11,12 +12,8 @@ export interface Query<T> {
   set(data: T): void;
 }
 
-interface QueryOptions<T> {
-  /** What the query depends on: when it changes, the query starts again without data. */
-  readonly key: string;
-  /** Milliseconds until it is fetched again, as long as the page is visible; `null` is never. */
-  readonly every?: number | ((data: T) => number | null);
-}
+/** Milliseconds until something is fetched again, as long as the page is visible; `null` is never. */
+type Every<T> = number | null | ((data: T) => number | null);
 
 /** How often what changes slowly is fetched again. Milliseconds. */
 export const refreshEvery = 10_000;
@@ -34,8 +31,21 @@ interface Held<T> {
   readonly error?: ApiError;
 }
 
-/** Fetches from the API, and again while there is something to wait for and the page is visible. */
-export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, every }: QueryOptions<T>): Query<T> {
+/** Reads from the API, and again while there is something to wait for and the page is visible. */
+export function useRead<Path extends ReadPath>(
+  path: Path,
+  params: ReadParameters<Path>,
+  every: Every<Answer<Path>> = null,
+): Query<Answer<Path>> {
+  const { api } = useSession();
+  return useQuery((signal) => read(api, path, params, signal), JSON.stringify([path, params]), every);
+}
+
+/**
+ * As {@link useRead}, for what is not read by one call.
+ * @param key what the query depends on: when it changes, the query starts again without data
+ */
+export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, key: string, every: Every<T> = null): Query<T> {
   const { onUnauthorized } = useSession();
   const [held, setHeld] = useState<Held<T>>({ key });
   const [round, setRound] = useState(0);
@@ -73,7 +83,7 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, eve
   useEffect(() => {
     const { data, error } = held;
     const { every } = latest.current;
-    const nextOf = (data: T) => (typeof every === 'function' ? every(data) : (every ?? null));
+    const nextOf = (data: T) => (typeof every === 'function' ? every(data) : every);
     const retry = error && (data || mayPass(error)) ? retryDelay : null;
     const wait = error ? retry : data ? nextOf(data) : null;
     if (wait === null) return;

@@ -16,12 +16,10 @@ export interface Session {
 }
 
 export type WebhookSummary = Schemas['WebhookSummary'];
-export type WebhookList = Schemas['WebhookList'];
 export type Webhook = Schemas['WebhookDetails'];
 export type WebhookCreate = Schemas['WebhookCreate'];
 export type WebhookUpdate = Schemas['WebhookUpdate'];
 export type SecretRotate = Schemas['WebhookSecretRotate'];
-export type TestRequest = Schemas['WebhookTestRequest'];
 export type Stats = Schemas['WebhookStats'];
 export type StatsHour = Schemas['WebhookStatsHour'];
 export type Recovery = Schemas['Recovery'];
@@ -58,15 +56,3 @@ export type BudgetUsage = Schemas['BudgetUsage'];
 export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreate = Schemas['ApiKeyCreate'];
 export type NewApiKey = Schemas['NewApiKey'];
-
-type Query<Id extends 'listDeliveries' | 'listEvents' | 'listStoredObjects'> = NonNullable<
-  operations[Id]['parameters']['query']
->;
-/** What may be set from the address, and so be anything. */
-type FromAddress<T> = {
-  readonly [Name in keyof T]?: T[Name] | (T[Name] extends number | undefined ? never : string) | undefined;
-};
-
-export type DeliveryFilter = FromAddress<Query<'listDeliveries'>>;
-export type EventFilter = FromAddress<Query<'listEvents'>>;
-export type StoredFilter = FromAddress<Query<'listStoredObjects'>>;

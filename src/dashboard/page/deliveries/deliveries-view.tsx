@@ -1,14 +1,15 @@
 import { useState } from 'preact/hooks';
+import { dataOf } from '../data/api.ts';
 import { useAction } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
-import type { Delivery, DeliveryFilter, RecoverBody, WebhookSummary } from '../data/types.ts';
+import type { Delivery, RecoverBody, WebhookSummary } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { Choice, ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
 import { counted } from '../elements/format.ts';
-import { HistoryList } from '../elements/history.tsx';
+import { type HistoryFilter, HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
 import { type Column, RowName, Table } from '../elements/table.tsx';
@@ -61,7 +62,7 @@ export function DeliveriesView({ route }: { route: Route }) {
 
 interface Props {
   readonly route: Route;
-  readonly filter: DeliveryFilter;
+  readonly filter: HistoryFilter;
   /** The host of each webhook's URL, by id; absent where all are of one. */
   readonly hosts?: ReadonlyMap<string, string>;
   /** The account's, where what a filter finds can be recovered. */
@@ -72,7 +73,6 @@ interface Props {
 
 /** Deliveries, newest first; those on a page can be sent again. */
 export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props) {
-  const api = useApi();
   const selection = useSelection();
   const { state } = route.query;
   return (
@@ -81,7 +81,6 @@ export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props
       one="delivery"
       what="deliveries"
       filter={filter}
-      ask={(filter, signal) => api.listDeliveries(filter, signal)}
       failedAsked={50}
       narrowed={narrowed}
       none="Each event that is sent to a webhook appears here at once. Send a test event to see one."
@@ -248,7 +247,7 @@ function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
     async function sendSome(): Promise<void> {
       for (let id = waiting.shift(); id; id = waiting.shift()) {
         try {
-          const { state } = await api.resendDelivery(id);
+          const { state } = await dataOf(api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } }));
           sent += 1;
           if (state === 'delivered') delivered += 1;
           selection.set([id], false);
@@ -293,7 +292,7 @@ function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
 }
 
 interface RecoverProps {
-  readonly filter: DeliveryFilter;
+  readonly filter: HistoryFilter;
   readonly state: 'failed' | 'canceled';
   readonly webhooks: readonly WebhookSummary[];
   readonly onStarted: () => void;
@@ -302,7 +301,7 @@ interface RecoverProps {
 /** Where the filter says no time: deliveries are kept for 30 days unless the operator says otherwise. Milliseconds. */
 const longest = 29 * 86_400_000;
 
-function disabledReason({ type, event_id }: DeliveryFilter, targets: readonly WebhookSummary[]): string | false {
+function disabledReason({ type, event_id }: HistoryFilter, targets: readonly WebhookSummary[]): string | false {
   if (type || event_id) return 'A recovery sends events of every type: clear the filters by type and event';
   return targets.length === 0 && 'No webhook that is active matches: resume it first';
 }
@@ -318,7 +317,8 @@ function RecoverMatching({ filter, state, webhooks, onStarted }: RecoverProps) {
     let total = 0;
     for (const { id } of targets) {
       const body = { since: from, ...(until && { until }), states: [state] } as RecoverBody;
-      total += (await api.recoverWebhook(id, body)).found;
+      const { found } = await dataOf(api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
+      total += found;
     }
     announce(`${counted(total, 'delivery is', 'deliveries are')} being sent again`);
     onStarted();

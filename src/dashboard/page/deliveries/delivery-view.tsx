@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { dataOf } from '../data/api.ts';
 import { type Query, useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
@@ -66,7 +67,7 @@ function useResend(delivery: DeliveryDetails, onSent: (delivery: DeliveryDetails
   const api = useApi();
   const announce = useAnnounce();
   const resend = useAction(async () => {
-    const sent = await api.resendDelivery(delivery.id);
+    const sent = await dataOf(api.POST('/v1/deliveries/{id}/resend', { params: { path: { id: delivery.id } } }));
     onSent(sent);
     const attempt = sent.attempts.at(-1);
     announce(

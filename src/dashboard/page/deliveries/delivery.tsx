@@ -1,5 +1,4 @@
-import { type Query, useQuery } from '../data/query.ts';
-import { useApi } from '../data/session.ts';
+import { type Query, useRead } from '../data/query.ts';
 import type { Attempt, Delivery, DeliveryDetails } from '../data/types.ts';
 import { Badge, type Status } from '../elements/badge.tsx';
 import { milliseconds } from '../elements/format.ts';
@@ -8,11 +7,7 @@ import { Code } from '../elements/view.tsx';
 
 /** A delivery, as long as it can change. */
 export function useDelivery(id: string): Query<DeliveryDetails> {
-  const api = useApi();
-  return useQuery((signal) => api.retrieveDelivery(id, signal), {
-    key: id,
-    every: (delivery) => (isOpen(delivery) ? liveEvery : null),
-  });
+  return useRead('/v1/deliveries/{id}', { path: { id } }, (delivery) => (isOpen(delivery) ? liveEvery : null));
 }
 
 /** How a delivery stands, in a word or two. */

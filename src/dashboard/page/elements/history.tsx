@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { omitUndefined } from '../data/api.ts';
-import { type Query, useQuery } from '../data/query.ts';
+import type { Filter } from '../data/api.ts';
+import { type Query, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import type { DeliveryFilter } from '../data/types.ts';
+import type { Delivery, PastEvent } from '../data/types.ts';
 import { sinceOf } from './filters.tsx';
 import { Empty, Loaded } from './states.tsx';
 import { Pager } from './table.tsx';
@@ -16,30 +16,22 @@ const quietEvery = 5_000;
 const pageSize = 50;
 const failedShown = 5;
 
-interface Item {
-  readonly id: string;
-  readonly state: string;
-  readonly in_flight?: boolean;
-  /** Whether it is only a test. */
-  readonly test: boolean;
+/** What the lists of `/v1/deliveries` and `/v1/events` hold. */
+interface Items {
+  readonly deliveries: Delivery;
+  readonly events: PastEvent;
 }
 
-interface Page<T> {
-  readonly data: readonly T[];
-  readonly has_more: boolean;
-  /** What the next page follows, where that is not the last of this one. */
-  readonly next_after?: string;
-}
+export type HistoryFilter = Filter<'/v1/deliveries'>;
 
-interface HistoryProps<T extends Item> {
+interface HistoryProps<What extends keyof Items> {
   readonly route: Route;
   readonly one: 'delivery' | 'event';
-  readonly what: 'deliveries' | 'events';
+  readonly what: What;
   /** What it is narrowed to, beside the state and the page, which the address says. */
-  readonly filter: DeliveryFilter;
+  readonly filter: HistoryFilter;
   /** Whether that and the state leave something out. */
   readonly narrowed: boolean;
-  readonly ask: (filter: DeliveryFilter, signal: AbortSignal) => Promise<Page<T>>;
   /** How many failed ones are asked for: more than are shown, for tests are left out. */
   readonly failedAsked: number;
   /** Says what appears here, where there is nothing yet. */
@@ -47,19 +39,24 @@ interface HistoryProps<T extends Item> {
   /** Stands beside the title. */
   readonly aside?: (reload: () => void) => ComponentChildren;
   /** Those of a page, or those that failed. */
-  readonly table: (items: readonly T[], caption: string) => ComponentChildren;
+  readonly table: (items: readonly Items[What][], caption: string) => ComponentChildren;
   /** Those of a page, where they are shown in another way than those that failed. */
-  readonly page?: (items: readonly T[], caption: string, reload: () => void) => ComponentChildren;
+  readonly page?: (items: readonly Items[What][], caption: string, reload: () => void) => ComponentChildren;
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** What happened, newest first and one page at a time, the failed ones on top of the first page. */
-export function HistoryList<T extends Item>(props: HistoryProps<T>) {
-  const { route, what, filter, ask, aside, table, page = table } = props;
+export function HistoryList<What extends keyof Items>(props: HistoryProps<What>) {
+  const { route, one, what, filter, narrowed, none, aside, table, page = table } = props;
   const { after, state } = route.query;
-  const query = useHistory(ask, { ...filter, state, after, limit: pageSize });
+  const query = useHistory(what, { ...filter, state, after, limit: pageSize });
   const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
+  const empty = narrowed ? (
+    <Empty title="Nothing matches" text={`No ${one} has all of what is asked for above.`} />
+  ) : (
+    <Empty title={`No ${what} yet`} text={none} />
+  );
   return (
     <>
       {!state && !after && <FailedFirst {...props} known={failed.join()} />}
@@ -71,7 +68,7 @@ export function HistoryList<T extends Item>(props: HistoryProps<T>) {
         <Loaded query={query} lines={8}>
           {({ data, has_more, next_after }) =>
             data.length === 0 && !has_more ? (
-              <Nothing {...props} />
+              empty
             ) : (
               <>
                 {data.length > 0 ? (
@@ -89,36 +86,35 @@ export function HistoryList<T extends Item>(props: HistoryProps<T>) {
   );
 }
 
-function Nothing({ one, what, narrowed, none }: Pick<HistoryProps<Item>, 'one' | 'what' | 'narrowed' | 'none'>) {
-  return (
-    <Empty title={narrowed ? 'Nothing matches' : `No ${what} yet`}>
-      <p class="muted">{narrowed ? `No ${one} has all of what is asked for above.` : none}</p>
-    </Empty>
-  );
+interface Page<T> {
+  readonly data: readonly T[];
+  readonly has_more: boolean;
+  /** What the next page follows, where that is not the last of this one. */
+  readonly next_after?: string;
 }
 
-function useHistory<T extends Item>(ask: HistoryProps<T>['ask'], filter: DeliveryFilter): Query<Page<T>> {
-  return useQuery((signal) => ask(filter, signal), {
-    key: JSON.stringify(filter),
-    every: ({ data }) => (data.some(isOpen) ? liveEvery : quietEvery),
-  });
+function useHistory<What extends keyof Items>(what: What, query: HistoryFilter): Query<Page<Items[What]>> {
+  const every = ({ data }: Page<Delivery | PastEvent>) => (data.some(isOpen) ? liveEvery : quietEvery);
+  const read: Query<unknown> = useRead<'/v1/deliveries' | '/v1/events'>(`/v1/${what}`, { query }, every);
+  return read as Query<Page<Items[What]>>;
 }
 
 /** Whether its state can still change without a resend. */
-export function isOpen({ state, in_flight }: Pick<Item, 'state' | 'in_flight'>): boolean {
-  return state === 'pending' || in_flight === true;
+export function isOpen(item: Delivery | PastEvent): boolean {
+  return item.state === 'pending' || ('in_flight' in item && item.in_flight);
 }
 
-interface FailedProps<T extends Item> extends HistoryProps<T> {
+interface FailedProps<What extends keyof Items> extends HistoryProps<What> {
   /** Which of those in the list below have failed; another one makes it ask again. */
   readonly known: string;
 }
 
 /** The latest failed ones of seven days, before everything else; failed tests are in the list alone. */
-function FailedFirst<T extends Item>({ route, what, filter, ask, failedAsked, table, known }: FailedProps<T>) {
-  const since = useMemo(() => sinceOf('7d'), []);
-  const failedOnes = { since, ...omitUndefined(filter), state: 'failed', limit: failedAsked };
-  const { data, reload } = useHistory(ask, failedOnes);
+function FailedFirst<What extends keyof Items>(props: FailedProps<What>) {
+  const { route, what, filter, failedAsked, table, known } = props;
+  const week = useMemo(() => sinceOf('7d'), []);
+  const failedOnes = { ...filter, since: filter.since ?? week, state: 'failed', limit: failedAsked };
+  const { data, reload } = useHistory(what, failedOnes);
   const before = useRef(known);
   useEffect(() => {
     if (before.current !== known) reload();

@@ -5,10 +5,11 @@ import { Button } from './button.tsx';
 import { WarnIcon } from './icons.tsx';
 
 /** Says that there is nothing, and what to do about it. */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Empty({ title, text, children }: { title: string; text?: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
       <p class="empty-title">{title}</p>
+      {text && <p class="muted">{text}</p>}
       {children}
     </div>
   );

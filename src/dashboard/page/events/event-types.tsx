@@ -1,6 +1,5 @@
-import { type Query, useQuery } from '../data/query.ts';
+import { type Query, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { EventType } from '../data/types.ts';
 import { Tag } from '../elements/badge.tsx';
 import { Choice } from '../elements/filters.tsx';
@@ -10,8 +9,7 @@ import { Card, Code, Heading } from '../elements/view.tsx';
 
 /** What a webhook may subscribe to. */
 export function useEventTypes(): Query<{ data: EventType[] }> {
-  const api = useApi();
-  return useQuery((signal) => api.listEventTypes(signal), { key: 'event types' });
+  return useRead('/v1/event_types', {});
 }
 
 /** A choice of a type, which stands in the address. */

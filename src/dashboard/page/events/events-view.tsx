@@ -1,6 +1,5 @@
-import { useQuery } from '../data/query.ts';
+import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { EventState, PastEvent } from '../data/types.ts';
 import { DeliveryList } from '../deliveries/deliveries-view.tsx';
 import { type Status, StatusBadge, Tag } from '../elements/badge.tsx';
@@ -25,7 +24,6 @@ const narrowing = ['type', 'state', 'time'];
 
 /** What happened in the account, and who was told. */
 export function EventsView({ route }: { route: Route }) {
-  const api = useApi();
   const period = usePeriod(route);
   return (
     <>
@@ -41,7 +39,6 @@ export function EventsView({ route }: { route: Route }) {
         one="event"
         what="events"
         filter={{ ...period, type: route.query.type }}
-        ask={(filter, signal) => api.listEvents(filter, signal)}
         failedAsked={25}
         narrowed={isNarrowed(route, narrowing)}
         none="Payments, credits, keys and limits of this account appear here as they happen."
@@ -95,11 +92,7 @@ const up = { name: 'Events', href: href(['events']) };
 
 /** One event, and what became of it at each webhook. */
 export function EventView({ id, route }: { id: string; route: Route }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveEvent(id, signal), {
-    key: id,
-    every: ({ state }) => (state === 'pending' ? liveEvery : null),
-  });
+  const query = useRead('/v1/events/{id}', { path: { id } }, ({ state }) => (state === 'pending' ? liveEvery : null));
   return (
     <>
       {!query.data && <Heading title="Event" up={up} />}

@@ -1,7 +1,7 @@
 import { BudgetsSection } from '../account/budgets.tsx';
 import { EditableKeys } from '../account/editable-keys.tsx';
 import { StorageTotals } from '../account/storage-view.tsx';
-import { refreshEvery, useQuery } from '../data/query.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
 import type { AccountDetails, AccountSummary, RateLimits } from '../data/types.ts';
@@ -17,11 +17,8 @@ import { RefusedCodes } from './refusals-view.tsx';
 
 /** Every account that has API keys, webhooks or usage of this month. */
 export function AccountsView({ route }: { route: Route }) {
-  const api = useApi();
   const { prefix, after } = route.query;
-  const query = useQuery((signal) => api.listAccounts({ limit: 50, after, prefix }, signal), {
-    key: `accounts ${prefix} ${after}`,
-  });
+  const query = useRead('/v1/admin/accounts', { query: { limit: 50, after, prefix } });
   return (
     <>
       <Heading title="Accounts" />
@@ -105,8 +102,7 @@ const up = { name: 'Accounts', href: href(['accounts']) };
 
 /** One account, with what the operator may change of it. */
 export function AccountView({ userId, route }: { userId: string; route: Route }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveAccount(userId, signal), { key: userId, every: refreshEvery });
+  const query = useRead('/v1/admin/accounts/{user_id}', { path: { user_id: userId } }, refreshEvery);
   return (
     <>
       <Heading title={userId} up={up} />
@@ -129,11 +125,8 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
 
 /** How much upstreams keep for an account; nothing where that is nothing. */
 function Storage({ userId }: { userId: string }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.listUserStoredObjects(userId, { limit: 1 }, signal), {
-    key: userId,
-    every: refreshEvery,
-  });
+  const params = { path: { user_id: userId }, query: { limit: 1 } };
+  const query = useRead('/v1/users/{user_id}/stored_objects', params, refreshEvery);
   const totals = query.data?.totals ?? [];
   if (totals.length === 0) return null;
   return (
@@ -191,7 +184,7 @@ function limitWords(limits: RateLimits | null, isUnknown: boolean): string {
 
 function Keys({ details: { account, api_keys }, onClose }: { details: AccountDetails; onClose: () => void }) {
   const api = useApi();
-  const { user_id } = account;
+  const of = (id: string) => ({ path: { user_id: account.user_id, id } });
   return (
     <Card
       id="keys"
@@ -204,8 +197,10 @@ function Keys({ details: { account, api_keys }, onClose }: { details: AccountDet
         <EditableKeys
           keys={api_keys.data}
           mayControl={() => true}
-          update={(id, budgets) => api.updateUserApiKey(user_id, id, budgets)}
-          revoke={(id) => api.deleteUserApiKey(user_id, id)}
+          update={(id, budgets) =>
+            api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: of(id), body: { budgets } })
+          }
+          revoke={(id) => api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: of(id) })}
           onClose={onClose}
         />
       )}

@@ -1,6 +1,5 @@
-import { refreshEvery, useQuery } from '../data/query.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { AccountWebhook } from '../data/types.ts';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
@@ -13,13 +12,9 @@ import { Url, webhookStatus } from '../webhooks/webhook.tsx';
 
 /** The webhooks of every account that fail, or that were disabled because they did. */
 export function FailingWebhooksView({ route }: { route: Route }) {
-  const api = useApi();
   const { after } = route.query;
   const state = route.query.state === 'disabled' ? 'disabled' : 'failing';
-  const query = useQuery((signal) => api.listFailingWebhooks({ state, limit: 50, after }, signal), {
-    key: `webhooks ${state} ${after}`,
-    every: refreshEvery,
-  });
+  const query = useRead('/v1/admin/webhooks', { query: { state, limit: 50, after } }, refreshEvery);
   return (
     <>
       <Heading title="Failing webhooks" />

@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks';
-import { useQuery } from '../data/query.ts';
+import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi, useSession } from '../data/session.ts';
+import { useSession } from '../data/session.ts';
 import type { SearchResult, Session } from '../data/types.ts';
 import { Empty } from '../elements/states.tsx';
 import { Listed, Table } from '../elements/table.tsx';
@@ -11,9 +11,8 @@ import { addressOf, missingScope } from '../shell/views.ts';
 
 /** What has an id, whosever it is; opened at once where it is only one thing. */
 export function FindView({ id }: { id: string }) {
-  const api = useApi();
   const session = useSession();
-  const query = useQuery((signal) => api.searchIds(id, signal), { key: id });
+  const query = useRead('/v1/admin/search', { query: { id } });
   const [found, ...others] = query.data?.data ?? [];
   const only = found && others.length === 0 ? resultAddress(found, session) : undefined;
   useEffect(() => {

@@ -1,6 +1,5 @@
-import { refreshEvery, useQuery } from '../data/query.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { Refusal, RefusalCount } from '../data/types.ts';
 import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
 import { count } from '../elements/format.ts';
@@ -16,12 +15,9 @@ const ranges = [
 
 /** What the gateway refused and why, of all accounts or of one. */
 export function RefusalsView({ route }: { route: Route }) {
-  const api = useApi();
-  const { hours = '24', user } = route.query;
-  const query = useQuery((signal) => api.listRefusals({ hours: Number(hours), user_id: user }, signal), {
-    key: `refusals ${hours} ${user}`,
-    every: refreshEvery,
-  });
+  const { hours = 24, user } = route.query;
+  const filter = { hours: Number(hours), user_id: user };
+  const query = useRead('/v1/admin/refusals', { query: filter }, refreshEvery);
   return (
     <>
       <Heading title="Refusals" />

@@ -1,5 +1,4 @@
-import { refreshEvery, useQuery } from '../data/query.ts';
-import { useApi } from '../data/session.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import type { Backlog, GatewayProcess, UpstreamStatus } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
@@ -22,8 +21,7 @@ export function StatusView() {
 
 /** What waits to be sent. */
 function BacklogCard() {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveBacklog(signal), { key: 'backlog', every: refreshEvery });
+  const query = useRead('/v1/admin/backlog', {}, refreshEvery);
   return (
     <Card id="backlog" title="Backlog">
       <div class="card-body">
@@ -67,8 +65,7 @@ function Waiting({ seconds, none }: { seconds: number; none: boolean }) {
 
 /** How the upstreams did in the last minutes. */
 function UpstreamsCard() {
-  const api = useApi();
-  const query = useQuery((signal) => api.listUpstreams(signal), { key: 'upstreams', every: refreshEvery });
+  const query = useRead('/v1/admin/upstreams', {}, refreshEvery);
   return (
     <Card
       id="upstreams"
@@ -135,8 +132,7 @@ function times(of: UpstreamStatus['latency_seconds']) {
 
 /** The processes of the last day, those that run at this moment first. */
 function ProcessesCard() {
-  const api = useApi();
-  const query = useQuery((signal) => api.listProcesses(signal), { key: 'processes', every: refreshEvery });
+  const query = useRead('/v1/admin/processes', {}, refreshEvery);
   return (
     <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
       <Listed query={query} empty={<Empty title="No processes" />}>

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { createApiClient } from '../data/api.ts';
+import { createApiClient, readSession } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import type { SessionValue } from '../data/session.ts';
@@ -31,8 +31,7 @@ export function useSignIn(hostSessions: boolean): SignIn {
   const [state, setState] = useState<SignInState>({ kind: 'asking' });
 
   const enter = useCallback(async (key: string | null) => {
-    const api = createApiClient(key);
-    const session = await api.session();
+    const session = await readSession(key);
     requireView(session);
     const leave = (message?: string) => {
       keyStore.clear();
@@ -43,7 +42,7 @@ export function useSignIn(hostSessions: boolean): SignIn {
       kind: 'signed_in',
       session: {
         ...session,
-        api,
+        api: createApiClient(key),
         signOut: () => leave(),
         onUnauthorized: () => leave('You are not signed in any more: the key or the session has ended.'),
       },

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { useAction, useQuery } from '../data/query.ts';
+import { useAction, useRead } from '../data/query.ts';
 import { useApi } from '../data/session.ts';
 import type { RecoverBody, Recovery, Webhook } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
@@ -26,12 +26,13 @@ export function Recover({ webhook }: { webhook: Webhook }) {
   const announce = useAnnounce();
   const [span, setSpan] = useState<TimeSpan>({ hours: 24, from: '', until: '' });
   const [states, setStates] = useState<readonly string[]>(kinds.map(({ state }) => state));
-  const recoveries = useQuery((signal) => api.listRecoveries(webhook.id, signal), {
-    key: `recoveries ${webhook.id}`,
-    every: ({ data }) => (data.some(({ state }) => state === 'running') ? progressEvery : null),
-  });
+  const path = { id: webhook.id };
+  const recoveries = useRead('/v1/webhooks/{id}/recoveries', { path, query: { limit: 5 } }, ({ data }) =>
+    data.some(({ state }) => state === 'running') ? progressEvery : null,
+  );
   const recover = useAction(async () => {
-    await api.recoverWebhook(webhook.id, { ...toPeriod(span), states } as RecoverBody);
+    const body = { ...toPeriod(span), states } as RecoverBody;
+    await api.POST('/v1/webhooks/{id}/recover', { params: { path }, body });
     announce('Recovery has begun');
     recoveries.reload();
   });

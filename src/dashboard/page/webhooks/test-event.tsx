@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { dataOf } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
@@ -27,7 +28,13 @@ export function TestEvent({ webhook, onClose }: Props) {
     setSent(undefined);
     if (!type) return;
     if (edited !== undefined) checkData(edited);
-    setSent(await api.testWebhook(webhook.id, type, edited));
+    const sending = api.POST('/v1/webhooks/{id}/test', {
+      params: { path: { id: webhook.id } },
+      body: { type },
+      // the data is sent as it is written: parsed here, its numbers could change
+      bodySerializer: () => `{"type":${JSON.stringify(type)}${edited === undefined ? '' : `,"data":${edited}`}}`,
+    });
+    setSent(await dataOf(sending));
   });
   const dataError = send.error?.param?.startsWith('data') ? send.error.message : undefined;
   return (

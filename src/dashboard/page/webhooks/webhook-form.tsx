@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks';
+import { dataOf } from '../data/api.ts';
 import { ApiError, errorOf } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import { goTo, href } from '../data/route.ts';
@@ -21,7 +22,7 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
   const create = useAction(async () => {
     requireEvents(events);
     const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
-    const { id } = await api.createWebhook(body);
+    const { id } = await dataOf(api.POST('/v1/webhooks', { body }));
     announce('The webhook has been added');
     onClose();
     goTo(href(['webhooks', id]));
@@ -69,7 +70,8 @@ export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
   const [options, setOptions] = useState(() => toTexts(webhook));
   const save = useAction(async () => {
     requireEvents(events);
-    await api.updateWebhook(webhook.id, { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate);
+    const body = { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate;
+    await api.PATCH('/v1/webhooks/{id}', { params: { path: { id: webhook.id } }, body });
     announce('The webhook has been changed');
     onChanged();
     onClose();
@@ -121,7 +123,7 @@ export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
       overlap_seconds: overlap,
       ...(overlap > 0 && { service_signature: signature }),
     };
-    await api.rotateWebhookSecret(webhook.id, body);
+    await api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id: webhook.id } }, body });
     announce('The secret has been rotated');
     onChanged();
     onClose();

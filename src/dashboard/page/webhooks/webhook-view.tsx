@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { useAction, useQuery } from '../data/query.ts';
+import { useAction, useRead } from '../data/query.ts';
 import { goTo, href, type Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
 import type { Webhook } from '../data/types.ts';
@@ -28,8 +28,7 @@ const up = { name: 'Webhooks', href: href(['webhooks']) };
 
 /** One webhook: its health, what was sent to it, and its actions. */
 export function WebhookView({ id, route }: { id: string; route: Route }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhook(id, signal), { key: id, every: refreshEvery });
+  const query = useRead('/v1/webhooks/{id}', { path: { id } }, refreshEvery);
   return (
     <>
       {!query.data && <Heading title="Webhook" up={up} />}
@@ -41,9 +40,8 @@ export function WebhookView({ id, route }: { id: string; route: Route }) {
 }
 
 function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route; onChanged: () => void }) {
-  const api = useApi();
   const { id, url } = webhook;
-  const stats = useQuery((signal) => api.retrieveWebhookStats(id, signal), { key: `stats ${id}`, every: refreshEvery });
+  const stats = useRead('/v1/webhooks/{id}/stats', { path: { id } }, refreshEvery);
   const period = usePeriod(route);
   return (
     <>
@@ -87,7 +85,8 @@ function WebhookActions({ webhook, onChanged }: ActionsProps) {
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
   const toggle = useAction(async () => {
-    await api.updateWebhook(webhook.id, { active: !webhook.active });
+    const body = { active: !webhook.active };
+    await api.PATCH('/v1/webhooks/{id}', { params: { path: { id: webhook.id } }, body });
     announce(webhook.active ? 'The webhook is paused' : 'The webhook is active again');
     onChanged();
   });
@@ -142,7 +141,7 @@ function DeleteWebhook({ webhook: { id, url }, onClose }: { webhook: Webhook; on
       title="Delete the webhook?"
       confirm="Delete webhook"
       onConfirm={async () => {
-        await api.deleteWebhook(id);
+        await api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } });
         announce('The webhook has been deleted');
         goTo(href(['webhooks']));
       }}

@@ -1,12 +1,10 @@
-import { type Query, useQuery } from '../data/query.ts';
-import { useApi } from '../data/session.ts';
-import type { Webhook, WebhookList, WebhookSummary } from '../data/types.ts';
+import { useRead } from '../data/query.ts';
+import type { Webhook, WebhookSummary } from '../data/types.ts';
 import type { Status } from '../elements/badge.tsx';
 
 /** The account's webhooks, as many as one page holds. */
-export function useWebhooks(after?: string): Query<WebhookList> {
-  const api = useApi();
-  return useQuery((signal) => api.listWebhooks({ limit: 100, after }, signal), { key: `webhooks ${after}` });
+export function useWebhooks(after?: string) {
+  return useRead('/v1/webhooks', { query: { limit: 100, after } });
 }
 
 /** How a webhook stands, in a word. */

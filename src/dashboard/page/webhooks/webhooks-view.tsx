@@ -1,8 +1,7 @@
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { useQuery } from '../data/query.ts';
+import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
-import { useApi } from '../data/session.ts';
 import type { WebhookSummary } from '../data/types.ts';
 import { Badge, StatusBadge } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
@@ -33,11 +32,10 @@ export function WebhooksView({ route }: { route: Route }) {
         <Listed
           query={query}
           empty={
-            <Empty title="No webhooks yet">
-              <p class="muted">
-                A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and
-                limits. What it misses is sent again, up to six times.
-              </p>
+            <Empty
+              title="No webhooks yet"
+              text="A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and limits. What it misses is sent again, up to six times."
+            >
               <Button onClick={() => setAdding(true)}>Add the first one</Button>
             </Empty>
           }
@@ -113,11 +111,7 @@ function Row({ webhook }: { webhook: WebhookSummary }) {
 const healthEvery = 15_000;
 
 function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSummary }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhook(id, signal), {
-    key: `webhook ${id} ${active}`,
-    every: healthEvery,
-  });
+  const query = useRead('/v1/webhooks/{id}', { path: { id } }, healthEvery);
   if (!query.data) return active ? <Badge shape="idle">Active</Badge> : <Badge shape="paused">Paused</Badge>;
   const status = webhookStatus(query.data);
   const { failing_since } = query.data.health;
@@ -135,8 +129,7 @@ function WebhookStatusBadge({ webhook: { id, active } }: { webhook: WebhookSumma
 }
 
 function Health({ id }: { id: string }) {
-  const api = useApi();
-  const query = useQuery((signal) => api.retrieveWebhookStats(id, signal), { key: `stats ${id}`, every: healthEvery });
+  const query = useRead('/v1/webhooks/{id}/stats', { path: { id } }, healthEvery);
   if (!query.data) return <span class="muted">{query.error ? 'Not known' : '…'}</span>;
   const { success_rate, hours, attempts } = query.data;
   if (success_rate === null) return <span class="muted">Nothing sent in 7 days</span>;
