@@ -121,6 +121,19 @@ describe('the account pages of the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('list API keys from the first one on, a page at a time', async () => {
+    const { keys } = scene.live.gateway;
+    const { key } = await keys.create({ userId: 'usr_3', name: 'the oldest', scopes: ['keys'] });
+    for (let n = 1; n <= 50; n += 1) await keys.create({ userId: 'usr_3', name: `key ${n}` });
+    const { page, problems } = await scene.signIn('#/keys', { key });
+    await page.getByText('the oldest').waitFor();
+    await page.getByRole('link', { name: 'Next', exact: true }).click();
+    await page.getByText('key 50', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'First', exact: true }).click();
+    await page.getByText('the oldest').waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
   it('show usage by model, budgets and the credits left', async () => {
     const called = await scene.live.call('POST', '/v1/chat/completions', {
       model: 'm',

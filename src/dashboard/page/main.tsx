@@ -31,15 +31,10 @@ function App({ hostSessions }: { hostSessions: boolean }) {
   const route = useRoute();
   switch (state.kind) {
     case 'asking':
-      return (
-        <main class="sign-in">
-          <Skeleton lines={3} />
-        </main>
-      );
     case 'unreachable':
       return (
         <main class="sign-in">
-          <Failure error={state.error} again={again} />
+          {state.kind === 'asking' ? <Skeleton lines={3} /> : <Failure error={state.error} again={again} />}
         </main>
       );
     case 'signed_out':

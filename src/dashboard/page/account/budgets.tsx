@@ -1,12 +1,11 @@
 import { useId, useState } from 'preact/hooks';
-import { errorOf, exactNumber } from '../data/error.ts';
-import { refreshEvery, useAction, useRead } from '../data/query.ts';
+import { exactNumber } from '../data/error.ts';
+import { refreshEvery, useRead } from '../data/query.ts';
 import { useSession } from '../data/session.ts';
 import type { Budget, BudgetUsage } from '../data/types.ts';
-import { useAnnounce } from '../elements/announce.tsx';
 import { Badge } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
-import { FieldError, FormDialog } from '../elements/form.tsx';
+import { FieldError, FormDialog, useFieldError } from '../elements/form.tsx';
 import { amount } from '../elements/format.ts';
 import { Ago } from '../elements/time.tsx';
 import { Card } from '../elements/view.tsx';
@@ -46,6 +45,7 @@ export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
   if (budgets.length === 0 && !mayEdit) return null;
   return (
     <Card
+      text
       id="budgets"
       title="Budgets"
       aside={
@@ -56,9 +56,7 @@ export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
         )
       }
     >
-      <div class="card-body">
-        <BudgetLines budgets={budgets} />
-      </div>
+      <BudgetLines budgets={budgets} />
       {editing && (
         <EditBudgets
           title={`Budgets of the account ${userId}`}
@@ -119,16 +117,17 @@ interface EditProps {
 
 /** Changes the budgets of a key or an account. What is used of them stays as it is. */
 export function EditBudgets({ title, of, budgets, save, onClose }: EditProps) {
-  const announce = useAnnounce();
   const [inputs, setInputs] = useState(() => toInputs(budgets));
-  const saving = useAction(async () => {
-    await save(budgetsFrom(inputs));
-    announce('The budgets have been saved');
-    onClose();
-  });
   return (
-    <FormDialog title={title} submit="Save" action={saving} fields={['budgets']} onClose={onClose}>
-      <BudgetsField value={inputs} error={errorOf(saving.error, 'budgets')} of={of} onInput={setInputs} />
+    <FormDialog
+      title={title}
+      submit="Save"
+      fields={['budgets']}
+      onSubmit={async () => save(budgetsFrom(inputs))}
+      done="The budgets have been saved"
+      onClose={onClose}
+    >
+      <BudgetsField value={inputs} of={of} onInput={setInputs} />
     </FormDialog>
   );
 }
@@ -159,15 +158,15 @@ export function budgetsFrom(inputs: BudgetInputs): Budget[] {
 
 interface FieldProps {
   readonly value: BudgetInputs;
-  readonly error: string | undefined;
   /** What ends when one is used up. */
   readonly of: 'key' | 'account';
   readonly onInput: (value: BudgetInputs) => void;
 }
 
 /** A maximum for each period and unit. */
-export function BudgetsField({ value, error, of, onInput }: FieldProps) {
+export function BudgetsField({ value, of, onInput }: FieldProps) {
   const id = useId();
+  const error = useFieldError('budgets');
   return (
     <fieldset class="field" aria-describedby={`${id}-hint`}>
       <legend>Budgets</legend>
@@ -203,7 +202,7 @@ export function BudgetsField({ value, error, of, onInput }: FieldProps) {
           ))}
         </tbody>
       </table>
-      <p class="field-hint" id={`${id}-hint`}>
+      <p class="muted small" id={`${id}-hint`}>
         An empty field sets no maximum. When a budget is used up, model calls{' '}
         {of === 'key' ? 'with the key' : 'of the account'} are refused. Days and months are UTC.
       </p>

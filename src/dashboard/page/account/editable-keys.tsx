@@ -1,11 +1,10 @@
 import { useState } from 'preact/hooks';
 import { useSession } from '../data/session.ts';
 import type { ApiKey, Budget } from '../data/types.ts';
-import { useAnnounce } from '../elements/announce.tsx';
 import { type Status, StatusBadge, Tags } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
-import { ConfirmDialog } from '../elements/form.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { FormDialog } from '../elements/form.tsx';
+import { type Column, numbers, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { BudgetLines, EditBudgets } from './budgets.tsx';
 
@@ -82,9 +81,9 @@ const columns: readonly Column<ApiKey>[] = [
   },
   { head: 'Good for', class: 'cell-wide', cell: ({ scopes }) => <Tags of={scopes} /> },
   { head: 'Budgets', name: true, cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
-  { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => <AgoOr at={at} /> },
-  { head: 'Ends', name: true, class: 'numbers', cell: ({ expires_at: at }) => <AgoOr at={at} /> },
-  { head: 'Created', name: true, class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
+  numbers('Last used', ({ last_used_at: at }) => <AgoOr at={at} />, 'Used'),
+  numbers('Ends', ({ expires_at: at }) => <AgoOr at={at} />),
+  numbers('Created', ({ created_at: at }) => <Ago at={at} />),
 ];
 
 function keyStatus({ revoked_at, expires_at }: ApiKey): Status {
@@ -93,28 +92,19 @@ function keyStatus({ revoked_at, expires_at }: ApiKey): Status {
   return { shape: 'good', words: 'Good' };
 }
 
-interface RevokeProps {
-  readonly apiKey: ApiKey;
-  readonly revoke: Props['revoke'];
-  readonly onClose: () => void;
-}
-
-function RevokeKey({ apiKey, revoke, onClose }: RevokeProps) {
-  const announce = useAnnounce();
+function RevokeKey({ apiKey, revoke, onClose }: Pick<Props, 'revoke' | 'onClose'> & { readonly apiKey: ApiKey }) {
   return (
-    <ConfirmDialog
+    <FormDialog
+      danger
       title="Revoke the key?"
-      confirm="Revoke key"
-      onConfirm={async () => {
-        await revoke(apiKey.id);
-        announce('The key has been revoked');
-        onClose();
-      }}
+      submit="Revoke key"
+      onSubmit={() => revoke(apiKey.id)}
+      done="The key has been revoked"
       onClose={onClose}
     >
       <p>
         Whatever uses <b>{nameOf(apiKey)}</b> is refused from now on. This cannot be undone.
       </p>
-    </ConfirmDialog>
+    </FormDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { type Api, dataOf, read } from '../data/api.ts';
-import { ApiError, errorOf } from '../data/error.ts';
-import { useAction, useQuery, useRead } from '../data/query.ts';
+import { ApiError } from '../data/error.ts';
+import { useQuery, useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
 import type { ApiKey, NewApiKey, Session } from '../data/types.ts';
@@ -9,8 +9,8 @@ import { Tags } from '../elements/badge.tsx';
 import { Button, CopyButton, Id } from '../elements/button.tsx';
 import { Checks, Dialog, FormDialog, SelectField, TextField } from '../elements/form.tsx';
 import { PlusIcon } from '../elements/icons.tsx';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { Listed, Pager } from '../elements/table.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { firstAndNext, Listed } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
@@ -35,20 +35,15 @@ export function KeysView({ route }: { route: Route }) {
         }
       />
       <Card label="API keys">
-        <Listed query={query} empty={<Empty title="No API keys" />}>
-          {({ data, has_more }) => (
-            <>
-              <EditableKeys
-                keys={data}
-                mayControl={(key) => mayControl(session, key)}
-                update={(id, budgets) =>
-                  api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })
-                }
-                revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
-                onClose={query.reload}
-              />
-              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
-            </>
+        <Listed query={query} empty="No API keys" pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}>
+          {(keys) => (
+            <EditableKeys
+              keys={keys}
+              mayControl={(key) => mayControl(session, key)}
+              update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
+              revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
+              onClose={query.reload}
+            />
           )}
         </Listed>
       </Card>
@@ -81,7 +76,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
   const [expiry, setExpiry] = useState<ExpiryChoice>(sessionExpiry === null ? '0' : 'own');
   const [budgets, setBudgets] = useState<BudgetInputs>({});
   const [made, setMade] = useState<NewApiKey>();
-  const create = useAction(async () => {
+  async function create(): Promise<void> {
     // a key cannot make one that may call more models
     const callable = models && { models: [...models] };
     const body = {
@@ -92,21 +87,21 @@ function CreateKey({ onClose }: { onClose: () => void }) {
       ...toExpiry(expiry, sessionExpiry),
     };
     setMade(await dataOf(api.POST('/v1/api_keys', { body })));
-  });
+  }
   if (made) return <Shown made={made} onClose={onClose} />;
   return (
     <FormDialog
       title="Create an API key"
       submit="Create key"
-      action={create}
       fields={['name', 'budgets']}
+      onSubmit={create}
       disabled={scopes.length === 0}
       onClose={onClose}
     >
       <TextField
         label="Name"
         hint="What you will know it by."
-        error={errorOf(create.error, 'name')}
+        name="name"
         input={{ required: true, maxLength: 64 }}
         value={name}
         onText={setName}
@@ -114,7 +109,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
       <ScopesField value={scopes} onInput={setScopes} />
       {models && <p class="muted small">It may call what your own key may: {models.join(', ')}.</p>}
       <ExpiryField value={expiry} onInput={setExpiry} />
-      <BudgetsField value={budgets} error={errorOf(create.error, 'budgets')} of="key" onInput={setBudgets} />
+      <BudgetsField value={budgets} of="key" onInput={setBudgets} />
     </FormDialog>
   );
 }
@@ -175,7 +170,7 @@ function ScopesField({ value, onInput }: ScopesProps) {
         onChosen={onInput}
       />
       {session.has_budgets && session.scopes.includes('models') && (
-        <p class="field-hint">Your own key has budgets, so it cannot create keys for model calls.</p>
+        <p class="muted small">Your own key has budgets, so it cannot create keys for model calls.</p>
       )}
     </fieldset>
   );

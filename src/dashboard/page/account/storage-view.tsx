@@ -4,15 +4,14 @@ import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
 import type { StoredObject, StoredObjectKind, StoredObjectTotal } from '../data/types.ts';
-import { useAnnounce } from '../elements/announce.tsx';
 import { Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { Choice, ClearFilters, Filters, isNarrowed, TimeRange, usePeriod } from '../elements/filters.tsx';
-import { ConfirmDialog } from '../elements/form.tsx';
+import { FormDialog } from '../elements/form.tsx';
 import { bytes, count } from '../elements/format.ts';
 import { Empty } from '../elements/states.tsx';
-import { type Column, Listed, Pager, Table } from '../elements/table.tsx';
-import { Ago, AgoOr } from '../elements/time.tsx';
+import { type Column, Listed, None, numbers, Table } from '../elements/table.tsx';
+import { Ago } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { useKeyNames } from './keys-view.tsx';
 
@@ -50,7 +49,6 @@ export function StorageView({ route }: { route: Route }) {
   const query = useRead('/v1/stored_objects', { query: filter }, refreshEvery);
   const [deleting, setDeleting] = useState<StoredObject>();
   const keyName = useKeyNames();
-  const narrowed = isNarrowed(route, narrowing);
   return (
     <>
       <Heading title="Storage" />
@@ -61,18 +59,19 @@ export function StorageView({ route }: { route: Route }) {
         <ClearFilters route={route} names={narrowing} />
       </Filters>
       <Card label="Kept" title={kinds[kind as StoredObjectKind]?.several ?? 'All, newest first'}>
-        <Listed query={query} empty={<Nothing narrowed={narrowed} />}>
-          {({ data, has_more }) => (
-            <>
-              <Table
-                kind="storage"
-                caption="What is kept, newest first"
-                columns={[...columnsOf(keyName), actions(setDeleting)]}
-                rows={data}
-                keyOf={({ id }) => id}
-              />
-              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
-            </>
+        <Listed
+          query={query}
+          empty={isNarrowed(route, narrowing) ? nothingMatches : nothing}
+          pages={{ route, idOf: ({ id }) => id }}
+        >
+          {(objects) => (
+            <Table
+              kind="storage"
+              caption="What is kept, newest first"
+              columns={[...columnsOf(keyName), actions(setDeleting)]}
+              rows={objects}
+              keyOf={({ id }) => id}
+            />
           )}
         </Listed>
       </Card>
@@ -89,16 +88,13 @@ export function StorageView({ route }: { route: Route }) {
   );
 }
 
-function Nothing({ narrowed }: { narrowed: boolean }) {
-  return narrowed ? (
-    <Empty title="Nothing matches" text="Nothing has all of what is asked for above." />
-  ) : (
-    <Empty
-      title="Nothing kept yet"
-      text="Files, stored responses, batches and vector stores of this account appear here."
-    />
-  );
-}
+const nothingMatches = <Empty title="Nothing matches" text="Nothing has all of what is asked for above." />;
+const nothing = (
+  <Empty
+    title="Nothing kept yet"
+    text="Files, stored responses, batches and vector stores of this account appear here."
+  />
+);
 
 /** How much of each kind there is. */
 export function StorageTotals({ totals }: { totals: readonly StoredObjectTotal[] }) {
@@ -118,6 +114,7 @@ export function StorageTotals({ totals }: { totals: readonly StoredObjectTotal[]
 const columnsOf = (keyName: (id: string) => string): readonly Column<StoredObject>[] => [
   {
     head: 'Name',
+    width: '30%',
     scopes: true,
     class: 'cell-main',
     cell: ({ id, name }) => (
@@ -136,8 +133,8 @@ const columnsOf = (keyName: (id: string) => string): readonly Column<StoredObjec
     class: ({ model }) => (model ? '' : 'cell-none'),
     cell: ({ model }) => model ?? <None />,
   },
-  { head: 'Created', name: true, class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
-  { head: 'Ends', name: true, class: 'numbers', cell: ({ expires_at: at }) => <End at={at} /> },
+  numbers('Created', ({ created_at: at }) => <Ago at={at} />),
+  numbers('Ends', ({ expires_at: at }) => (at ? <Ago at={at} /> : <span>When deleted</span>)),
 ];
 
 /** Nothing is shown of an unknown size at the width of a phone. */
@@ -147,15 +144,6 @@ function sizeClass({ bytes: size }: StoredObject): string {
 
 function Size({ bytes: size }: StoredObject) {
   return size === null ? <None /> : <span title={`${count(size)} bytes`}>{bytes(size)}</span>;
-}
-
-function None() {
-  return <span class="muted">–</span>;
-}
-
-/** When something is kept no longer. */
-function End({ at }: { at: string | null }) {
-  return at === null ? <span>When deleted</span> : <AgoOr at={at} />;
 }
 
 /** The object that something was made for, or else the call that made it, and the key of that. */
@@ -193,26 +181,25 @@ function actions(onDelete: (object: StoredObject) => void): Column<StoredObject>
 
 function DeleteStored({ object, onClose }: { object: StoredObject; onClose: () => void }) {
   const api = useApi();
-  const announce = useAnnounce();
   const { one, path } = kinds[object.kind];
   return (
-    <ConfirmDialog
+    <FormDialog
+      danger
       title={`Delete the ${one}?`}
-      confirm="Delete"
-      onConfirm={async () => {
+      submit="Delete"
+      onSubmit={async () => {
         if (!path) return;
         // the one parameter of each of these paths is the id
         const [, parameter = ''] = /\{(\w+)\}/.exec(path) ?? [];
         await api.DELETE(path, { params: { path: { [parameter]: object.id } } } as never);
-        announce(`The ${one} has been deleted`);
-        onClose();
       }}
+      done={`The ${one} has been deleted`}
       onClose={onClose}
     >
       <p>
         The provider deletes <b>{nameOf(object)}</b>. Whatever names it from now on is answered with 404. This cannot be
         undone.
       </p>
-    </ConfirmDialog>
+    </FormDialog>
   );
 }

@@ -2,7 +2,7 @@ import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import type { UsageLine } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
-import { AsTable, BarChart, type BarPlace, niceTop } from '../elements/charts.tsx';
+import { AsTable, BarChart, niceTop } from '../elements/charts.tsx';
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
 import { amount, bytes, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
@@ -63,7 +63,7 @@ export function UsageView({ route }: { route: Route }) {
           query={totals}
           empty={<Empty title="Nothing used yet" text="Each model call is counted here a moment after it has ended." />}
         >
-          {({ data }) => <UsageTable lines={data} by={by} nameOf={nameOf} />}
+          {(lines) => <UsageTable lines={lines} by={by} nameOf={nameOf} />}
         </Listed>
       </Card>
     </>
@@ -86,17 +86,15 @@ function CreditsCard() {
   const query = useRead('/v1/credits', {}, refreshEvery);
   if (query.error?.status === 404) return null;
   return (
-    <Card id="credits" title="Credits">
-      <div class="card-body">
-        <Loaded query={query} lines={1}>
-          {({ credits_remaining, low_threshold }) => (
-            <p class="big numbers">
-              {count(credits_remaining)} <span class="muted small">left</span>{' '}
-              {low_threshold !== null && credits_remaining < low_threshold && <Badge shape="bad">Low</Badge>}
-            </p>
-          )}
-        </Loaded>
-      </div>
+    <Card text id="credits" title="Credits">
+      <Loaded query={query} lines={1}>
+        {({ credits_remaining, low_threshold }) => (
+          <p class="big numbers">
+            {count(credits_remaining)} <span class="muted small">left</span>{' '}
+            {low_threshold !== null && credits_remaining < low_threshold && <Badge shape="bad">Low</Badge>}
+          </p>
+        )}
+      </Loaded>
     </Card>
   );
 }
@@ -112,8 +110,6 @@ interface ChartProps {
 /** Usage by day, a bar for each. A table says the same to readers who cannot see it. */
 function UsageChart(props: ChartProps) {
   const { days, series, label } = props;
-  const totals = days.map((_, i) => series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0));
-  const highest = Math.max(0, ...totals);
   const labelOf = (i: number, plotWidth: number) => {
     const every = Math.ceil(days.length / Math.max(1, Math.floor(plotWidth / 56)));
     return i % every === 0 ? (days[i]?.slice(5) ?? null) : null;
@@ -121,37 +117,20 @@ function UsageChart(props: ChartProps) {
   return (
     <BarChart
       keys={days}
-      top={highest > 0 && highest < 4 ? highest : niceTop(highest)}
+      series={series.map((one, i) => ({ ...one, class: `series-${i}` }))}
+      topOf={(highest) => (highest > 0 && highest < 4 ? highest : niceTop(highest))}
       axisWidth={44}
       label={label}
       axisText={amount}
       labelOf={labelOf}
       readout={(shown) => <Legend {...props} shown={shown} />}
-    >
-      {(i, place) => <Stack series={series} at={i} {...place} />}
-    </BarChart>
-  );
-}
-
-/** One day's values, one on top of the other. */
-function Stack({ series, at, x, width, y }: BarPlace & { readonly series: readonly Series[]; readonly at: number }) {
-  let below = 0;
-  return (
-    <>
-      {series.map(({ name, values }, i) => {
-        const value = values[at] ?? 0;
-        const from = below;
-        below += value;
-        if (value === 0) return null;
-        return <rect key={name} class={`series-${i}`} x={x} y={y(below)} width={width} height={y(from) - y(below)} />;
-      })}
-    </>
+    />
   );
 }
 
 function Legend({ days, series, nameOf, shown }: ChartProps & { readonly shown: number | undefined }) {
   return (
-    <p class="readout numbers">
+    <p class="readout muted small numbers">
       {shown !== undefined && <b>{days[shown]} </b>}
       {series.map(({ name, values }, i) => (
         <span key={name} class="legend">
@@ -194,6 +173,7 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
   const columns = [
     {
       head: by === 'model' ? 'Model' : 'API key',
+      width: '40%',
       scopes: true,
       class: 'cell-main',
       cell: (line: UsageLine) => <code>{nameOf(groupOf(line, by))}</code>,

@@ -45,11 +45,6 @@ export function errorOf(error: ApiError | undefined, field: string): string | un
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** The error, when it is about none of these fields. */
-export function otherError(error: ApiError | undefined, fields: readonly string[]): ApiError | undefined {
-  return error && !fields.some((field) => errorOf(error, field)) ? error : undefined;
-}
-
 /**
  * Reads a number, written as in JSON.
  * @param param the field that it is for

@@ -12,7 +12,7 @@ import { counted } from '../elements/format.ts';
 import { type HistoryFilter, HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
-import { type Column, RowName, Table } from '../elements/table.tsx';
+import { type Column, numbers, RowName, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
 import { Heading } from '../elements/view.tsx';
 import { EventTypeChoice } from '../events/event-types.tsx';
@@ -52,7 +52,6 @@ export function DeliveriesView({ route }: { route: Route }) {
       <DeliveryList
         route={route}
         filter={{ webhook_id: webhook, type, event_id: event, ...period }}
-        hosts={hostsOf(webhooks)}
         webhooks={webhooks}
         narrowed={isNarrowed(route, narrowing)}
       />
@@ -63,22 +62,29 @@ export function DeliveriesView({ route }: { route: Route }) {
 interface Props {
   readonly route: Route;
   readonly filter: HistoryFilter;
-  /** The host of each webhook's URL, by id; absent where all are of one. */
-  readonly hosts?: ReadonlyMap<string, string>;
-  /** The account's, where what a filter finds can be recovered. */
+  /** The account's, where they are of several: what a filter finds of them can be recovered. */
   readonly webhooks?: readonly WebhookSummary[];
   /** Whether there is a filter, for the text that is shown when nothing is found. */
   readonly narrowed: boolean;
 }
 
 /** Deliveries, newest first; those on a page can be sent again. */
-export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props) {
+export function DeliveryList({ route, filter, webhooks, narrowed }: Props) {
   const selection = useSelection();
+  const hosts = webhooks && hostsOf(webhooks);
   const { state } = route.query;
+  const tableOf = (rows: readonly Delivery[], caption: string, selection?: Selection) => (
+    <Table
+      kind="deliveries"
+      caption={caption}
+      columns={columnsOf(hosts, selection)}
+      rows={rows}
+      keyOf={({ id }) => id}
+    />
+  );
   return (
     <HistoryList
       route={route}
-      one="delivery"
       what="deliveries"
       filter={filter}
       failedAsked={50}
@@ -90,45 +96,29 @@ export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props
           <RecoverMatching filter={filter} state={state} webhooks={webhooks} onStarted={reload} />
         )
       }
-      table={(deliveries, caption) => <DeliveryTable caption={caption} deliveries={deliveries} hosts={hosts} />}
+      table={tableOf}
       page={(deliveries, caption, reload) => (
         <>
           <ResendSelected deliveries={deliveries} selection={selection} onSent={reload} />
-          <DeliveryTable caption={caption} deliveries={deliveries} hosts={hosts} selection={selection} />
+          {tableOf(deliveries, caption, selection)}
         </>
       )}
     />
   );
 }
 
-interface TableProps {
-  readonly caption: string;
-  readonly deliveries: readonly Delivery[];
-  readonly hosts: Props['hosts'] | undefined;
-  /** Absent where rows cannot be chosen. */
-  readonly selection?: Selection | undefined;
-}
-
-function DeliveryTable({ caption, deliveries, hosts, selection }: TableProps) {
-  return (
-    <Table
-      kind="deliveries"
-      caption={caption}
-      columns={columnsOf({ hosts, selection })}
-      rows={deliveries}
-      keyOf={({ id }) => id}
-    />
-  );
-}
-
-function columnsOf({
-  hosts,
-  selection,
-}: Pick<TableProps, 'hosts' | 'selection'>): readonly (Column<Delivery> | null)[] {
+/**
+ * @param hosts the host of each webhook's URL, by id; absent where all are of one
+ * @param selection absent where rows cannot be chosen
+ */
+function columnsOf(
+  hosts: ReadonlyMap<string, string> | undefined,
+  selection: Selection | undefined,
+): readonly (Column<Delivery> | null)[] {
   return [
     {
       head: 'State',
-      headClass: 'col-state',
+      width: '126px',
       cell: (delivery) => (
         <span class="state-cell">
           {selection && <PickRow delivery={delivery} selection={selection} />}
@@ -144,7 +134,7 @@ function columnsOf({
     hosts
       ? {
           head: 'Webhook',
-          headClass: 'col-webhook',
+          width: '186px',
           class: 'cell-wide',
           cell: ({ webhook_id: id }) => (
             <div class="cut" title={hosts.get(id)}>
@@ -153,29 +143,27 @@ function columnsOf({
           ),
         }
       : null,
-    { head: 'Last result', headClass: 'col-result', name: 'Result', cell: LastResult },
+    { head: 'Last result', width: '132px', name: 'Result', cell: LastResult },
     {
-      head: 'Attempts',
-      headClass: 'col-attempts',
-      name: true,
-      class: 'numbers',
-      cell: ({ attempts_made, max_attempts }) => (
+      width: '84px',
+      ...numbers('Attempts', ({ attempts_made, max_attempts }) => (
         <>
           {attempts_made}
           <span class="muted"> of {max_attempts}</span>
         </>
-      ),
+      )),
     },
     {
       head: 'Next attempt',
-      headClass: 'col-next',
+      width: '124px',
       name: 'Next',
       class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
       cell: Next,
     },
     {
       head: 'Created',
-      headClass: 'col-created cell-end',
+      width: '104px',
+      headClass: 'cell-end',
       class: 'numbers cell-end',
       cell: ({ created_at }) => <Ago at={created_at} />,
     },
@@ -268,7 +256,7 @@ function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
   });
   return (
     <>
-      <div class="selection">
+      <div class="selection wrap spread">
         <label class="check">
           <input
             type="checkbox"

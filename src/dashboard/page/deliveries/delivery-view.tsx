@@ -3,7 +3,7 @@ import { dataOf } from '../data/api.ts';
 import { type Query, useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
-import type { Attempt, Delivery, DeliveryDetails } from '../data/types.ts';
+import type { Delivery, DeliveryDetails } from '../data/types.ts';
 import { useAnnounce } from '../elements/announce.tsx';
 import { StatusBadge, Tag } from '../elements/badge.tsx';
 import { Button, Id } from '../elements/button.tsx';
@@ -28,25 +28,23 @@ const up = { name: 'Deliveries', href: href(['deliveries']) };
 export function DeliveryView({ id }: { id: string }) {
   const query = useDelivery(id);
   return (
-    <>
-      {!query.data && <Heading title="Delivery" up={up} />}
-      <Loaded query={query} lines={8}>
-        {(delivery) => <Opened delivery={delivery} query={query} />}
-      </Loaded>
-    </>
+    <Loaded query={query} lines={8} head={<Heading title="Delivery" up={up} />}>
+      {(delivery) => <Opened delivery={delivery} query={query} />}
+    </Loaded>
   );
 }
 
 function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<DeliveryDetails> }) {
   const resend = useResend(delivery, query.set);
+  const status = deliveryStatus(delivery);
   return (
     <>
       <Heading title={delivery.type} up={up} actions={resend.button}>
-        {delivery.type} <StatusBadge status={deliveryStatus(delivery)} />
+        {delivery.type} <StatusBadge status={status} />
         {delivery.test && <Tag>test</Tag>}
       </Heading>
       {resend.failure}
-      <div class={`delivery-summary delivery-summary-${delivery.state}`} aria-live="polite">
+      <div class={`delivery-summary mark-${status.shape}`} aria-live="polite">
         <DeliverySummary delivery={delivery} />
       </div>
       <DeliveryFacts delivery={delivery} />
@@ -96,8 +94,46 @@ function disabledReason({ in_flight, url }: DeliveryDetails): string | undefined
   return in_flight ? 'An attempt is under way: wait for its end' : undefined;
 }
 
+/** The state of a delivery, its reason if it needs one, and what happens next. */
 function DeliverySummary({ delivery }: { delivery: DeliveryDetails }) {
-  const { status, reason, next } = partsOf(delivery);
+  const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
+  const canceled = delivery.reason === null ? 'It was canceled.' : reasonWords[delivery.reason];
+  const reason = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
+  const manual = manualWords(delivery);
+  if (in_flight) return <Summary status="An attempt is under way at this moment." />;
+  switch (state) {
+    case 'delivered': {
+      const after = `Delivered after ${counted(attempts.length, 'attempt')}${manual && `, ${manual}`}.`;
+      return <Summary status={attempts_made === 0 ? 'Delivered by a manual resend.' : after} />;
+    }
+    case 'canceled':
+      return <Summary status="Canceled." reason={canceled} next="No further attempt follows." />;
+    case 'failed': {
+      const all = max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`;
+      const next = 'No further attempt follows. Once the receiver works, send it again.';
+      return <Summary status={`${all} failed${manual && `; ${manual}`}.`} reason={reason} next={next} />;
+    }
+    case 'pending': {
+      const due = next_attempt_at ? <Countdown to={next_attempt_at} /> : 'soon';
+      if (attempts_made === 0) return <Summary status={<>The first attempt is due {due}.</>} />;
+      const failed = `${attempts_made} of ${max_attempts} attempts failed${manual && ` (${manual})`}`;
+      const status = (
+        <>
+          {failed}; the next is due {due}.
+        </>
+      );
+      return <Summary status={status} reason={reason} />;
+    }
+  }
+}
+
+interface SummaryProps {
+  readonly status: ComponentChildren;
+  readonly reason?: string | null | undefined;
+  readonly next?: string;
+}
+
+function Summary({ status, reason, next }: SummaryProps) {
   return (
     <>
       <p>
@@ -109,59 +145,12 @@ function DeliverySummary({ delivery }: { delivery: DeliveryDetails }) {
   );
 }
 
-/** The state of a delivery, its reason if it needs one, and what happens next. */
-interface Parts {
-  readonly status: ComponentChildren;
-  readonly reason?: string | null | undefined;
-  readonly next?: string;
-}
-
-function partsOf(delivery: DeliveryDetails): Parts {
-  const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
-  const reason = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
-  const manual = manualWords(delivery);
-  if (in_flight) return { status: 'An attempt is under way at this moment.' };
-  switch (state) {
-    case 'delivered':
-      return {
-        status:
-          attempts_made === 0
-            ? 'Delivered by a manual resend.'
-            : `Delivered after ${counted(attempts.length, 'attempt')}${manual && `, ${manual}`}.`,
-      };
-    case 'canceled':
-      return { status: 'Canceled.', reason: reasonOf(delivery), next: 'No further attempt follows.' };
-    case 'failed':
-      return {
-        status: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${manual && `; ${manual}`}.`,
-        reason,
-        next: 'No further attempt follows. Once the receiver works, send it again.',
-      };
-    case 'pending': {
-      const due = next_attempt_at ? <Countdown to={next_attempt_at} /> : 'soon';
-      if (attempts_made === 0) return { status: <>The first attempt is due {due}.</> };
-      return {
-        status: (
-          <>
-            {attempts_made} of {max_attempts} attempts failed{manual && ` (${manual})`}; the next is due {due}.
-          </>
-        ),
-        reason,
-      };
-    }
-  }
-}
-
 const reasonWords: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
   webhook_deleted: 'The webhook was deleted before this was delivered.',
   webhook_inactive: 'The webhook was paused when the next attempt was due.',
   unsubscribed: 'The webhook was no longer subscribed to this type when the next attempt was due.',
   event_deleted: 'The event expired before this was delivered.',
 };
-
-function reasonOf({ reason }: Delivery): string {
-  return reason === null ? 'It was canceled.' : reasonWords[reason];
-}
 
 /** `2 manual`: attempts outside the schedule; empty if there are none. */
 function manualWords({ attempts }: Pick<DeliveryDetails, 'attempts'>): string {
@@ -190,56 +179,53 @@ function DeliveryFacts({ delivery }: { delivery: DeliveryDetails }) {
   );
 }
 
-/** The attempts that were made and those to come. */
+/** What was, what is next and what comes after, should that fail too. */
 function Timeline({ delivery }: { delivery: DeliveryDetails }) {
-  const moments = timelineOf(delivery, useNow());
-  const latest = moments.findLastIndex(({ kind }) => kind === 'made');
+  const { in_flight, state, attempts_made, max_attempts } = delivery;
+  const now = useNow();
+  const attempts = delivery.attempts.toSorted((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at));
+  // what is due by now and in flight is under way
+  const schedule = delivery.schedule.filter(({ due_at }) => !(in_flight && Date.parse(due_at) <= now));
+  const first = attempts_made + 1;
   return (
     <ol class="timeline">
-      {moments.map((moment, i) => (
-        <Entry key={keyOf(moment)} moment={moment} after={moments[i - 1]} open={i === latest} />
+      {attempts.map((attempt, i) => (
+        <AttemptEntry
+          key={attempt.started_at}
+          attempt={attempt}
+          after={attempts[i - 1]}
+          open={i === attempts.length - 1}
+        />
       ))}
-    </ol>
-  );
-}
-
-function keyOf(moment: Moment): string {
-  if (moment.kind === 'made') return moment.attempt.started_at;
-  return moment.kind === 'next' || moment.kind === 'later' ? `${moment.number}` : moment.kind;
-}
-
-function Entry({ moment, after, open }: { moment: Moment; after: Moment | undefined; open: boolean }) {
-  switch (moment.kind) {
-    case 'made':
-      return (
-        <AttemptEntry attempt={moment.attempt} after={after?.kind === 'made' ? after.attempt : undefined} open={open} />
-      );
-    case 'sending':
-      return (
-        <li class="moment moment-sending">
+      {in_flight && (
+        <li class="moment moment-sending mark-waiting">
           <h3>Sending now</h3>
           <p class="muted">The receiver has up to 30 seconds to answer.</p>
         </li>
-      );
-    case 'spared': {
-      const { from, to } = moment;
-      return (
+      )}
+      {schedule.map(({ number, due_at }, i) => (
+        <Coming key={number} next={i === 0 && !in_flight} at={due_at}>
+          Attempt {number}
+          {number === max_attempts && ', the last'}
+        </Coming>
+      ))}
+      {state !== 'pending' && !in_flight && first <= max_attempts && (
         <li class="moment moment-later">
           <h3 class="muted">
-            {from === to ? `Attempt ${from} is not made` : `Attempts ${from} to ${to} are not made`}
+            {first === max_attempts
+              ? `Attempt ${first} is not made`
+              : `Attempts ${first} to ${max_attempts} are not made`}
           </h3>
         </li>
-      );
-    }
-    default:
-      return <Coming moment={moment} />;
-  }
+      )}
+    </ol>
+  );
 }
 
 /** One attempt of the timeline; the last one is open. */
 function AttemptEntry({ attempt, after, open }: AttemptProps & { readonly open: boolean }) {
   return (
-    <li class={`moment ${succeeded(attempt) ? 'moment-good' : 'moment-bad'}`}>
+    <li class={`moment ${succeeded(attempt) ? 'mark-good' : 'mark-bad'}`}>
       <MomentHead at={attempt.started_at}>{attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}</MomentHead>
       <AttemptSummary attempt={attempt} after={after} />
       <details open={open}>
@@ -261,16 +247,12 @@ function MomentHead({ at, children }: { at: string; children: ComponentChildren 
   );
 }
 
-function Coming({ moment }: { moment: Extract<Moment, { kind: 'next' | 'later' }> }) {
-  const { kind, number, at, last } = moment;
+function Coming({ next, at, children }: { next: boolean; at: string; children: ComponentChildren }) {
   return (
-    <li class={`moment moment-${kind}`}>
-      <MomentHead at={at}>
-        Attempt {number}
-        {last && ', the last'}
-      </MomentHead>
+    <li class={`moment ${next ? 'mark-waiting' : 'moment-later'}`}>
+      <MomentHead at={at}>{children}</MomentHead>
       <p>
-        {kind === 'next' ? (
+        {next ? (
           <>
             Due <Countdown to={at} />
           </>
@@ -280,31 +262,4 @@ function Coming({ moment }: { moment: Extract<Moment, { kind: 'next' | 'later' }
       </p>
     </li>
   );
-}
-
-/** One line of a delivery's timeline. */
-type Moment =
-  | { readonly kind: 'made'; readonly attempt: Attempt }
-  | { readonly kind: 'sending' }
-  | { readonly kind: 'next' | 'later'; readonly number: number; readonly at: string; readonly last: boolean }
-  | { readonly kind: 'spared'; readonly from: number; readonly to: number };
-
-/**
- * What was, what is next and what comes after, should that fail too.
- * @param now in milliseconds: what is due by then and in flight is under way
- */
-function timelineOf(delivery: DeliveryDetails, now: number): Moment[] {
-  const { attempts, in_flight, state, attempts_made, max_attempts } = delivery;
-  const schedule = delivery.schedule.filter(({ due_at }) => !(in_flight && Date.parse(due_at) <= now));
-  const inOrder = [...attempts].sort((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at));
-  const moments: Moment[] = inOrder.map((attempt) => ({ kind: 'made', attempt }));
-  if (in_flight) moments.push({ kind: 'sending' });
-  schedule.forEach(({ number, due_at }, i) => {
-    const kind = i === 0 && !in_flight ? 'next' : 'later';
-    moments.push({ kind, number, at: due_at, last: number === max_attempts });
-  });
-  if (state !== 'pending' && !in_flight && attempts_made < max_attempts) {
-    moments.push({ kind: 'spared', from: attempts_made + 1, to: max_attempts });
-  }
-  return moments;
 }

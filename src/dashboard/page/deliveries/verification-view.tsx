@@ -13,16 +13,14 @@ export function VerificationView({ route }: { route: Route }) {
   return (
     <>
       <Heading title="Verify deliveries" />
-      <Card id="program" title="A receiver that verifies">
-        <div class="card-body">
-          <p>
-            Each delivery has <code>x-service-signature</code>: <code>sha256=</code> and, in lowercase hexadecimal, the
-            HMAC-SHA256 of the raw body. Verify it over the bytes, before you parse them, and compare in constant time.
-            This program reads the secret from <code>WEBHOOK_SECRET</code>, and answers 401 to a wrong signature.
-          </p>
-          <Tabs route={route} name="language" label="Language" any={first?.name ?? ''} options={others} />
-          {chosen && <Code title={chosen.name} text={chosen.code} />}
-        </div>
+      <Card text id="program" title="A receiver that verifies">
+        <p>
+          Each delivery has <code>x-service-signature</code>: <code>sha256=</code> and, in lowercase hexadecimal, the
+          HMAC-SHA256 of the raw body. Verify it over the bytes, before you parse them, and compare in constant time.
+          This program reads the secret from <code>WEBHOOK_SECRET</code>, and answers 401 to a wrong signature.
+        </p>
+        <Tabs route={route} name="language" label="Language" any={first?.name ?? ''} options={others} />
+        {chosen && <Code title={chosen.name} text={chosen.code} />}
       </Card>
       <Keys />
     </>
@@ -33,23 +31,21 @@ export function VerificationView({ route }: { route: Route }) {
 function Keys() {
   const [secret, setSecret] = useState('');
   return (
-    <Card id="keys" title="The key of your secret">
-      <div class="card-body">
-        <p>
-          For <code>x-service-signature</code> the key is the secret as it is: the UTF-8 bytes of the whole text, a{' '}
-          <code>whsec_</code> at its beginning included. Libraries for Standard Webhooks, which check{' '}
-          <code>webhook-signature</code>, take <code>whsec_</code> and then base64: a secret of that form as it is, and
-          of any other the base64 of its bytes.
-        </p>
-        <TextField
-          label="Secret"
-          hint="It does not leave this page. Secrets are never shown again, so paste yours."
-          input={verbatim}
-          value={secret}
-          onText={setSecret}
-        />
-        {secret && <Code title="Key for a Standard Webhooks library" text={libraryKey(secret)} />}
-      </div>
+    <Card text id="keys" title="The key of your secret">
+      <p>
+        For <code>x-service-signature</code> the key is the secret as it is: the UTF-8 bytes of the whole text, a{' '}
+        <code>whsec_</code> at its beginning included. Libraries for Standard Webhooks, which check{' '}
+        <code>webhook-signature</code>, take <code>whsec_</code> and then base64: a secret of that form as it is, and of
+        any other the base64 of its bytes.
+      </p>
+      <TextField
+        label="Secret"
+        hint="It does not leave this page. Secrets are never shown again, so paste yours."
+        input={verbatim}
+        value={secret}
+        onText={setSecret}
+      />
+      {secret && <Code title="Key for a Standard Webhooks library" text={libraryKey(secret)} />}
     </Card>
   );
 }

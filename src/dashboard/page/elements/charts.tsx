@@ -4,19 +4,24 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 const height = 190;
 const bottom = 22;
 
-/** Where a bar stands, and how high a number is in the chart. CSS pixels. */
-export interface BarPlace {
-  readonly x: number;
-  readonly width: number;
-  readonly y: (value: number) => number;
+/** What one part of each bar shows. */
+interface BarSeries {
+  readonly name: string;
+  /** Has its colour. */
+  readonly class: string;
+  /** One for each bar. */
+  readonly values: readonly number[];
 }
 
 interface BarChartProps {
   /** One for each bar. */
   readonly keys: readonly string[];
-  /** The number at the top of the axis. */
-  readonly top: number;
-  /** CSS pixels. */
+  /** From the foot of each bar to its top. */
+  readonly series: readonly BarSeries[];
+  /** The number at the top of the axis. @default niceTop */
+  readonly topOf?: (highest: number) => number;
+  /** The radius of a bar's corners. CSS pixels, as the next. @default 0 */
+  readonly rx?: number;
   readonly axisWidth: number;
   /** What the chart shows, for readers who cannot see it. */
   readonly label: string;
@@ -25,16 +30,18 @@ interface BarChartProps {
   readonly labelOf: (index: number, plotWidth: number) => string | null;
   /** What stands above the chart; of the bar under the pointer if there is one. */
   readonly readout: (index: number | undefined) => ComponentChildren;
-  /** The parts of one bar. */
-  readonly children: (index: number, place: BarPlace) => ComponentChildren;
 }
 
 /** Bars side by side, over an axis. */
-export function BarChart({ keys, top, axisWidth, label, axisText, labelOf, readout, children }: BarChartProps) {
+export function BarChart(props: BarChartProps) {
+  const { keys, series, topOf = niceTop, rx, axisWidth, label, axisText, labelOf, readout } = props;
   const [shown, setShown] = useState<number>();
   const [frame, width] = useWidth<HTMLDivElement>(720);
   const plotHeight = height - bottom - 8;
   const plotWidth = width - axisWidth;
+  const sumOf = (i: number, parts: readonly BarSeries[]) =>
+    parts.reduce((sum, { values }) => sum + (values[i] ?? 0), 0);
+  const top = topOf(Math.max(0, ...keys.map((_, i) => sumOf(i, series))));
   const y = (value: number) => height - bottom - (value / top) * plotHeight;
   const step = plotWidth / Math.max(1, keys.length);
   const bar = Math.max(2, step * 0.7);
@@ -69,7 +76,12 @@ export function BarChart({ keys, top, axisWidth, label, axisText, labelOf, reado
             return (
               <g key={key} class={shown === i ? 'shown' : undefined}>
                 <rect class="bar-hover" x={left} y={8} width={step} height={plotHeight} />
-                {children(i, { x: left + (step - bar) / 2, width: bar, y })}
+                {series.map(({ name, class: colour, values }, part) => {
+                  const foot = y(sumOf(i, series.slice(0, part)));
+                  const head = y(sumOf(i, series.slice(0, part + 1)));
+                  const place = { x: left + (step - bar) / 2, y: head, width: bar, height: foot - head };
+                  return values[i] ? <rect key={name} class={colour} {...place} rx={rx} /> : null;
+                })}
                 {text && (
                   <text class="axis" x={left} y={height - 6}>
                     {text}

@@ -32,7 +32,7 @@ function choose(name: string, value: string): void {
 /** What decides what a view shows. */
 export function Filters({ label = 'Choose what is shown', children }: { label?: string; children: ComponentChildren }) {
   return (
-    <search class="filters" aria-label={label}>
+    <search class="filters wrap" aria-label={label}>
       {children}
     </search>
   );
@@ -86,7 +86,7 @@ export function TextFilter({ route, name, label }: Pick<ChoiceProps, 'route' | '
   const set = (value: string) => choose(name, value.trim());
   return (
     <form
-      class="text-filter"
+      class="text-filter wrap"
       onSubmit={(event) => {
         event.preventDefault();
         set(text);
@@ -177,14 +177,11 @@ export function sinceOf(chosen: string | undefined): string | undefined {
   return new Date(Math.floor((Date.now() - span.hours * 3_600_000) / 60_000) * 60_000).toISOString();
 }
 
-const two = (n: number) => String(n).padStart(2, '0');
-
 /** A moment as the browser writes local times: `2026-01-31T12:00`; `''` where there is none. */
 function toLocal(iso: string | undefined): string {
   const at = new Date(iso ?? '');
   if (Number.isNaN(at.getTime())) return '';
-  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
-  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 /** A local time as the browser writes it, in ISO 8601 and UTC; `''` where there is none. */

@@ -1,7 +1,8 @@
-import type { ComponentChildren, InputHTMLAttributes } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
-import { otherError } from '../data/error.ts';
-import { type Action, useAction } from '../data/query.ts';
+import { type ComponentChildren, createContext, type InputHTMLAttributes } from 'preact';
+import { useContext, useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { type ApiError, errorOf } from '../data/error.ts';
+import { useAction } from '../data/query.ts';
+import { useAnnounce } from './announce.tsx';
 import { Button } from './button.tsx';
 import { CloseIcon } from './icons.tsx';
 import { Failure } from './states.tsx';
@@ -16,26 +17,38 @@ interface FieldControl {
 interface FieldProps {
   readonly label: string;
   readonly hint?: ComponentChildren;
+  /** As errors about it name it, in a dialog that is sent to the API. */
+  readonly name?: string;
+  /** What is wrong with it, where no dialog says that by its name. */
   readonly error?: string | undefined;
   readonly children: (control: FieldControl) => ComponentChildren;
 }
 
 /** A control with its label, what helps to fill it in, and what is wrong with it. */
-export function Field({ label, hint, error, children }: FieldProps) {
+export function Field({ label, hint, name = '', error: given, children }: FieldProps) {
   const id = useId();
+  const answered = useFieldError(name);
+  const error = given ?? answered;
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ') || undefined;
   return (
     <div class="field">
       <label for={id}>{label}</label>
       {children({ id, 'aria-describedby': described, 'aria-invalid': error ? true : undefined })}
       {hint && (
-        <p class="field-hint" id={`${id}-hint`}>
+        <p class="muted small" id={`${id}-hint`}>
           {hint}
         </p>
       )}
       <FieldError id={`${id}-error`} error={error} />
     </div>
   );
+}
+
+const FormError = createContext<ApiError | undefined>(undefined);
+
+/** What the API has answered about one field of the dialog around. */
+export function useFieldError(name: string): string | undefined {
+  return errorOf(useContext(FormError), name);
 }
 
 /** What is wrong with a field; nothing while nothing is. */
@@ -210,59 +223,43 @@ export function Dialog({ title, children, actions, onClose, onSubmit }: DialogPr
 interface FormDialogProps extends Pick<DialogProps, 'title' | 'children' | 'onClose'> {
   /** What its button is called. */
   readonly submit: string;
-  readonly action: Action;
+  readonly onSubmit: () => Promise<unknown>;
+  /** What is announced when that is done, as the dialog closes; without it, the dialog stays. */
+  readonly done?: string;
   /** The fields that show what is wrong with them; any other error stands at the end. */
-  readonly fields: readonly string[];
+  readonly fields?: readonly string[];
   readonly disabled?: boolean;
+  /** Whether it asks before something is done that cannot be undone. */
+  readonly danger?: boolean;
 }
 
 /** A form that is sent, or left by Cancel. */
-export function FormDialog({ title, submit, action, fields, disabled = false, onClose, children }: FormDialogProps) {
-  const other = otherError(action.error, fields);
+export function FormDialog(props: FormDialogProps) {
+  const { title, submit, onSubmit, done, fields = [], disabled = false, danger, onClose, children } = props;
+  const announce = useAnnounce();
+  const { run, running, error } = useAction(async () => {
+    await onSubmit();
+    if (done === undefined) return;
+    announce(done);
+    onClose();
+  });
+  const isShown = fields.some((field) => errorOf(error, field));
   return (
     <Dialog
       title={title}
       onClose={onClose}
-      onSubmit={() => void action.run()}
+      onSubmit={() => void run()}
       actions={
         <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={action.running} disabled={disabled}>
+          <Button onClick={onClose}>{danger ? 'Keep it' : 'Cancel'}</Button>
+          <Button kind={danger ? 'danger' : 'primary'} type="submit" busy={running} disabled={disabled}>
             {submit}
           </Button>
         </>
       }
     >
-      {children}
-      {other && <Failure error={other} />}
-    </Dialog>
-  );
-}
-
-interface ConfirmDialogProps extends Pick<DialogProps, 'title' | 'children' | 'onClose'> {
-  /** What its button is called. */
-  readonly confirm: string;
-  readonly onConfirm: () => Promise<void>;
-}
-
-/** Asks before something is done that cannot be undone. */
-export function ConfirmDialog({ title, confirm, onConfirm, onClose, children }: ConfirmDialogProps) {
-  const { run, running, error } = useAction(onConfirm);
-  return (
-    <Dialog
-      title={title}
-      onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Keep it</Button>
-          <Button kind="danger" busy={running} onClick={() => void run()}>
-            {confirm}
-          </Button>
-        </>
-      }
-    >
-      {children}
-      {error && <Failure error={error} />}
+      <FormError.Provider value={error}>{children}</FormError.Provider>
+      {error && !isShown && <Failure error={error} />}
     </Dialog>
   );
 }

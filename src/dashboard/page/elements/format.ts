@@ -41,11 +41,6 @@ export function milliseconds(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${oneDecimal.format(ms / 1_000)} s`;
 }
 
-const second = 1_000;
-const minute = 60 * second;
-const hour = 60 * minute;
-const day = 24 * hour;
-
 const thisYear = new Intl.DateTimeFormat(undefined, {
   month: 'short',
   day: 'numeric',
@@ -75,31 +70,32 @@ export function utcTime(iso: string): string {
   return new Date(iso).toISOString().replace('T', ' ').replace('Z', ' UTC');
 }
 
-/** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
-export function span(ms: number): string {
-  const rounded = Math.max(0, Math.round(ms / second) * second);
-  if (rounded < minute) return `${rounded / second} s`;
-  if (rounded < hour) return join(Math.floor(rounded / minute), 'min', (rounded % minute) / second, 's');
-  if (rounded < day) return join(Math.floor(rounded / hour), 'h', Math.floor((rounded % hour) / minute), 'min');
-  return join(Math.floor(rounded / day), 'd', Math.floor((rounded % day) / hour), 'h');
+const units = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+] as const;
+
+/** The largest unit of a span in milliseconds, and what is left of it in the next: `['2 h', ' 5 min']`, `['3 d', '']`. */
+function unitsOf(ms: number): [largest: string, next: string] {
+  const seconds = Math.round(ms / 1_000);
+  const at = units.findIndex(([size]) => seconds >= size);
+  const [size, unit] = units[at] ?? [1, 's'];
+  const [nextSize, nextUnit] = units[at + 1] ?? [1, 's'];
+  const next = Math.floor((seconds % size) / nextSize);
+  return [`${Math.floor(seconds / size)} ${unit}`, next === 0 ? '' : ` ${next} ${nextUnit}`];
 }
 
-function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
-  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+/** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
+export function span(ms: number): string {
+  return unitsOf(Math.max(0, ms)).join('');
 }
 
 /** The largest unit alone, from when to now: `just now`, `4 min ago`, `in 2 h`. */
 export function timeFromNow(iso: string, now: number): string {
   const ms = Date.parse(iso) - now;
-  const size = Math.abs(ms);
-  if (size < 5 * second) return 'just now';
-  const text =
-    size < minute
-      ? `${Math.round(size / second)} s`
-      : size < hour
-        ? `${Math.floor(size / minute)} min`
-        : size < day
-          ? `${Math.floor(size / hour)} h`
-          : `${Math.floor(size / day)} d`;
-  return ms < 0 ? `${text} ago` : `in ${text}`;
+  if (Math.abs(ms) < 5_000) return 'just now';
+  const [size] = unitsOf(Math.abs(ms));
+  return ms < 0 ? `${size} ago` : `in ${size}`;
 }

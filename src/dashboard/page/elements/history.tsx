@@ -26,7 +26,6 @@ export type HistoryFilter = Filter<'/v1/deliveries'>;
 
 interface HistoryProps<What extends keyof Items> {
   readonly route: Route;
-  readonly one: 'delivery' | 'event';
   readonly what: What;
   /** What it is narrowed to, beside the state and the page, which the address says. */
   readonly filter: HistoryFilter;
@@ -48,12 +47,15 @@ const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(
 
 /** What happened, newest first and one page at a time, the failed ones on top of the first page. */
 export function HistoryList<What extends keyof Items>(props: HistoryProps<What>) {
-  const { route, one, what, filter, narrowed, none, aside, table, page = table } = props;
+  const { route, what, filter, narrowed, none, aside, table, page = table } = props;
   const { after, state } = route.query;
   const query = useHistory(what, { ...filter, state, after, limit: pageSize });
   const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
   const empty = narrowed ? (
-    <Empty title="Nothing matches" text={`No ${one} has all of what is asked for above.`} />
+    <Empty
+      title="Nothing matches"
+      text={`No ${what === 'events' ? 'event' : 'delivery'} has all of what is asked for above.`}
+    />
   ) : (
     <Empty title={`No ${what} yet`} text={none} />
   );

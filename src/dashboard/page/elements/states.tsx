@@ -48,19 +48,22 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
   );
 }
 
+interface LoadedProps<T> {
+  readonly query: Query<T>;
+  readonly lines?: number;
+  /** Stands above as long as there is no data. */
+  readonly head?: ComponentChildren;
+  readonly children: (data: T) => ComponentChildren;
+}
+
 /** The state of a query: a skeleton, the failure, or the data. */
-export function Loaded<T>({
-  query,
-  lines,
-  children,
-}: {
-  query: Query<T>;
-  lines?: number;
-  children: (data: T) => ComponentChildren;
-}) {
-  const { data, error, reload } = query;
-  if (data === undefined) return error ? <Failure error={error} again={reload} /> : <Skeleton lines={lines ?? 4} />;
-  return (
+export function Loaded<T>({ query: { data, error, reload }, lines, head, children }: LoadedProps<T>) {
+  return data === undefined ? (
+    <>
+      {head}
+      {error ? <Failure error={error} again={reload} /> : <Skeleton lines={lines ?? 4} />}
+    </>
+  ) : (
     <>
       {error && <p class="note">This could not be refreshed just now: {error.message}</p>}
       {children(data)}

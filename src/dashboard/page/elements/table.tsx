@@ -3,7 +3,7 @@ import type { Query } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { Tag } from './badge.tsx';
 import { BackIcon, ForwardIcon } from './icons.tsx';
-import { Loaded } from './states.tsx';
+import { Empty, Loaded } from './states.tsx';
 
 export interface Column<Row> {
   /** What stands above the column. */
@@ -14,8 +14,20 @@ export interface Column<Row> {
   /** Of the cells. */
   readonly class?: string | ((row: Row) => string);
   readonly headClass?: string;
+  /** A CSS length. */
+  readonly width?: string;
   /** Whether its cells name their rows. */
   readonly scopes?: boolean;
+}
+
+/** A column of numbers or times. */
+export function numbers<Row>(head: string, cell: Column<Row>['cell'], name: string | true = true): Column<Row> {
+  return { head, name, class: 'numbers', cell };
+}
+
+/** Where there is nothing to show. */
+export function None() {
+  return <span class="muted">–</span>;
 }
 
 interface TableProps<Row> {
@@ -35,8 +47,8 @@ export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TablePr
       {caption && <caption class="visually-hidden">{caption}</caption>}
       <thead>
         <tr>
-          {columns.map(({ head, headClass }, i) => (
-            <th key={i} scope="col" class={headClass}>
+          {columns.map(({ head, headClass, width }, i) => (
+            <th key={i} scope="col" class={headClass} style={{ width }}>
               {head}
             </th>
           ))}
@@ -102,6 +114,9 @@ interface PagerProps {
   readonly names?: { readonly first: string; readonly next: string };
 }
 
+/** Of a list that is not newest first. */
+export const firstAndNext = { first: 'First', next: 'Next' };
+
 /** One page at a time, however many there are; the place is in the address, so that going back works. */
 export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } }: PagerProps) {
   const { after, ...first } = route.query;
@@ -124,16 +139,31 @@ export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } 
   );
 }
 
-interface ListedProps<T> {
-  readonly query: Query<T>;
-  /** Stands where there is none. */
+interface ListedProps<Row> {
+  readonly query: Query<{ readonly data: readonly Row[]; readonly has_more?: boolean }>;
+  /** Stands where there is none: a text, or more. */
   readonly empty: ComponentChildren;
-  readonly children: (page: T) => ComponentChildren;
+  /** Of a list with pages: the next one follows the id of its last row. */
+  readonly pages?: Pick<PagerProps, 'route' | 'names'> & { readonly idOf: (row: Row) => string };
+  readonly children: (rows: readonly Row[]) => ComponentChildren;
 }
 
-/** What a query has listed. */
-export function Listed<T extends { readonly data: readonly unknown[] }>({ query, empty, children }: ListedProps<T>) {
-  return <Loaded query={query}>{(page) => (page.data.length === 0 ? empty : children(page))}</Loaded>;
+/** What a query has listed, and the way to its other pages. */
+export function Listed<Row>({ query, empty, pages, children }: ListedProps<Row>) {
+  return (
+    <Loaded query={query}>
+      {({ data, has_more }) => {
+        const last = data.at(-1);
+        if (!last) return typeof empty === 'string' ? <Empty title={empty} /> : empty;
+        return (
+          <>
+            {children(data)}
+            {pages && <Pager {...pages} next={has_more ? pages.idOf(last) : undefined} />}
+          </>
+        );
+      }}
+    </Loaded>
+  );
 }
 
 /** Lets a wide table without any controls scroll where the page is narrower. */

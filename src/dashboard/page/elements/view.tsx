@@ -32,8 +32,8 @@ export function Heading({ title, children, up, actions }: HeadingProps) {
           {up.name}
         </a>
       )}
-      <div class="heading-row">
-        <h1 tabIndex={-1} ref={heading}>
+      <div class="heading-row wrap spread">
+        <h1 class="wrap" tabIndex={-1} ref={heading}>
           {children ?? title}
         </h1>
         {actions && <div class="actions">{actions}</div>}
@@ -52,20 +52,22 @@ interface CardProps {
   readonly aside?: ComponentChildren;
   /** Whether it shows what went wrong. */
   readonly bad?: boolean;
+  /** Whether it holds text rather than a list, which reaches its edges. */
+  readonly text?: boolean;
   readonly children: ComponentChildren;
 }
 
 /** A part of a view. */
-export function Card({ label, id, title, aside, bad, children }: CardProps) {
+export function Card({ label, id, title, aside, bad, text, children }: CardProps) {
   return (
     <section class={bad ? 'card card-bad' : 'card'} aria-labelledby={id} aria-label={label}>
       {title && (
-        <div class="card-head">
+        <div class="card-head wrap spread">
           <h2 id={id}>{title}</h2>
           {aside}
         </div>
       )}
-      {children}
+      {text ? <div class="card-body">{children}</div> : children}
     </section>
   );
 }
@@ -88,6 +90,7 @@ export function Notice({ icon, bad, children }: NoticeProps) {
 }
 
 interface FactsProps {
+  /** Those without a value are left out. */
   readonly facts: readonly (readonly [name: string, value: ComponentChildren])[];
   /** The names of those that need a line of their own. */
   readonly wide?: readonly string[];
@@ -97,12 +100,15 @@ interface FactsProps {
 export function Facts({ facts, wide = [] }: FactsProps) {
   return (
     <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name} class={wide.includes(name) ? 'wide' : undefined}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {facts.map(
+        ([name, value]) =>
+          value !== '' && (
+            <div key={name} class={wide.includes(name) ? 'wide' : undefined}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
     </dl>
   );
 }

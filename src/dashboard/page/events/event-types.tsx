@@ -54,6 +54,7 @@ function TypeCard({ described }: { described: EventType }) {
   const { type, description, schema } = described;
   return (
     <Card
+      text
       id={type}
       title={type}
       aside={
@@ -62,23 +63,21 @@ function TypeCard({ described }: { described: EventType }) {
         </a>
       }
     >
-      <div class="card-body">
-        <p>{withoutStage(description)}</p>
-        <Table
-          kind="fields"
-          caption={`Fields of data of ${type}`}
-          columns={columns}
-          rows={fieldsOf(schema)}
-          keyOf={({ name }) => name}
-        />
-        <details>
-          <summary>Example and schema</summary>
-          <div class="exchange">
-            <Code title={`Example of ${type}`} text={exampleBody(described)} />
-            <Code title={`JSON schema of the data of ${type}`} text={JSON.stringify(schema)} />
-          </div>
-        </details>
-      </div>
+      <p>{withoutStage(description)}</p>
+      <Table
+        kind="fields"
+        caption={`Fields of data of ${type}`}
+        columns={columns}
+        rows={fieldsOf(schema)}
+        keyOf={({ name }) => name}
+      />
+      <details>
+        <summary>Example and schema</summary>
+        <div class="exchange">
+          <Code title={`Example of ${type}`} text={exampleBody(described)} />
+          <Code title={`JSON schema of the data of ${type}`} text={JSON.stringify(schema)} />
+        </div>
+      </details>
     </Card>
   );
 }

@@ -1,7 +1,7 @@
 import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import type { EventState, PastEvent } from '../data/types.ts';
-import { DeliveryList } from '../deliveries/deliveries-view.tsx';
+import { DeliveryList, deliveryStates } from '../deliveries/deliveries-view.tsx';
 import { type Status, StatusBadge, Tag } from '../elements/badge.tsx';
 import { Id } from '../elements/button.tsx';
 import { ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
@@ -11,15 +11,10 @@ import { Loaded } from '../elements/states.tsx';
 import { type Column, RowName, Table } from '../elements/table.tsx';
 import { Ago, Time } from '../elements/time.tsx';
 import { Code, Facts, Heading, Notice } from '../elements/view.tsx';
-import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
+import { useWebhooks } from '../webhooks/webhook.tsx';
 import { EventTypeChoice } from './event-types.tsx';
 
-const states = [
-  { value: 'failed', name: 'Failed' },
-  { value: 'pending', name: 'Pending' },
-  { value: 'delivered', name: 'Delivered' },
-] as const;
-
+const states = deliveryStates.filter(({ value }) => value !== 'canceled');
 const narrowing = ['type', 'state', 'time'];
 
 /** What happened in the account, and who was told. */
@@ -36,7 +31,6 @@ export function EventsView({ route }: { route: Route }) {
       </Filters>
       <HistoryList
         route={route}
-        one="event"
         what="events"
         filter={{ ...period, type: route.query.type }}
         failedAsked={25}
@@ -51,7 +45,7 @@ export function EventsView({ route }: { route: Route }) {
 }
 
 const columns: readonly Column<PastEvent>[] = [
-  { head: 'State', headClass: 'col-state', cell: ({ state }) => <StatusBadge status={statuses[state]} /> },
+  { head: 'State', width: '126px', cell: ({ state }) => <StatusBadge status={statuses[state]} /> },
   {
     head: 'Event',
     class: 'cell-main',
@@ -60,7 +54,8 @@ const columns: readonly Column<PastEvent>[] = [
   { head: 'Deliveries', name: true, class: 'cell-wide', cell: countsOf },
   {
     head: 'Created',
-    headClass: 'col-created cell-end',
+    width: '104px',
+    headClass: 'cell-end',
     class: 'numbers cell-end',
     cell: ({ created }) => <Ago at={created} />,
   },
@@ -94,12 +89,9 @@ const up = { name: 'Events', href: href(['events']) };
 export function EventView({ id, route }: { id: string; route: Route }) {
   const query = useRead('/v1/events/{id}', { path: { id } }, ({ state }) => (state === 'pending' ? liveEvery : null));
   return (
-    <>
-      {!query.data && <Heading title="Event" up={up} />}
-      <Loaded query={query} lines={8}>
-        {(event) => <Opened event={event} route={route} />}
-      </Loaded>
-    </>
+    <Loaded query={query} lines={8} head={<Heading title="Event" up={up} />}>
+      {(event) => <Opened event={event} route={route} />}
+    </Loaded>
   );
 }
 
@@ -127,7 +119,7 @@ function Opened({ event, route }: { event: PastEvent; route: Route }) {
         ]}
       />
       <Code title="Data" text={JSON.stringify(event.data)} />
-      <DeliveryList route={route} filter={{ event_id: event.id }} hosts={hostsOf(webhooks)} narrowed={false} />
+      <DeliveryList route={route} filter={{ event_id: event.id }} webhooks={webhooks} narrowed={false} />
     </>
   );
 }

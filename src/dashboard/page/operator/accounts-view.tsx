@@ -9,9 +9,9 @@ import { Badge } from '../elements/badge.tsx';
 import { Filters, TextFilter } from '../elements/filters.tsx';
 import { amount, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Listed, Pager, Table } from '../elements/table.tsx';
+import { type Column, firstAndNext, Listed, None, numbers, Table } from '../elements/table.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
-import { WebhookHealthTable } from './failing-webhooks-view.tsx';
+import { AccountLink, WebhookHealthTable } from './failing-webhooks-view.tsx';
 import { FoundNotice } from './find-view.tsx';
 import { RefusedCodes } from './refusals-view.tsx';
 
@@ -30,25 +30,22 @@ export function AccountsView({ route }: { route: Route }) {
         title="By id"
         aside={<span class="muted small">Requests, tokens and cost are of this month, UTC</span>}
       >
-        <Listed query={query} empty={<Empty title={prefix ? 'No account has such an id' : 'No accounts yet'} />}>
-          {({ data, has_more }) => (
-            <>
-              <Table
-                kind="accounts"
-                caption="Accounts, by id"
-                columns={[
-                  ...columns,
-                  ...(data.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
-                ]}
-                rows={data}
-                keyOf={({ user_id }) => user_id}
-              />
-              <Pager
-                route={route}
-                next={has_more ? data.at(-1)?.user_id : undefined}
-                names={{ first: 'First', next: 'Next' }}
-              />
-            </>
+        <Listed
+          query={query}
+          empty={prefix ? 'No account has such an id' : 'No accounts yet'}
+          pages={{ route, names: firstAndNext, idOf: ({ user_id }) => user_id }}
+        >
+          {(accounts) => (
+            <Table
+              kind="accounts"
+              caption="Accounts, by id"
+              columns={[
+                ...columns,
+                ...(accounts.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
+              ]}
+              rows={accounts}
+              keyOf={({ user_id }) => user_id}
+            />
           )}
         </Listed>
       </Card>
@@ -61,21 +58,12 @@ const columns: readonly Column<AccountSummary>[] = [
     head: 'Account',
     class: 'cell-main',
     scopes: true,
-    cell: ({ user_id }) => (
-      <a class="row-link mono" href={href(['accounts', user_id])}>
-        {user_id}
-      </a>
-    ),
+    cell: AccountLink,
   },
-  { head: 'Working API keys', name: true, class: 'numbers', cell: ({ api_keys }) => count(api_keys.working) },
-  { head: 'Webhooks', name: true, class: 'numbers', cell: WebhookCounts },
-  { head: 'Requests', name: true, class: 'numbers', cell: ({ usage }) => count(usage?.requests ?? 0) },
-  {
-    head: 'Tokens',
-    name: true,
-    class: 'numbers',
-    cell: ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0)),
-  },
+  numbers('Working API keys', ({ api_keys }) => count(api_keys.working)),
+  numbers('Webhooks', WebhookCounts),
+  numbers('Requests', ({ usage }) => count(usage?.requests ?? 0)),
+  numbers('Tokens', ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0))),
 ];
 
 function WebhookCounts({ webhooks: { total, failing, disabled } }: AccountSummary) {
@@ -89,13 +77,8 @@ function WebhookCounts({ webhooks: { total, failing, disabled } }: AccountSummar
 
 /** Shown where the gateway has credits. */
 const creditColumns: readonly Column<AccountSummary>[] = [
-  { head: 'Cost', name: true, class: 'numbers', cell: ({ usage }) => amount(usage?.credits ?? 0) },
-  {
-    head: 'Credits left',
-    name: true,
-    class: 'numbers',
-    cell: ({ credits_remaining: left }) => (left === null ? <span class="muted">–</span> : amount(left)),
-  },
+  numbers('Cost', ({ usage }) => amount(usage?.credits ?? 0)),
+  numbers('Credits left', ({ credits_remaining: left }) => (left === null ? <None /> : amount(left))),
 ];
 
 const up = { name: 'Accounts', href: href(['accounts']) };
@@ -130,10 +113,8 @@ function Storage({ userId }: { userId: string }) {
   const totals = query.data?.totals ?? [];
   if (totals.length === 0) return null;
   return (
-    <Card id="storage" title="Storage">
-      <div class="card-body">
-        <StorageTotals totals={totals} />
-      </div>
+    <Card text id="storage" title="Storage">
+      <StorageTotals totals={totals} />
     </Card>
   );
 }

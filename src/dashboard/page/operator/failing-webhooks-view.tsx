@@ -4,8 +4,7 @@ import type { AccountWebhook } from '../data/types.ts';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
 import { Filters, Tabs } from '../elements/filters.tsx';
-import { Empty } from '../elements/states.tsx';
-import { type Column, Listed, Pager, Scroll, Table } from '../elements/table.tsx';
+import { type Column, firstAndNext, Listed, numbers, Scroll, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Url, webhookStatus } from '../webhooks/webhook.tsx';
@@ -30,18 +29,10 @@ export function FailingWebhooksView({ route }: { route: Route }) {
       <Card label="Webhooks">
         <Listed
           query={query}
-          empty={<Empty title={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'} />}
+          empty={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'}
+          pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}
         >
-          {({ data, has_more }) => (
-            <>
-              <WebhookHealthTable webhooks={data} byAccount />
-              <Pager
-                route={route}
-                next={has_more ? data.at(-1)?.id : undefined}
-                names={{ first: 'First', next: 'Next' }}
-              />
-            </>
-          )}
+          {(webhooks) => <WebhookHealthTable webhooks={webhooks} byAccount />}
         </Listed>
       </Card>
     </>
@@ -61,7 +52,7 @@ export function WebhookHealthTable({ webhooks, byAccount }: Props) {
       <Table
         kind="webhooks"
         caption="Webhooks"
-        columns={byAccount ? [...columns, account] : columns}
+        columns={byAccount ? [...columns, { head: 'Account', name: true, cell: AccountLink }] : columns}
         rows={webhooks}
         keyOf={({ id }) => id}
       />
@@ -73,6 +64,7 @@ const columns: readonly Column<AccountWebhook>[] = [
   { head: 'State', cell: (webhook) => <StatusBadge status={webhookStatus(webhook)} /> },
   {
     head: 'URL',
+    width: '40%',
     class: 'cell-main',
     scopes: true,
     cell: ({ url, id }) => (
@@ -82,12 +74,7 @@ const columns: readonly Column<AccountWebhook>[] = [
       </>
     ),
   },
-  {
-    head: 'Failing since',
-    name: true,
-    class: 'numbers',
-    cell: ({ health: { failing_since } }) => <AgoOr at={failing_since} never="–" />,
-  },
+  numbers('Failing since', ({ health: { failing_since: at } }) => <AgoOr at={at} never="–" />),
   { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },
 ];
 
@@ -96,17 +83,16 @@ function LastFailure({ health: { last_failure } }: AccountWebhook) {
   return (
     <>
       {outcomeWords(last_failure)}, <Ago at={last_failure.at} />
-      <span class="muted small explanation">{last_failure.explanation}</span>
+      <div class="muted small">{last_failure.explanation}</div>
     </>
   );
 }
 
-const account: Column<AccountWebhook> = {
-  head: 'Account',
-  name: true,
-  cell: ({ user_id }) => (
+/** Opens the account of a row. */
+export function AccountLink({ user_id }: { readonly user_id: string }) {
+  return (
     <a class="row-link mono" href={href(['accounts', user_id])}>
       {user_id}
     </a>
-  ),
-};
+  );
+}

@@ -3,7 +3,6 @@ import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
 import type { SearchResult, Session } from '../data/types.ts';
-import { Empty } from '../elements/states.tsx';
 import { Listed, Table } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
 import { Card, Heading, Notice } from '../elements/view.tsx';
@@ -23,8 +22,8 @@ export function FindView({ id }: { id: string }) {
     <>
       <Heading title="Find by id" />
       <Card label="Found">
-        <Listed query={query} empty={<Empty title={`Nothing has the id ${id}`} />}>
-          {({ data }) => (
+        <Listed query={query} empty={`Nothing has the id ${id}`}>
+          {(results) => (
             <Table
               kind="found"
               caption="What has this id"
@@ -42,7 +41,7 @@ export function FindView({ id }: { id: string }) {
                 { head: 'Id', name: true, cell: (row) => <code>{row.id}</code> },
                 { head: 'Account', name: true, cell: ({ user_id }) => <code>{user_id}</code> },
               ]}
-              rows={data}
+              rows={results}
               keyOf={(row) => `${row.type} ${row.id} ${row.user_id}`}
             />
           )}

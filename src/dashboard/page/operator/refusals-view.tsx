@@ -4,7 +4,7 @@ import type { Refusal, RefusalCount } from '../data/types.ts';
 import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
 import { count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { type Column, numbers, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 
@@ -90,12 +90,7 @@ const account: Column<Refusal> = {
       </a>
     ),
 };
-const lastHour: Column<Refusal> = {
-  head: 'Last in the hour from',
-  name: true,
-  class: 'numbers',
-  cell: ({ hour }) => <Ago at={hour} />,
-};
+const lastHour = numbers<Refusal>('Last in the hour from', ({ hour }) => <Ago at={hour} />);
 
 const keyOf = ({ user_id, code }: Refusal) => JSON.stringify([user_id, code]);
 

@@ -1,9 +1,9 @@
 import { refreshEvery, useRead } from '../data/query.ts';
-import type { Backlog, GatewayProcess, UpstreamStatus } from '../data/types.ts';
+import type { GatewayProcess, UpstreamStatus } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Listed, Scroll, Table } from '../elements/table.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { type Column, Listed, None, numbers, Scroll, Table } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 
@@ -22,31 +22,30 @@ export function StatusView() {
 /** What waits to be sent. */
 function BacklogCard() {
   const query = useRead('/v1/admin/backlog', {}, refreshEvery);
-  return (
-    <Card id="backlog" title="Backlog">
-      <div class="card-body">
-        <Loaded query={query} lines={2}>
-          {(backlog) => <BacklogFacts backlog={backlog} />}
-        </Loaded>
-      </div>
-    </Card>
-  );
-}
-
-function BacklogFacts({ backlog }: { backlog: Backlog }) {
-  const { due, due_is_more, scheduled, scheduled_is_more, fan_outs_pending, in_progress } = backlog;
   const orMore = (n: number, isMore: boolean) => `${count(n)}${isMore ? ' or more' : ''}`;
   return (
-    <Facts
-      facts={[
-        ['Deliveries due', orMore(due, due_is_more)],
-        ['Oldest due for', <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />],
-        ['Being sent', count(in_progress)],
-        ['Due later', orMore(scheduled, scheduled_is_more)],
-        ['Events in fan-out', orMore(fan_outs_pending, backlog.fan_outs_is_more)],
-        ['Oldest in fan-out for', <Waiting seconds={backlog.oldest_fan_out_seconds} none={fan_outs_pending === 0} />],
-      ]}
-    />
+    <Card text id="backlog" title="Backlog">
+      <Loaded query={query} lines={2}>
+        {(backlog) => (
+          <Facts
+            facts={[
+              ['Deliveries due', orMore(backlog.due, backlog.due_is_more)],
+              [
+                'Oldest due for',
+                <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />,
+              ],
+              ['Being sent', count(backlog.in_progress)],
+              ['Due later', orMore(backlog.scheduled, backlog.scheduled_is_more)],
+              ['Events in fan-out', orMore(backlog.fan_outs_pending, backlog.fan_outs_is_more)],
+              [
+                'Oldest in fan-out for',
+                <Waiting seconds={backlog.oldest_fan_out_seconds} none={backlog.fan_outs_pending === 0} />,
+              ],
+            ]}
+          />
+        )}
+      </Loaded>
+    </Card>
   );
 }
 
@@ -72,14 +71,14 @@ function UpstreamsCard() {
       title="Upstreams"
       aside={<span class="muted small">The last five minutes, all live processes together</span>}
     >
-      <Listed query={query} empty={<Empty title="No upstreams" />}>
-        {({ data }) => (
+      <Listed query={query} empty="No upstreams">
+        {(upstreams) => (
           <Scroll>
             <Table
               kind="upstreams"
               caption="Upstreams"
               columns={upstreamColumns}
-              rows={data}
+              rows={upstreams}
               keyOf={({ name }) => name}
             />
           </Scroll>
@@ -92,15 +91,10 @@ function UpstreamsCard() {
 const upstreamColumns: readonly Column<UpstreamStatus>[] = [
   { head: 'Breaker', cell: Breaker },
   { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
-  { head: 'Requests', name: true, class: 'numbers', cell: ({ requests }) => count(requests) },
+  numbers('Requests', ({ requests }) => count(requests)),
   { head: 'Errors', name: true, cell: Errors },
-  { head: 'Latency p50 / p95', name: true, class: 'numbers', cell: ({ latency_seconds }) => times(latency_seconds) },
-  {
-    head: 'First byte p50 / p95',
-    name: true,
-    class: 'numbers',
-    cell: ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds),
-  },
+  numbers('Latency p50 / p95', ({ latency_seconds }) => times(latency_seconds)),
+  numbers('First byte p50 / p95', ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds)),
 ];
 
 /** In how many of the processes the breaker is not closed. */
@@ -126,7 +120,7 @@ function Errors({ requests, errors, error_codes }: UpstreamStatus) {
 
 /** The median and what one in twenty exceeds. */
 function times(of: UpstreamStatus['latency_seconds']) {
-  if (of.p50 === null || of.p95 === null) return <span class="muted">–</span>;
+  if (of.p50 === null || of.p95 === null) return <None />;
   return `${milliseconds(of.p50 * 1_000)} / ${milliseconds(of.p95 * 1_000)}`;
 }
 
@@ -135,10 +129,16 @@ function ProcessesCard() {
   const query = useRead('/v1/admin/processes', {}, refreshEvery);
   return (
     <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
-      <Listed query={query} empty={<Empty title="No processes" />}>
-        {({ data }) => (
+      <Listed query={query} empty="No processes">
+        {(processes) => (
           <Scroll>
-            <Table kind="processes" caption="Processes" columns={processColumns} rows={data} keyOf={({ id }) => id} />
+            <Table
+              kind="processes"
+              caption="Processes"
+              columns={processColumns}
+              rows={processes}
+              keyOf={({ id }) => id}
+            />
           </Scroll>
         )}
       </Listed>
@@ -176,29 +176,19 @@ const processColumns: readonly Column<GatewayProcess>[] = [
       </>
     ),
   },
-  { head: 'Started', name: true, class: 'numbers', cell: ({ started_at }) => <Ago at={started_at} /> },
-  {
-    head: 'In progress',
-    name: true,
-    class: 'numbers',
-    cell: ({ attempts_in_progress, relayed_calls_in_progress }) => (
-      <>
-        {counted(attempts_in_progress, 'attempt')}
-        <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
-      </>
-    ),
-  },
-  {
-    head: 'Event loop lag',
-    name: true,
-    class: 'numbers',
-    cell: ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds),
-  },
-  { head: 'Clock skew', name: true, class: 'numbers', cell: ({ clock_skew_seconds }) => seconds(clock_skew_seconds) },
-  { head: 'Last sweep', name: true, class: 'numbers', cell: ({ last_sweep_at }) => <AgoOr at={last_sweep_at} /> },
+  numbers('Started', ({ started_at: at }) => <Ago at={at} />),
+  numbers('In progress', ({ attempts_in_progress, relayed_calls_in_progress }) => (
+    <>
+      {counted(attempts_in_progress, 'attempt')}
+      <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
+    </>
+  )),
+  numbers('Event loop lag', ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds)),
+  numbers('Clock skew', ({ clock_skew_seconds }) => seconds(clock_skew_seconds)),
+  numbers('Last sweep', ({ last_sweep_at: at }) => <AgoOr at={at} />),
 ];
 
 function seconds(n: number | null) {
-  if (n === null) return <span class="muted">–</span>;
+  if (n === null) return <None />;
   return `${n < 0 ? '−' : ''}${milliseconds(Math.abs(n) * 1_000)}`;
 }

@@ -109,16 +109,24 @@ function Account() {
 }
 
 function ThemeToggle() {
-  const [theme, toggle] = useTheme();
+  const [theme, setTheme] = useState<Theme>(
+    () => chosenTheme() ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'),
+  );
+  const other = theme === 'dark' ? 'light' : 'dark';
+  const toggle = () => {
+    localStorage.setItem(themeName, other);
+    showChosenTheme();
+    setTheme(other);
+  };
   return (
     <button
       type="button"
       class="icon-button"
-      aria-label={theme === 'dark' ? 'Use light colours' : 'Use dark colours'}
-      title={theme === 'dark' ? 'Light' : 'Dark'}
+      aria-label={`Use ${other} colours`}
+      title={other === 'dark' ? 'Dark' : 'Light'}
       onClick={toggle}
     >
-      {theme === 'dark' ? <SunIcon /> : <MoonIcon />}
+      {other === 'dark' ? <MoonIcon /> : <SunIcon />}
     </button>
   );
 }
@@ -130,31 +138,12 @@ const themeName = 'gateway-theme';
 /** The theme that was chosen here before; the system's stands otherwise. */
 export function showChosenTheme(): void {
   const theme = chosenTheme();
-  if (theme) applyTheme(theme);
-}
-
-function useTheme(): [theme: Theme, toggle: () => void] {
-  const [theme, setTheme] = useState<Theme>(
-    () => chosenTheme() ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'),
-  );
-  return [
-    theme,
-    () => {
-      const other = theme === 'dark' ? 'light' : 'dark';
-      localStorage.setItem(themeName, other);
-      applyTheme(other);
-      setTheme(other);
-    },
-  ];
+  if (theme) document.documentElement.dataset.theme = theme;
 }
 
 function chosenTheme(): Theme | undefined {
   const theme = localStorage.getItem(themeName);
   return theme === 'light' || theme === 'dark' ? theme : undefined;
-}
-
-function applyTheme(theme: Theme): void {
-  document.documentElement.dataset.theme = theme;
 }
 
 /** Says what a key lacks that cannot see webhooks, which most people come for. */

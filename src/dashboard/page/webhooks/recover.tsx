@@ -78,12 +78,7 @@ export function Recover({ webhook }: { webhook: Webhook }) {
   );
 }
 
-interface KindsProps {
-  readonly states: readonly string[];
-  readonly onStates: (states: readonly string[]) => void;
-}
-
-function KindsField({ states, onStates }: KindsProps) {
+function KindsField({ states, onStates }: { states: readonly string[]; onStates: (states: string[]) => void }) {
   return (
     <fieldset class="field inline-checks">
       <legend>What</legend>
@@ -131,12 +126,7 @@ const bounds = [
   ['until', 'Until (optional)'],
 ] as const;
 
-interface SpanProps {
-  readonly span: TimeSpan;
-  readonly onChange: (change: Partial<TimeSpan>) => void;
-}
-
-function SpanFields({ span, onChange }: SpanProps) {
+function SpanFields({ span, onChange }: { span: TimeSpan; onChange: (change: Partial<TimeSpan>) => void }) {
   return (
     <>
       <SelectField label="From" value={span.hours} options={spans} onChosen={(hours) => onChange({ hours })} />

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Stats, StatsHour } from '../data/types.ts';
 import { Button } from '../elements/button.tsx';
-import { AsTable, BarChart, niceTop } from '../elements/charts.tsx';
+import { AsTable, BarChart } from '../elements/charts.tsx';
 import { count, counted, localTime, milliseconds, percent } from '../elements/format.ts';
 import { Card } from '../elements/view.tsx';
 
@@ -22,7 +22,7 @@ export function StatsCard({ stats }: { stats: Stats }) {
       <Numbers stats={stats} />
       {stats.attempts > 0 && (
         <div class="chart">
-          <div class="chart-head">
+          <div class="wrap spread">
             <h3>Attempts over time</h3>
             {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for forms */}
             <div class="segmented" role="group" aria-label="Range">
@@ -49,20 +49,13 @@ export function StatsCard({ stats }: { stats: Stats }) {
 }
 
 function Numbers({ stats }: { stats: Stats }) {
+  const time = (ms: number | null) => (ms === null ? '—' : milliseconds(ms));
   const numbers = [
     ['Success rate', stats.success_rate === null ? '—' : percent(stats.success_rate)],
     ['Attempts', count(stats.attempts)],
     ['Failed', count(stats.failed)],
-    [
-      'Typical time',
-      stats.p50_ms === null ? '—' : milliseconds(stats.p50_ms),
-      'Half of the answers came within this time (p50)',
-    ],
-    [
-      'Slow time',
-      stats.p95_ms === null ? '—' : milliseconds(stats.p95_ms),
-      '95% of the answers came within this time (p95)',
-    ],
+    ['Typical time', time(stats.p50_ms), 'Half of the answers came within this time (p50)'],
+    ['Slow time', time(stats.p95_ms), '95% of the answers came within this time (p95)'],
   ] as const;
   return (
     <dl class="numbers-row">
@@ -81,24 +74,17 @@ function Bars({ bins, label }: { bins: readonly Bin[]; label: string }) {
   return (
     <BarChart
       keys={bins.map(({ start }) => start)}
-      top={niceTop(Math.max(0, ...bins.map(({ succeeded, failed }) => succeeded + failed)))}
+      series={[
+        { name: 'succeeded', class: 'mark-good', values: bins.map(({ succeeded }) => succeeded) },
+        { name: 'failed', class: 'mark-bad', values: bins.map(({ failed }) => failed) },
+      ]}
+      rx={1.5}
       axisWidth={34}
       label={label}
       axisText={String}
       labelOf={(i, plotWidth) => labelOf(i, bins, plotWidth < 526)}
       readout={(shown) => <Readout bin={shown === undefined ? undefined : bins[shown]} />}
-    >
-      {(i, { x, width, y }) => {
-        const { succeeded = 0, failed = 0 } = bins[i] ?? {};
-        const [foot, middle, head] = [y(0), y(succeeded), y(succeeded + failed)];
-        return (
-          <>
-            {succeeded > 0 && <rect class="bar-good" x={x} y={middle} width={width} height={foot - middle} rx={1.5} />}
-            {failed > 0 && <rect class="bar-bad" x={x} y={head} width={width} height={middle - head} rx={1.5} />}
-          </>
-        );
-      }}
-    </BarChart>
+    />
   );
 }
 
@@ -116,7 +102,7 @@ function labelOf(i: number, bins: readonly Bin[], narrow: boolean): string | nul
 
 function Readout({ bin }: { bin: Bin | undefined }) {
   return (
-    <p class="readout numbers" aria-hidden="true">
+    <p class="readout muted small numbers" aria-hidden="true">
       {bin ? (
         <>
           <b>
@@ -126,7 +112,7 @@ function Readout({ bin }: { bin: Bin | undefined }) {
         </>
       ) : (
         <>
-          <span class="key key-good" /> succeeded <span class="key key-bad" /> failed
+          <span class="key mark-good" /> succeeded <span class="key mark-bad" /> failed
         </>
       )}
     </p>
@@ -150,32 +136,16 @@ export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
       aria-hidden="true"
     >
       {bins.map(({ start, succeeded, failed }, i) => {
-        const good = (succeeded / top) * (sparkHeight - 2);
-        const bad = (failed / top) * (sparkHeight - 2);
-        const x = i * sparkStep;
+        const scale = (sparkHeight - 2) / top;
+        const bar = (kind: string, n: number, foot: number) => {
+          const height = Math.max(2, n * scale);
+          return <rect class={kind} x={i * sparkStep} y={foot - height} width={sparkWidth} height={height} rx={1} />;
+        };
         return (
           <g key={start}>
-            <rect class="spark-base" x={x} y={sparkHeight - 2} width={sparkWidth} height={2} rx={1} />
-            {succeeded > 0 && (
-              <rect
-                class="bar-good"
-                x={x}
-                y={sparkHeight - Math.max(2, good)}
-                width={sparkWidth}
-                height={Math.max(2, good)}
-                rx={1}
-              />
-            )}
-            {failed > 0 && (
-              <rect
-                class="bar-bad"
-                x={x}
-                y={sparkHeight - good - Math.max(2, bad)}
-                width={sparkWidth}
-                height={Math.max(2, bad)}
-                rx={1}
-              />
-            )}
+            {bar('spark-base', 0, sparkHeight)}
+            {succeeded > 0 && bar('mark-good', succeeded, sparkHeight)}
+            {failed > 0 && bar('mark-bad', failed, sparkHeight - succeeded * scale)}
           </g>
         );
       })}

@@ -12,13 +12,8 @@ import { SendIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useEventTypes } from '../events/event-types.tsx';
 
-interface Props {
-  readonly webhook: Webhook;
-  readonly onClose: () => void;
-}
-
 /** Sends a sample event as a real delivery and shows the response at once. */
-export function TestEvent({ webhook, onClose }: Props) {
+export function TestEvent({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const api = useApi();
   const [type, setType] = useState(webhook.events[0]);
   const example = useExample(type);

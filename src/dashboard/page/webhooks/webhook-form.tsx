@@ -1,44 +1,49 @@
 import { useId, useState } from 'preact/hooks';
 import { dataOf } from '../data/api.ts';
-import { ApiError, errorOf } from '../data/error.ts';
-import { useAction } from '../data/query.ts';
+import { ApiError } from '../data/error.ts';
 import { goTo, href } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
-import type { SecretRotate, Webhook, WebhookCreate, WebhookUpdate } from '../data/types.ts';
-import { useAnnounce } from '../elements/announce.tsx';
+import type { Webhook, WebhookCreate, WebhookUpdate } from '../data/types.ts';
 import { Button, CopyButton } from '../elements/button.tsx';
-import { Check, Checks, Field, FieldError, FormDialog, SelectField, TextField, verbatim } from '../elements/form.tsx';
+import {
+  Check,
+  Checks,
+  Field,
+  FieldError,
+  FormDialog,
+  SelectField,
+  TextField,
+  useFieldError,
+  verbatim,
+} from '../elements/form.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { useEventTypes, withoutStage } from '../events/event-types.tsx';
 import { type OptionTexts, toOptionChanges, toOptions, toTexts } from './option-texts.ts';
 
 export function CreateWebhook({ onClose }: { onClose: () => void }) {
   const api = useApi();
-  const announce = useAnnounce();
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<string[]>([]);
   const [secret, setSecret] = useState(newSecret);
   const [options, setOptions] = useState(() => toTexts({}));
-  const create = useAction(async () => {
-    requireEvents(events);
-    const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
-    const { id } = await dataOf(api.POST('/v1/webhooks', { body }));
-    announce('The webhook has been added');
-    onClose();
-    goTo(href(['webhooks', id]));
-  });
   return (
     <FormDialog
       title="Add a webhook"
       submit="Add webhook"
-      action={create}
       fields={['url', 'secret', 'events', ...optionFields]}
+      onSubmit={async () => {
+        requireEvents(events);
+        const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
+        const { id } = await dataOf(api.POST('/v1/webhooks', { body }));
+        goTo(href(['webhooks', id]));
+      }}
+      done="The webhook has been added"
       onClose={onClose}
     >
       <TextField
         label="URL"
         hint="Where events are sent, by POST. It should answer 2xx within 30 seconds."
-        error={errorOf(create.error, 'url')}
+        name="url"
         input={{
           type: 'url',
           class: 'mono',
@@ -49,9 +54,9 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
         value={url}
         onText={setUrl}
       />
-      <SecretField label="Secret" secret={secret} error={errorOf(create.error, 'secret')} onSecret={setSecret} />
-      <EventsField chosen={events} error={errorOf(create.error, 'events')} onChosen={setEvents} />
-      <OptionFields texts={options} error={create.error} onTexts={setOptions} />
+      <SecretField label="Secret" secret={secret} onSecret={setSecret} />
+      <EventsField chosen={events} onChosen={setEvents} />
+      <OptionFields texts={options} onTexts={setOptions} />
     </FormDialog>
   );
 }
@@ -64,24 +69,21 @@ interface ChangeProps {
 
 export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
   const api = useApi();
-  const announce = useAnnounce();
   const [events, setEvents] = useState<string[]>([...webhook.events]);
   const [active, setActive] = useState(webhook.active);
   const [options, setOptions] = useState(() => toTexts(webhook));
-  const save = useAction(async () => {
-    requireEvents(events);
-    const body = { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate;
-    await api.PATCH('/v1/webhooks/{id}', { params: { path: { id: webhook.id } }, body });
-    announce('The webhook has been changed');
-    onChanged();
-    onClose();
-  });
   return (
     <FormDialog
       title="Edit the webhook"
       submit="Save"
-      action={save}
       fields={['events', ...optionFields]}
+      onSubmit={async () => {
+        requireEvents(events);
+        const body = { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate;
+        await api.PATCH('/v1/webhooks/{id}', { params: { path: { id: webhook.id } }, body });
+        onChanged();
+      }}
+      done="The webhook has been changed"
       onClose={onClose}
     >
       <p class="muted">
@@ -93,8 +95,8 @@ export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
         checked={active}
         onChecked={setActive}
       />
-      <EventsField chosen={events} error={errorOf(save.error, 'events')} onChosen={setEvents} />
-      <OptionFields texts={options} error={save.error} onTexts={setOptions} />
+      <EventsField chosen={events} onChosen={setEvents} />
+      <OptionFields texts={options} onTexts={setOptions} />
     </FormDialog>
   );
 }
@@ -113,24 +115,24 @@ const signatures = [
 
 export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
   const api = useApi();
-  const announce = useAnnounce();
   const [secret, setSecret] = useState(newSecret);
   const [overlap, setOverlap] = useState<(typeof overlaps)[number][0]>(86_400);
   const [signature, setSignature] = useState<(typeof signatures)[number][0]>('new');
-  const rotate = useAction(async () => {
-    const body: SecretRotate = {
-      secret,
-      overlap_seconds: overlap,
-      ...(overlap > 0 && { service_signature: signature }),
-    };
-    await api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id: webhook.id } }, body });
-    announce('The secret has been rotated');
-    onChanged();
-    onClose();
-  });
   return (
-    <FormDialog title="Rotate the secret" submit="Rotate secret" action={rotate} fields={['secret']} onClose={onClose}>
-      <SecretField label="New secret" secret={secret} error={errorOf(rotate.error, 'secret')} onSecret={setSecret} />
+    <FormDialog
+      title="Rotate the secret"
+      submit="Rotate secret"
+      fields={['secret']}
+      onSubmit={async () => {
+        const service_signature = overlap > 0 ? { service_signature: signature } : {};
+        const body = { secret, overlap_seconds: overlap, ...service_signature };
+        await api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id: webhook.id } }, body });
+        onChanged();
+      }}
+      done="The secret has been rotated"
+      onClose={onClose}
+    >
+      <SecretField label="New secret" secret={secret} onSecret={setSecret} />
       <SelectField
         label="Both secrets are good for"
         hint="Until then webhook-signature has a signature with each of them."
@@ -154,15 +156,14 @@ export function RotateSecret({ webhook, onClose, onChanged }: ChangeProps) {
 interface SecretProps {
   readonly label: string;
   readonly secret: string;
-  readonly error: string | undefined;
   readonly onSecret: (secret: string) => void;
 }
 
-function SecretField({ label, secret, error, onSecret }: SecretProps) {
+function SecretField({ label, secret, onSecret }: SecretProps) {
   return (
     <Field
       label={label}
-      error={error}
+      name="secret"
       hint="Your receiver checks signatures with it. Copy it now: it is never shown again."
     >
       {(field) => (
@@ -190,15 +191,10 @@ function newSecret(): string {
   return `whsec_${btoa(String.fromCharCode(...bytes))}`;
 }
 
-interface EventsProps {
-  readonly chosen: readonly string[];
-  readonly error: string | undefined;
-  readonly onChosen: (types: string[]) => void;
-}
-
 /** The types of event to receive. */
-function EventsField({ chosen, error, onChosen }: EventsProps) {
+function EventsField({ chosen, onChosen }: { chosen: readonly string[]; onChosen: (types: string[]) => void }) {
   const id = useId();
+  const error = useFieldError('events');
   const query = useEventTypes();
   return (
     <fieldset class="field event-types" aria-describedby={error ? `${id}-error` : undefined}>
@@ -238,18 +234,17 @@ const optionFields = ['description', 'metadata', 'filters', 'rate_limit', 'heade
 
 interface OptionProps {
   readonly texts: OptionTexts;
-  readonly error: ApiError | undefined;
   readonly onTexts: (texts: OptionTexts) => void;
 }
 
 /** What a webhook may have beside its URL and its events. */
 function OptionFields(props: OptionProps) {
-  const { texts, error, onTexts } = props;
+  const { texts, onTexts } = props;
   return (
     <>
       <TextField
         label="Description"
-        error={errorOf(error, 'description')}
+        name="description"
         input={{ maxLength: 500 }}
         value={texts.description}
         onText={(description) => onTexts({ ...texts, description })}
@@ -264,7 +259,7 @@ function OptionFields(props: OptionProps) {
       <TextField
         label="Rate limit"
         hint="The most requests a second, 1 to 1,000; what is above waits. Empty for no limit."
-        error={errorOf(error, 'rate_limit')}
+        name="rate_limit"
         input={{ type: 'number', min: 1, max: 1_000, step: 1 }}
         value={texts.rate_limit}
         onText={(rate_limit) => onTexts({ ...texts, rate_limit })}
@@ -295,9 +290,9 @@ interface LinesProps extends OptionProps {
 }
 
 /** An option of several lines, each with a name and what belongs to it. */
-function LinesField({ name, label, hint, placeholder, texts, error, onTexts }: LinesProps) {
+function LinesField({ name, label, hint, placeholder, texts, onTexts }: LinesProps) {
   return (
-    <Field label={label} error={errorOf(error, name)} hint={hint}>
+    <Field label={label} name={name} hint={hint}>
       {(field) => (
         <textarea
           {...field}

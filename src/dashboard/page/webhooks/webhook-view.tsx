@@ -1,4 +1,3 @@
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAction, useRead } from '../data/query.ts';
 import { goTo, href, type Route } from '../data/route.ts';
@@ -10,7 +9,7 @@ import { useAnnounce } from '../elements/announce.tsx';
 import { StatusBadge, Tags } from '../elements/badge.tsx';
 import { Button, Id } from '../elements/button.tsx';
 import { isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
-import { ConfirmDialog } from '../elements/form.tsx';
+import { FormDialog } from '../elements/form.tsx';
 import { EditIcon, KeyIcon, PauseIcon, PlayIcon, SendIcon, TrashIcon } from '../elements/icons.tsx';
 import { Failure, Loaded } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
@@ -30,12 +29,9 @@ const up = { name: 'Webhooks', href: href(['webhooks']) };
 export function WebhookView({ id, route }: { id: string; route: Route }) {
   const query = useRead('/v1/webhooks/{id}', { path: { id } }, refreshEvery);
   return (
-    <>
-      {!query.data && <Heading title="Webhook" up={up} />}
-      <Loaded query={query} lines={8}>
-        {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
-      </Loaded>
-    </>
+    <Loaded query={query} lines={8} head={<Heading title="Webhook" up={up} />}>
+      {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
+    </Loaded>
   );
 }
 
@@ -58,7 +54,7 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
       </Loaded>
       <Recover webhook={webhook} />
       <h2 class="between">Deliveries</h2>
-      <div class="filters">
+      <div class="filters wrap">
         <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
         <TimeRange route={route} />
       </div>
@@ -73,13 +69,8 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
 
 type Open = 'test' | 'edit' | 'rotate' | 'delete';
 
-interface ActionsProps {
-  readonly webhook: Webhook;
-  readonly onChanged: () => void;
-}
-
 /** Everything that can be done to a webhook. */
-function WebhookActions({ webhook, onChanged }: ActionsProps) {
+function WebhookActions({ webhook, onChanged }: { webhook: Webhook; onChanged: () => void }) {
   const api = useApi();
   const announce = useAnnounce();
   const [open, setOpen] = useState<Open>();
@@ -135,16 +126,16 @@ function WebhookActions({ webhook, onChanged }: ActionsProps) {
 
 function DeleteWebhook({ webhook: { id, url }, onClose }: { webhook: Webhook; onClose: () => void }) {
   const api = useApi();
-  const announce = useAnnounce();
   return (
-    <ConfirmDialog
+    <FormDialog
+      danger
       title="Delete the webhook?"
-      confirm="Delete webhook"
-      onConfirm={async () => {
+      submit="Delete webhook"
+      onSubmit={async () => {
         await api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } });
-        announce('The webhook has been deleted');
         goTo(href(['webhooks']));
       }}
+      done="The webhook has been deleted"
       onClose={onClose}
     >
       <p>
@@ -152,7 +143,7 @@ function DeleteWebhook({ webhook: { id, url }, onClose }: { webhook: Webhook; on
         undone.
       </p>
       <p class="muted">To stop for a while, pause it instead: then what it misses can be recovered.</p>
-    </ConfirmDialog>
+    </FormDialog>
   );
 }
 
@@ -191,22 +182,13 @@ function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webho
   if (!last_failure || !lastFailed(health) || (!active && !disabled)) return null;
   const isFailing = health.state === 'failing' || Boolean(disabled);
   if (!isFailing && health.state === 'idle') return null;
+  const since = isFailing && failing_since;
   return (
     <Notice bad={isFailing} icon={isFailing ? 'bad' : 'uneasy'}>
       <div>
         <p>
-          <b>{outcomeWords(last_failure)}</b>
-          {isFailing && failing_since ? (
-            <>
-              {' '}
-              – failing since <Ago at={failing_since} />
-            </>
-          ) : (
-            <>
-              {' '}
-              – the last attempt failed, <Ago at={last_failure.at} />
-            </>
-          )}
+          <b>{outcomeWords(last_failure)}</b> – {since ? 'failing since' : 'the last attempt failed,'}{' '}
+          <Ago at={since || last_failure.at} />
         </p>
         <p>
           {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
@@ -240,20 +222,15 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
         ['Created', <Time at={webhook.created_at} />],
         ['Last success', last_success_at ? <Ago at={last_success_at} /> : 'None yet'],
         ['Signatures', <a href={href(['verification'])}>How to verify them</a>],
-        ...present('Description', description, description),
+        ['Description', description],
         ['Events', <Tags of={webhook.events} />],
-        ...present('Rate limit', rate_limit, `${rate_limit} requests a second`),
-        ...present('Filters', filters, <Lines text={filters} />),
-        ...present('Headers', names, <code class="mono">{names}</code>),
-        ...present('Metadata', metadata, <Lines text={metadata} />),
+        ['Rate limit', rate_limit && `${rate_limit} requests a second`],
+        ['Filters', filters && <Lines text={filters} />],
+        ['Headers', names && <code class="mono">{names}</code>],
+        ['Metadata', metadata && <Lines text={metadata} />],
       ]}
     />
   );
-}
-
-/** A fact, unless there is none. */
-function present(name: string, text: string, shown: ComponentChildren): [name: string, value: ComponentChildren][] {
-  return text === '' ? [] : [[name, shown]];
 }
 
 function Lines({ text }: { text: string }) {

@@ -1,4 +1,4 @@
-import type { RefObject } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
@@ -8,7 +8,7 @@ import { Button } from '../elements/button.tsx';
 import { counted, percent } from '../elements/format.ts';
 import { PlusIcon } from '../elements/icons.tsx';
 import { Empty } from '../elements/states.tsx';
-import { Listed, Pager } from '../elements/table.tsx';
+import { type Column, firstAndNext, Listed, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Sparkline } from './stats.tsx';
@@ -31,6 +31,7 @@ export function WebhooksView({ route }: { route: Route }) {
       <Card label="Webhooks">
         <Listed
           query={query}
+          pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}
           empty={
             <Empty
               title="No webhooks yet"
@@ -40,11 +41,14 @@ export function WebhooksView({ route }: { route: Route }) {
             </Empty>
           }
         >
-          {({ data, has_more }) => (
-            <>
-              <WebhookTable webhooks={data} />
-              <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
-            </>
+          {(webhooks) => (
+            <Table
+              kind="webhooks"
+              caption="Webhooks, oldest first"
+              columns={columns}
+              rows={webhooks}
+              keyOf={({ id }) => id}
+            />
           )}
         </Listed>
       </Card>
@@ -60,50 +64,44 @@ export function WebhooksView({ route }: { route: Route }) {
   );
 }
 
-function WebhookTable({ webhooks }: { webhooks: readonly WebhookSummary[] }) {
-  return (
-    <table class="list webhooks">
-      <caption class="visually-hidden">Webhooks, oldest first</caption>
-      <thead>
-        <tr>
-          <th scope="col">State</th>
-          <th scope="col">Webhook</th>
-          <th scope="col">Subscribed to</th>
-          <th scope="col">Last 7 days</th>
-        </tr>
-      </thead>
-      <tbody>
-        {webhooks.map((webhook) => (
-          <Row key={webhook.id} webhook={webhook} />
-        ))}
-      </tbody>
-    </table>
-  );
-}
+const columns: readonly Column<WebhookSummary>[] = [
+  {
+    head: 'State',
+    cell: (webhook) => (
+      <WhenSeen>
+        <WebhookStatusBadge webhook={webhook} />
+      </WhenSeen>
+    ),
+  },
+  { head: 'Webhook', width: '40%', class: 'cell-main', cell: WebhookName },
+  {
+    head: 'Subscribed to',
+    cell: ({ events }) => <span title={events.join(', ')}>{counted(events.length, 'event type')}</span>,
+  },
+  {
+    head: 'Last 7 days',
+    class: 'cell-wide',
+    cell: ({ id }) => (
+      <WhenSeen>
+        <Health id={id} />
+      </WhenSeen>
+    ),
+  },
+];
 
-/** A row fetches its health once it becomes visible. */
-function Row({ webhook }: { webhook: WebhookSummary }) {
-  const [row, seen] = useSeen<HTMLTableRowElement>();
-  const { id, url, description } = webhook;
+function WebhookName({ id, url, description }: WebhookSummary) {
   return (
-    <tr ref={row}>
-      <td>{seen && <WebhookStatusBadge webhook={webhook} />}</td>
-      <td class="cell-main">
-        <a class={description ? 'row-link' : 'row-link url'} href={href(['webhooks', id])}>
-          {description || <Url url={url} />}
-        </a>
-        {description && (
-          <span class="under url">
-            <Url url={url} />
-          </span>
-        )}
-        <code class="under">{id}</code>
-      </td>
-      <td>
-        <span title={webhook.events.join(', ')}>{counted(webhook.events.length, 'event type')}</span>
-      </td>
-      <td class="cell-wide">{seen && <Health id={id} />}</td>
-    </tr>
+    <>
+      <a class={description ? 'row-link' : 'row-link url'} href={href(['webhooks', id])}>
+        {description || <Url url={url} />}
+      </a>
+      {description && (
+        <span class="under url">
+          <Url url={url} />
+        </span>
+      )}
+      <code class="under">{id}</code>
+    </>
   );
 }
 
@@ -143,23 +141,20 @@ function Health({ id }: { id: string }) {
   );
 }
 
-/** Whether an element has ever been in sight, or nearly. */
-function useSeen<E extends Element>(): [ref: RefObject<E | null>, seen: boolean] {
-  const ref = useRef<E>(null);
+/** What fetches something of its own: begun once its place is in sight, or nearly. */
+function WhenSeen({ children }: { children: ComponentChildren }) {
+  const place = useRef<HTMLSpanElement>(null);
   const [seen, setSeen] = useState(false);
   useEffect(() => {
-    const element = ref.current;
-    if (!element) return;
+    if (!place.current) return;
     const observer = new IntersectionObserver(
       (entries) => {
-        if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
-        setSeen(true);
-        observer.disconnect();
+        if (entries.some(({ isIntersecting }) => isIntersecting)) setSeen(true);
       },
       { rootMargin: '200px' },
     );
-    observer.observe(element);
+    observer.observe(place.current);
     return () => observer.disconnect();
-  }, []);
-  return [ref, seen];
+  }, [seen]);
+  return seen ? children : <span ref={place} />;
 }
