@@ -73,7 +73,6 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
   const { path, authenticate } = dashboard;
   const settings = { sessions: authenticate !== undefined, reference };
   const findPage = loadFiles('main', (assets) => pageDocument(assets, settings));
-  const withSlash = `${path.slice(path.lastIndexOf('/') + 1)}/`;
 
   /** Makes the middleware of one of our own paths. */
   function answer(
@@ -97,9 +96,10 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     };
   }
 
-  const redirectTo = (location: string) =>
-    answer((_req, res) => res.writeHead(308, { location, 'content-length': 0 }).end());
-  const redirect = redirectTo(withSlash);
+  const redirectTo = (location: string): express.RequestHandler => {
+    const redirect = answer((_req, res) => res.writeHead(308, { location, 'content-length': 0 }).end());
+    return (req, res, next) => (pathOf(req).endsWith('/') ? next() : redirect(req, res, next));
+  };
   const session = answer(async (req, res) => {
     const { principal, via } = await authenticator.byKeyOrSession(req);
     const { userId, scopes = accountScopes, models = null, budgets = [], expiresAt } = principal;
@@ -118,14 +118,11 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
   const below = express.Router({ caseSensitive: true }).use(filesOf(findPage, setPageHeaders));
   if (reference) {
     const findReference = loadFiles('reference', (assets) => referenceDocument(assets, rootOf(path)));
-    const toReference = redirectTo('reference/');
-    below
-      .all('/reference', (req, res, next) => (pathOf(req).endsWith('/') ? next() : toReference(req, res, next)))
-      .use('/reference', filesOf(findReference, setReferenceHeaders));
+    below.all('/reference', redirectTo('reference/')).use('/reference', filesOf(findReference, setReferenceHeaders));
   }
   addApi(below, async (req) => (await authenticator.byKeyOrSession(req)).principal);
   router
-    .all(path, (req, res, next) => (pathOf(req).endsWith('/') ? next() : redirect(req, res, next)))
+    .all(path, redirectTo(`${path.slice(path.lastIndexOf('/') + 1)}/`))
     .all(`${path}/session`, session)
     .use(path, below);
   addApi(router, authenticator.byKey);

@@ -1,5 +1,5 @@
 import './styles/main.css';
-import { Component, type ComponentChildren, render } from 'preact';
+import { Component, type ComponentChildren, type JSX, render } from 'preact';
 import { KeysView, KeyView } from './account/keys-view.tsx';
 import { StorageView } from './account/storage-view.tsx';
 import { UsageView } from './account/usage-view.tsx';
@@ -57,44 +57,34 @@ function App({ hostSessions }: { hostSessions: boolean }) {
   }
 }
 
+type Show = (route: Route, id: string | undefined) => JSX.Element;
+
+const accountViews = new Map<string, Show>([
+  ['webhooks', (route, id) => (id ? <WebhookView id={id} route={route} /> : <WebhooksView route={route} />)],
+  ['events', (route, id) => (id ? <EventView id={id} route={route} /> : <EventsView route={route} />)],
+  ['deliveries', (route, id) => (id ? <DeliveryView id={id} /> : <DeliveriesView route={route} />)],
+  ['event-types', () => <EventTypesView />],
+  ['verification', (route) => <VerificationView route={route} />],
+  ['keys', (route, id) => (id ? <KeyView id={id} /> : <KeysView route={route} />)],
+  ['usage', (route) => <UsageView route={route} />],
+  ['storage', (route) => <StorageView route={route} />],
+]);
+
+const operatorViews = new Map<string, Show>([
+  ['status', () => <StatusView />],
+  ['accounts', (route, id) => (id ? <AccountView userId={id} route={route} /> : <AccountsView route={route} />)],
+  ['failing-webhooks', (route) => <FailingWebhooksView route={route} />],
+  ['refusals', (route) => <RefusalsView route={route} />],
+  ['find', (_route, id) => <FindView id={id ?? ''} />],
+]);
+
 function View({ route }: { route: Route }) {
   const { scopes } = useSession();
   const [view = firstView(scopes) ?? 'webhooks', id] = route.path;
   const missing = missingScope(view, scopes);
   if (missing) return <NotAllowed scope={missing} />;
-  switch (view) {
-    case 'webhooks':
-      return id ? <WebhookView id={id} route={route} /> : <WebhooksView route={route} />;
-    case 'events':
-      return id ? <EventView id={id} route={route} /> : <EventsView route={route} />;
-    case 'deliveries':
-      return id ? <DeliveryView id={id} /> : <DeliveriesView route={route} />;
-    case 'event-types':
-      return <EventTypesView />;
-    case 'verification':
-      return <VerificationView route={route} />;
-    case 'keys':
-      return id ? <KeyView id={id} /> : <KeysView route={route} />;
-    case 'usage':
-      return <UsageView route={route} />;
-    case 'storage':
-      return <StorageView route={route} />;
-  }
-  if (!scopes.includes('admin')) return <NotThere />;
-  switch (view) {
-    case 'status':
-      return <StatusView />;
-    case 'accounts':
-      return id ? <AccountView userId={id} route={route} /> : <AccountsView route={route} />;
-    case 'failing-webhooks':
-      return <FailingWebhooksView route={route} />;
-    case 'refusals':
-      return <RefusalsView route={route} />;
-    case 'find':
-      return <FindView id={id ?? ''} />;
-    default:
-      return <NotThere />;
-  }
+  const show = accountViews.get(view) ?? (scopes.includes('admin') ? operatorViews.get(view) : undefined);
+  return show ? show(route, id) : <NotThere />;
 }
 
 function NotThere() {

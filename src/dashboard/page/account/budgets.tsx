@@ -20,7 +20,7 @@ const periodNames = [
   ['day', 'a day'],
   ['month', 'a month'],
   ['total', 'in total'],
-] as const satisfies readonly (readonly [Budget['period'], string])[];
+] as const;
 
 /** The budgets of this session's account. */
 export function BudgetsCard() {

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { type Api, dataOf, read } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useQuery, useRead } from '../data/query.ts';
-import { href, type Route } from '../data/route.ts';
+import type { Route } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
 import type { ApiKey, NewApiKey, Session } from '../data/types.ts';
 import { Tags } from '../elements/badge.tsx';
@@ -207,15 +207,13 @@ function ExpiryField({ value, onInput }: { value: ExpiryChoice; onInput: (choice
   return <SelectField<ExpiryChoice> label="Ends" value={value} options={offered} onChosen={onInput} />;
 }
 
-const up = { name: 'API keys', href: href(['keys']) };
-
 /** One API key, as it is found by its id. */
 export function KeyView({ id }: { id: string }) {
   const api = useApi();
   const query = useQuery((signal) => findKey(api, id, signal), id);
   return (
     <>
-      <Heading title={query.data?.name || 'API key'} up={up} />
+      <Heading title={query.data?.name || 'API key'} up="keys" />
       <Loaded query={query} lines={5}>
         {(apiKey) => <Opened apiKey={apiKey} />}
       </Loaded>

@@ -185,8 +185,8 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
     numbers('Images', ({ images }) => images),
     hasAudio ? numbers('Seconds', ({ seconds }) => seconds) : null,
     hasAudio ? numbers('Characters', ({ characters }) => characters) : null,
-    hasFiles ? sizes('Uploaded', ({ uploaded_bytes }) => uploaded_bytes) : null,
-    hasFiles ? sizes('Downloaded', ({ downloaded_bytes }) => downloaded_bytes) : null,
+    hasFiles ? numbers('Uploaded', ({ uploaded_bytes }) => uploaded_bytes, bytes) : null,
+    hasFiles ? numbers('Downloaded', ({ downloaded_bytes }) => downloaded_bytes, bytes) : null,
     hasPrices ? numbers('Credits', ({ credits }) => credits ?? 0) : null,
   ];
   return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} />;
@@ -194,8 +194,4 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
 
 function numbers(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
   return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => text(of(used)) };
-}
-
-function sizes(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
-  return numbers(name, of, bytes);
 }

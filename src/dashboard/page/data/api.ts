@@ -14,7 +14,7 @@ export type DeletePath = ClientPathsWithMethod<Api, 'delete'>;
 /** What the API answers when it is read. */
 export type Answer<Path extends ReadPath> = MethodResponse<Api, 'get', Path>;
 
-type Parameters<Path extends ReadPath> = paths[Path] extends {
+type ParametersOf<Path extends ReadPath> = paths[Path] extends {
   get: { parameters: infer Known extends { path?: unknown; query?: unknown } };
 }
   ? Known
@@ -26,10 +26,12 @@ type FromAddress<T> = {
 };
 
 /** By what a list may be narrowed. */
-export type Filter<Path extends ReadPath> = FromAddress<NonNullable<Parameters<Path>['query']>>;
+export type Filter<Path extends ReadPath> = FromAddress<NonNullable<ParametersOf<Path>['query']>>;
 
 /** The parameters of what is read. */
-export type ReadParameters<Path extends ReadPath> = Pick<Parameters<Path>, 'path'> & { readonly query?: Filter<Path> };
+export type ReadParameters<Path extends ReadPath> = Pick<ParametersOf<Path>, 'path'> & {
+  readonly query?: Filter<Path>;
+};
 
 const authorization = (key: string | null) => (key === null ? {} : { authorization: `Bearer ${key}` });
 

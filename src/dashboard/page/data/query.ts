@@ -104,15 +104,8 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, key: strin
   return { data: current.data, error: current.error, reload, set };
 }
 
-/** Something that the user starts, and its state. */
-export interface Action {
-  run(): Promise<void>;
-  readonly running: boolean;
-  readonly error: ApiError | undefined;
-}
-
-/** Runs one at a time: a second click while the first is under way does nothing. */
-export function useAction(act: () => Promise<void>): Action {
+/** Something that the user starts, one at a time: a second click while the first is under way does nothing. */
+export function useAction(act: () => Promise<void>) {
   const [running, setRunning] = useState(false);
   const [error, setError] = useState<ApiError>();
   return {

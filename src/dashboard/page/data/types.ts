@@ -52,5 +52,4 @@ export type Budget = Schemas['Budget'];
 export type BudgetUsage = Schemas['BudgetUsage'];
 
 export type ApiKey = Schemas['ApiKey'];
-export type ApiKeyCreate = Schemas['ApiKeyCreate'];
 export type NewApiKey = Schemas['NewApiKey'];

@@ -22,13 +22,11 @@ import {
   useDelivery,
 } from './delivery.tsx';
 
-const up = { name: 'Deliveries', href: href(['deliveries']) };
-
 /** One delivery: what was tried, what comes next, and why. */
 export function DeliveryView({ id }: { id: string }) {
   const query = useDelivery(id);
   return (
-    <Loaded query={query} lines={8} head={<Heading title="Delivery" up={up} />}>
+    <Loaded query={query} lines={8} head={<Heading title="Delivery" up="deliveries" />}>
       {(delivery) => <Opened delivery={delivery} query={query} />}
     </Loaded>
   );
@@ -39,7 +37,7 @@ function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<D
   const status = deliveryStatus(delivery);
   return (
     <>
-      <Heading title={delivery.type} up={up} actions={resend.button}>
+      <Heading title={delivery.type} up="deliveries" actions={resend.button}>
         {delivery.type} <StatusBadge status={status} />
         {delivery.test && <Tag>test</Tag>}
       </Heading>

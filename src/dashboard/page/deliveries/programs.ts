@@ -1,11 +1,5 @@
-/** A receiver that verifies its deliveries. */
-interface Program {
-  readonly name: string;
-  readonly code: string;
-}
-
 /** The receivers of docs/webhooks.md, "Verify a delivery": a test runs them, and compares them to these. */
-export const programs: readonly Program[] = [
+export const programs = [
   {
     name: 'Node.js',
     code: `import express from 'express';

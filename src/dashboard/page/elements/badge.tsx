@@ -34,8 +34,8 @@ const shapes = {
 
 export type StateShape = keyof typeof shapes;
 
-export function StateIcon({ shape, size = 14 }: { shape: StateShape; size?: number }) {
-  return <Icon size={size}>{shapes[shape]}</Icon>;
+export function StateIcon({ shape }: { shape: StateShape }) {
+  return <Icon size={14}>{shapes[shape]}</Icon>;
 }
 
 /** How something stands, in a word or two. */

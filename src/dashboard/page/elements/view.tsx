@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { href } from '../data/route.ts';
+import { type ViewName, viewTitle } from '../shell/views.ts';
 import { StateIcon, type StateShape } from './badge.tsx';
 import { CopyButton } from './button.tsx';
 import { BackIcon } from './icons.tsx';
@@ -8,8 +10,8 @@ interface HeadingProps {
   /** The window's title; the heading too, unless children say more. */
   readonly title: string;
   readonly children?: ComponentChildren;
-  /** Where it belongs. */
-  readonly up?: { readonly name: string; readonly href: string };
+  /** The view that it belongs to. */
+  readonly up?: ViewName;
   readonly actions?: ComponentChildren;
 }
 
@@ -27,9 +29,9 @@ export function Heading({ title, children, up, actions }: HeadingProps) {
   return (
     <div class="heading">
       {up && (
-        <a class="up" href={up.href}>
+        <a class="up" href={href([up])}>
           <BackIcon />
-          {up.name}
+          {viewTitle(up)}
         </a>
       )}
       <div class="heading-row wrap spread">
@@ -84,7 +86,7 @@ export function Notice({ icon, bad, children }: NoticeProps) {
   return (
     <div class={bad ? 'notice notice-bad' : 'notice'}>
       {icon && <StateIcon shape={icon} />}
-      {children}
+      <p>{children}</p>
     </div>
   );
 }

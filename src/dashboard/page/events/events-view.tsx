@@ -1,5 +1,5 @@
 import { useRead } from '../data/query.ts';
-import { href, type Route } from '../data/route.ts';
+import type { Route } from '../data/route.ts';
 import type { EventState, PastEvent } from '../data/types.ts';
 import { DeliveryList, deliveryStates } from '../deliveries/deliveries-view.tsx';
 import { type Status, StatusBadge, Tag } from '../elements/badge.tsx';
@@ -83,13 +83,11 @@ function countsOf({ deliveries, skipped }: PastEvent): string {
   return phrases.join(', ') || 'No webhook subscribed';
 }
 
-const up = { name: 'Events', href: href(['events']) };
-
 /** One event, and what became of it at each webhook. */
 export function EventView({ id, route }: { id: string; route: Route }) {
   const query = useRead('/v1/events/{id}', { path: { id } }, ({ state }) => (state === 'pending' ? liveEvery : null));
   return (
-    <Loaded query={query} lines={8} head={<Heading title="Event" up={up} />}>
+    <Loaded query={query} lines={8} head={<Heading title="Event" up="events" />}>
       {(event) => <Opened event={event} route={route} />}
     </Loaded>
   );
@@ -99,16 +97,14 @@ function Opened({ event, route }: { event: PastEvent; route: Route }) {
   const webhooks = useWebhooks().data?.data ?? [];
   return (
     <>
-      <Heading title={event.type} up={up}>
+      <Heading title={event.type} up="events">
         {event.type} <StatusBadge status={statuses[event.state]} />
         {event.test && <Tag>test</Tag>}
       </Heading>
       {event.skipped > 0 && (
         <Notice>
-          <p>
-            {counted(event.skipped, 'webhook was', 'webhooks were')} paused when this happened and did not get it.
-            Recover at the webhook sends it.
-          </p>
+          {counted(event.skipped, 'webhook was', 'webhooks were')} paused when this happened and did not get it. Recover
+          at the webhook sends it.
         </Notice>
       )}
       <Facts

@@ -81,14 +81,12 @@ const creditColumns: readonly Column<AccountSummary>[] = [
   numbers('Credits left', ({ credits_remaining: left }) => (left === null ? <None /> : amount(left))),
 ];
 
-const up = { name: 'Accounts', href: href(['accounts']) };
-
 /** One account, with what the operator may change of it. */
 export function AccountView({ userId, route }: { userId: string; route: Route }) {
   const query = useRead('/v1/admin/accounts/{user_id}', { path: { user_id: userId } }, refreshEvery);
   return (
     <>
-      <Heading title={userId} up={up} />
+      <Heading title={userId} up="accounts" />
       <FoundNotice route={route} />
       <Loaded query={query} lines={6}>
         {(details) => (
@@ -97,7 +95,13 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
             {details.budgets && <BudgetsSection userId={userId} budgets={details.budgets} onClose={query.reload} />}
             <Storage userId={userId} />
             <Keys details={details} onClose={query.reload} />
-            <Webhooks {...details} />
+            <Card id="webhooks" title="Webhooks">
+              {details.webhooks.length === 0 ? (
+                <Empty title="No webhooks" />
+              ) : (
+                <WebhookHealthTable webhooks={details.webhooks} />
+              )}
+            </Card>
             <Refused {...details} />
           </>
         )}
@@ -185,14 +189,6 @@ function Keys({ details: { account, api_keys }, onClose }: { details: AccountDet
           onClose={onClose}
         />
       )}
-    </Card>
-  );
-}
-
-function Webhooks({ webhooks }: AccountDetails) {
-  return (
-    <Card id="webhooks" title="Webhooks">
-      {webhooks.length === 0 ? <Empty title="No webhooks" /> : <WebhookHealthTable webhooks={webhooks} />}
     </Card>
   );
 }

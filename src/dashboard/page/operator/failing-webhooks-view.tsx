@@ -39,14 +39,14 @@ export function FailingWebhooksView({ route }: { route: Route }) {
   );
 }
 
-interface Props {
-  readonly webhooks: readonly AccountWebhook[];
-  /** Whether they are of several accounts. */
-  readonly byAccount?: boolean;
-}
-
-/** Webhooks and how they do. */
-export function WebhookHealthTable({ webhooks, byAccount }: Props) {
+/** Webhooks and how they do; and whose they are, where they are of several accounts. */
+export function WebhookHealthTable({
+  webhooks,
+  byAccount,
+}: {
+  webhooks: readonly AccountWebhook[];
+  byAccount?: boolean;
+}) {
   return (
     <Scroll>
       <Table

@@ -85,15 +85,13 @@ export function FoundNotice({ route: { query } }: { route: Route }) {
   if (!kind || !id) return null;
   return (
     <Notice>
-      <p>
-        {kind} <code>{id}</code> belongs to this account.
-        {!Number.isNaN(Date.parse(at)) && (
-          <>
-            {' '}
-            Created <Time at={at} />.
-          </>
-        )}
-      </p>
+      {kind} <code>{id}</code> belongs to this account.
+      {!Number.isNaN(Date.parse(at)) && (
+        <>
+          {' '}
+          Created <Time at={at} />.
+        </>
+      )}
     </Notice>
   );
 }

@@ -30,25 +30,22 @@ export function RefusalsView({ route }: { route: Route }) {
           {({ data, has_more }) => (
             <>
               {has_more && <p class="note">Earlier hours are left out: choose a shorter time or one account.</p>}
-              {data.length === 0 ? <Empty title="Nothing was refused" /> : <RefusalsTable refusals={data} />}
+              {data.length === 0 ? (
+                <Empty title="Nothing was refused" />
+              ) : (
+                <Table
+                  kind="refusals"
+                  caption="Refusal, the most frequent first"
+                  columns={[code, account, lastHour, times]}
+                  rows={sumOf(data)}
+                  keyOf={keyOf}
+                />
+              )}
             </>
           )}
         </Loaded>
       </Card>
     </>
-  );
-}
-
-/** What was refused and why, by account and error code. */
-function RefusalsTable({ refusals }: { refusals: readonly Refusal[] }) {
-  return (
-    <Table
-      kind="refusals"
-      caption="Refusal, the most frequent first"
-      columns={[code, account, lastHour, times]}
-      rows={sumOf(refusals)}
-      keyOf={keyOf}
-    />
   );
 }
 

@@ -2,10 +2,6 @@ import SwaggerUi from 'swagger-ui-dist/swagger-ui-bundle.js';
 import 'swagger-ui-dist/swagger-ui.css';
 import './main.css';
 
-interface Description {
-  readonly servers: readonly object[];
-}
-
 /**
  * Shows the description of the API. Requests go to where the page itself has come from: behind a proxy that takes a prefix off
  * the path, the gateway does not know that address.
@@ -14,7 +10,7 @@ async function show(element: HTMLElement): Promise<void> {
   const root = new URL(element.dataset.root ?? '/', location.href);
   const response = await fetch(new URL('v1/openapi.json', root));
   if (!response.ok) throw new Error(`The description of the API was answered ${response.status}`);
-  const description = (await response.json()) as Description;
+  const description: object = await response.json();
   const servers = [{ url: root.pathname.replace(/\/$/, '') || '/', description: 'This gateway' }];
   SwaggerUi({
     spec: { ...description, servers },

@@ -16,18 +16,11 @@ type SignInState =
   | { readonly kind: 'unreachable'; readonly error: ApiError }
   | { readonly kind: 'signed_in'; readonly session: SessionValue };
 
-interface SignIn {
-  readonly state: SignInState;
-  /** Rejects with an ApiError when the key is not good. */
-  withKey(key: string): Promise<void>;
-  again(): void;
-}
-
 /**
  * Signs in by the key that this tab has, else by the host's session.
  * @param hostSessions whether the host may know who is signed in
  */
-export function useSignIn(hostSessions: boolean): SignIn {
+export function useSignIn(hostSessions: boolean) {
   const [state, setState] = useState<SignInState>({ kind: 'asking' });
 
   const enter = useCallback(async (key: string | null) => {

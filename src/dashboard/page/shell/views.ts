@@ -34,9 +34,18 @@ export const operatorViews = [
   { view: 'refusals', name: 'Refusals', Icon: RefusedIcon, scope: 'admin' },
 ] as const;
 
+const all = [...views, ...operatorViews];
+
+export type ViewName = (typeof all)[number]['view'];
+
+/** What the navigation calls a view. */
+export function viewTitle(view: ViewName): string {
+  return all.find((known) => known.view === view)?.name ?? view;
+}
+
 /** The first view for these scopes; `undefined` if they show nothing. */
 export function firstView(scopes: readonly string[]): string | undefined {
-  return [...views, ...operatorViews].find(({ scope }) => scopes.includes(scope))?.view;
+  return all.find(({ scope }) => scopes.includes(scope))?.view;
 }
 
 /** The scope that a view needs and that is not among these. */

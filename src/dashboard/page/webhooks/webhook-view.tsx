@@ -23,13 +23,11 @@ import { EditWebhook, RotateSecret } from './webhook-form.tsx';
 
 /** Milliseconds. */
 const refreshEvery = 5_000;
-const up = { name: 'Webhooks', href: href(['webhooks']) };
-
 /** One webhook: its health, what was sent to it, and its actions. */
 export function WebhookView({ id, route }: { id: string; route: Route }) {
   const query = useRead('/v1/webhooks/{id}', { path: { id } }, refreshEvery);
   return (
-    <Loaded query={query} lines={8} head={<Heading title="Webhook" up={up} />}>
+    <Loaded query={query} lines={8} head={<Heading title="Webhook" up="webhooks" />}>
       {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
     </Loaded>
   );
@@ -41,7 +39,11 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
   const period = usePeriod(route);
   return (
     <>
-      <Heading title={urlParts(url).host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
+      <Heading
+        title={urlParts(url).host}
+        up="webhooks"
+        actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}
+      >
         <span class="url">
           <Url url={url} />
         </span>{' '}
@@ -159,15 +161,13 @@ function HealthNotice({ webhook }: { webhook: Webhook }) {
     <>
       {disabled && (
         <Notice bad icon="bad">
-          <p>
-            It was disabled <Ago at={disabled.at} />, for {disabledFor[disabled.reason]}. Repair the receiver, then
-            resume it and recover what it missed.
-          </p>
+          It was disabled <Ago at={disabled.at} />, for {disabledFor[disabled.reason]}. Repair the receiver, then resume
+          it and recover what it missed.
         </Notice>
       )}
       {!active && !disabled && (
         <Notice icon="paused">
-          <p>It is paused: nothing is sent. What it misses can be recovered once it is resumed.</p>
+          It is paused: nothing is sent. What it misses can be recovered once it is resumed.
         </Notice>
       )}
       <LastFailure webhook={webhook} />
@@ -185,15 +185,10 @@ function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webho
   const since = isFailing && failing_since;
   return (
     <Notice bad={isFailing} icon={isFailing ? 'bad' : 'uneasy'}>
-      <div>
-        <p>
-          <b>{outcomeWords(last_failure)}</b> – {since ? 'failing since' : 'the last attempt failed,'}{' '}
-          <Ago at={since || last_failure.at} />
-        </p>
-        <p>
-          {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
-        </p>
-      </div>
+      <b>{outcomeWords(last_failure)}</b> – {since ? 'failing since' : 'the last attempt failed,'}{' '}
+      <Ago at={since || last_failure.at} />
+      <br />
+      {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
     </Notice>
   );
 }
@@ -203,9 +198,7 @@ function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
   const { ends_at, service_signature } = secret_rotation;
   return (
     <Notice>
-      <p>
-        Two secrets are good until <Time at={ends_at} />. x-service-signature is made with the {service_signature} one.
-      </p>
+      Two secrets are good until <Time at={ends_at} />. x-service-signature is made with the {service_signature} one.
     </Notice>
   );
 }
