@@ -41,6 +41,10 @@ interface SectionProps {
 export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
   const { api, scopes, has_budgets } = useSession();
   const [editing, setEditing] = useState(false);
+  const close = () => {
+    setEditing(false);
+    onClose();
+  };
   const mayEdit = scopes.includes('admin') && !has_budgets;
   if (budgets.length === 0 && !mayEdit) return null;
   return (
@@ -68,10 +72,7 @@ export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
               body: { budgets: changed },
             })
           }
-          onClose={() => {
-            setEditing(false);
-            onClose();
-          }}
+          onClose={close}
         />
       )}
     </Card>

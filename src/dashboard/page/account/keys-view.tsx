@@ -23,6 +23,10 @@ export function KeysView({ route }: { route: Route }) {
   const { after } = route.query;
   const query = useRead('/v1/api_keys', { query: { limit: 50, after } });
   const [creating, setCreating] = useState(false);
+  const close = () => {
+    setCreating(false);
+    query.reload();
+  };
   return (
     <>
       <Heading
@@ -47,14 +51,7 @@ export function KeysView({ route }: { route: Route }) {
           )}
         </Listed>
       </Card>
-      {creating && (
-        <CreateKey
-          onClose={() => {
-            setCreating(false);
-            query.reload();
-          }}
-        />
-      )}
+      {creating && <CreateKey onClose={close} />}
     </>
   );
 }

@@ -48,6 +48,10 @@ export function StorageView({ route }: { route: Route }) {
   const filter = { ...usePeriod(route), kind, after, limit: 50 };
   const query = useRead('/v1/stored_objects', { query: filter }, refreshEvery);
   const [deleting, setDeleting] = useState<StoredObject>();
+  const close = () => {
+    setDeleting(undefined);
+    query.reload();
+  };
   const keyName = useKeyNames();
   return (
     <>
@@ -75,15 +79,7 @@ export function StorageView({ route }: { route: Route }) {
           )}
         </Listed>
       </Card>
-      {deleting && (
-        <DeleteStored
-          object={deleting}
-          onClose={() => {
-            setDeleting(undefined);
-            query.reload();
-          }}
-        />
-      )}
+      {deleting && <DeleteStored object={deleting} onClose={close} />}
     </>
   );
 }

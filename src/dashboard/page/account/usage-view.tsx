@@ -157,14 +157,12 @@ function UsageByDay({ days, series, nameOf }: Omit<ChartProps, 'label'>) {
   );
 }
 
-interface TableProps {
-  readonly lines: readonly UsageLine[];
-  readonly by: Dimension;
-  readonly nameOf: (name: string) => string;
-}
-
 /** What each model or key used in all; reasoning is a part of the tokens out. */
-function UsageTable({ lines, by, nameOf }: TableProps) {
+function UsageTable({
+  lines,
+  by,
+  nameOf,
+}: { lines: readonly UsageLine[]; by: Dimension } & Pick<ChartProps, 'nameOf'>) {
   const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
   // audio that is not counted in tokens
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);

@@ -12,7 +12,6 @@ interface ButtonProps {
   readonly disabled?: boolean;
   /** Why it does nothing at present: shown on hover and read out, and announced on a click. */
   readonly disabledReason?: string | false | undefined;
-  readonly wide?: boolean;
   /** Where the text alone does not say what it is about. */
   readonly label?: string;
   /** Of a toggle. */
@@ -27,7 +26,6 @@ export function Button({
   busy,
   disabled,
   disabledReason,
-  wide,
   label,
   pressed,
   onClick,
@@ -37,7 +35,7 @@ export function Button({
   const button = (
     <button
       type={type}
-      class={`button button-${kind}${wide ? ' button-wide' : ''}${disabledReason ? ' button-off' : ''}`}
+      class={`button button-${kind}${disabledReason ? ' button-off' : ''}`}
       disabled={disabled}
       aria-disabled={busy || disabledReason ? true : undefined}
       aria-describedby={disabledReason ? id : undefined}

@@ -39,9 +39,7 @@ export function BarChart(props: BarChartProps) {
   const [frame, width] = useWidth<HTMLDivElement>(720);
   const plotHeight = height - bottom - 8;
   const plotWidth = width - axisWidth;
-  const sumOf = (i: number, parts: readonly BarSeries[]) =>
-    parts.reduce((sum, { values }) => sum + (values[i] ?? 0), 0);
-  const top = topOf(Math.max(0, ...keys.map((_, i) => sumOf(i, series))));
+  const top = topOf(Math.max(0, ...keys.map((_, i) => sumAt(i, series))));
   const y = (value: number) => height - bottom - (value / top) * plotHeight;
   const step = plotWidth / Math.max(1, keys.length);
   const bar = Math.max(2, step * 0.7);
@@ -77,9 +75,8 @@ export function BarChart(props: BarChartProps) {
               <g key={key} class={shown === i ? 'shown' : undefined}>
                 <rect class="bar-hover" x={left} y={8} width={step} height={plotHeight} />
                 {series.map(({ name, class: colour, values }, part) => {
-                  const foot = y(sumOf(i, series.slice(0, part)));
-                  const head = y(sumOf(i, series.slice(0, part + 1)));
-                  const place = { x: left + (step - bar) / 2, y: head, width: bar, height: foot - head };
+                  const head = y(sumAt(i, series.slice(0, part + 1)));
+                  const place = { x: left + (step - bar) / 2, y: head, width: bar, height: y(0) - y(values[i] ?? 0) };
                   return values[i] ? <rect key={name} class={colour} {...place} rx={rx} /> : null;
                 })}
                 {text && (
@@ -94,6 +91,11 @@ export function BarChart(props: BarChartProps) {
       </div>
     </>
   );
+}
+
+/** How high a bar is. */
+function sumAt(i: number, series: readonly BarSeries[]): number {
+  return series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0);
 }
 
 /** A round number at or above the highest bar, so that the axis is easy to read. */

@@ -4,11 +4,6 @@ import { goTo, href, presentRoute, type Route } from '../data/route.ts';
 import { Button } from './button.tsx';
 import { verbatim } from './form.tsx';
 
-interface Option {
-  readonly value: string;
-  readonly name: string;
-}
-
 interface ChoiceProps {
   readonly route: Route;
   /** The part of the address that it sets. */
@@ -16,7 +11,7 @@ interface ChoiceProps {
   readonly label: string;
   /** What it is called when nothing is chosen. */
   readonly any: string;
-  readonly options: readonly Option[];
+  readonly options: readonly { readonly value: string; readonly name: string }[];
 }
 
 /** The address with another choice in it, which starts from the first page. */

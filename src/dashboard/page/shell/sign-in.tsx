@@ -110,7 +110,7 @@ export function SignInView({ hostSessions, message, onKey }: Props) {
           value={key}
           onText={setKey}
         />
-        <Button kind="primary" type="submit" busy={signIn.running} wide>
+        <Button kind="primary" type="submit" busy={signIn.running}>
           Sign in
         </Button>
       </form>

@@ -1,37 +1,24 @@
 import { href } from '../data/route.ts';
-import {
-  AccountIcon,
-  DeliveryIcon,
-  EventIcon,
-  KeyIcon,
-  RefusedIcon,
-  StatusIcon,
-  StorageIcon,
-  TypesIcon,
-  UsageIcon,
-  VerifyIcon,
-  WarnIcon,
-  WebhookIcon,
-} from '../elements/icons.tsx';
+import * as icons from '../elements/icons.tsx';
 
 /** The views that the navigation leads to, each with the scope that it needs. */
 export const views = [
-  { view: 'webhooks', name: 'Webhooks', Icon: WebhookIcon, scope: 'webhooks' },
-  { view: 'events', name: 'Events', Icon: EventIcon, scope: 'webhooks' },
-  { view: 'deliveries', name: 'Deliveries', Icon: DeliveryIcon, scope: 'webhooks' },
-  { view: 'event-types', name: 'Event types', Icon: TypesIcon, scope: 'webhooks' },
-  { view: 'verification', name: 'Verification', Icon: VerifyIcon, scope: 'webhooks' },
-  { view: 'keys', name: 'API keys', Icon: KeyIcon, scope: 'keys' },
-  { view: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
-  { view: 'storage', name: 'Storage', Icon: StorageIcon, scope: 'models' },
+  { view: 'webhooks', name: 'Webhooks', Icon: icons.WebhookIcon, scope: 'webhooks' },
+  { view: 'events', name: 'Events', Icon: icons.EventIcon, scope: 'webhooks' },
+  { view: 'deliveries', name: 'Deliveries', Icon: icons.DeliveryIcon, scope: 'webhooks' },
+  { view: 'event-types', name: 'Event types', Icon: icons.TypesIcon, scope: 'webhooks' },
+  { view: 'verification', name: 'Verification', Icon: icons.VerifyIcon, scope: 'webhooks' },
+  { view: 'keys', name: 'API keys', Icon: icons.KeyIcon, scope: 'keys' },
+  { view: 'usage', name: 'Usage', Icon: icons.UsageIcon, scope: 'models' },
+  { view: 'storage', name: 'Storage', Icon: icons.StorageIcon, scope: 'models' },
 ] as const;
 
 /** What the operator sees of all accounts. */
 export const operatorViews = [
-  { view: 'status', name: 'Status', Icon: StatusIcon, scope: 'admin' },
-  { view: 'accounts', name: 'Accounts', Icon: AccountIcon, scope: 'admin' },
-  { view: 'failing-webhooks', name: 'Failing webhooks', Icon: WarnIcon, scope: 'admin' },
-  { view: 'refusals', name: 'Refusals', Icon: RefusedIcon, scope: 'admin' },
+  { view: 'status', name: 'Status', Icon: icons.StatusIcon, scope: 'admin' },
+  { view: 'accounts', name: 'Accounts', Icon: icons.AccountIcon, scope: 'admin' },
+  { view: 'failing-webhooks', name: 'Failing webhooks', Icon: icons.WarnIcon, scope: 'admin' },
+  { view: 'refusals', name: 'Refusals', Icon: icons.RefusedIcon, scope: 'admin' },
 ] as const;
 
 const all = [...views, ...operatorViews];

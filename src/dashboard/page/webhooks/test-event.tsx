@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { dataOf } from '../data/api.ts';
+import { type Api, dataOf } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
@@ -21,15 +21,7 @@ export function TestEvent({ webhook, onClose }: { webhook: Webhook; onClose: () 
   const [sent, setSent] = useState<DeliveryDetails>();
   const send = useAction(async () => {
     setSent(undefined);
-    if (!type) return;
-    if (edited !== undefined) checkData(edited);
-    const sending = api.POST('/v1/webhooks/{id}/test', {
-      params: { path: { id: webhook.id } },
-      body: { type },
-      // the data is sent as it is written: parsed here, its numbers could change
-      bodySerializer: () => `{"type":${JSON.stringify(type)}${edited === undefined ? '' : `,"data":${edited}`}}`,
-    });
-    setSent(await dataOf(sending));
+    if (type) setSent(await sendTest(api, webhook.id, type, edited));
   });
   const dataError = send.error?.param?.startsWith('data') ? send.error.message : undefined;
   return (
@@ -85,6 +77,13 @@ function useExample(type: string | undefined): string {
   const example = useEventTypes().data?.data.find((one) => one.type === type)?.example;
   if (!example) return '';
   return JSON.stringify('user_id' in example ? { ...example, user_id } : example, null, 2);
+}
+
+/** @param data the text of a JSON object, sent as it is: parsed here, its numbers could change. @default the example of the type */
+function sendTest(api: Api, id: string, type: string, data: string | undefined): Promise<DeliveryDetails> {
+  if (data !== undefined) checkData(data);
+  const bodySerializer = () => `{"type":${JSON.stringify(type)}${data === undefined ? '' : `,"data":${data}`}}`;
+  return dataOf(api.POST('/v1/webhooks/{id}/test', { params: { path: { id } }, body: { type }, bodySerializer }));
 }
 
 /** @throws ApiError for the field where the text is no JSON object */

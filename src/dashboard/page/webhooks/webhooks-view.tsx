@@ -19,6 +19,10 @@ import { CreateWebhook } from './webhook-form.tsx';
 export function WebhooksView({ route }: { route: Route }) {
   const query = useWebhooks(route.query.after);
   const [adding, setAdding] = useState(false);
+  const close = () => {
+    setAdding(false);
+    query.reload();
+  };
   const add = (
     <Button kind="primary" onClick={() => setAdding(true)}>
       <PlusIcon />
@@ -52,14 +56,7 @@ export function WebhooksView({ route }: { route: Route }) {
           )}
         </Listed>
       </Card>
-      {adding && (
-        <CreateWebhook
-          onClose={() => {
-            setAdding(false);
-            query.reload();
-          }}
-        />
-      )}
+      {adding && <CreateWebhook onClose={close} />}
     </>
   );
 }
