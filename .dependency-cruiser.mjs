@@ -34,7 +34,7 @@ const arrows = {
     proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts
     proxy/upstream-state.ts proxy/usage-meter.ts`,
-  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/named-texts.ts http/json/search.ts outbound stored`,
+  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
 
   // A call over HTTP runs none of it, unless it prepares a realtime session.
   sockets: `${base} openapi fairness operator/tracing.ts http http/json outbound proxy stored`,

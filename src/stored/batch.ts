@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError, refuse } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
-import { ByteBuffer } from '../http/json/search.ts';
+import { ByteBuffer } from '../http/json/tokens.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
