@@ -29,23 +29,17 @@ export interface GaugeReadings {
 
 const labelNames = ['upstream', 'state', 'check', 'version'] as const;
 
-/** A gauge that is read at each scrape. With a label, even one that it does not use, it has no value until one is set. */
-function gauge(
-  registers: Registry[],
-  name: string,
-  help: string,
-  collect: (gauge: Gauge<(typeof labelNames)[number]>) => unknown,
-) {
-  return new Gauge({
-    name,
-    help,
-    registers,
-    labelNames,
-    async collect() {
-      this.reset();
-      await collect(this);
-    },
-  });
+/** Shows the present values of a gauge. */
+type Show = (gauge: Gauge<(typeof labelNames)[number]>) => unknown;
+type GaugeRow = readonly [name: string, help: string, show: Show];
+type Read = () => GaugeReadings;
+
+/** Shows one value. No value is better than a wrong one. */
+function single(current: () => number | undefined | Promise<number | undefined>): Show {
+  return async (gauge) => {
+    const value = await current();
+    if (value !== undefined) gauge.set(value);
+  };
 }
 
 /** One look for all gauges of one scrape. */
@@ -59,149 +53,129 @@ function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   };
 }
 
-function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
+/** What this process does, and what it knows without a question to the database. */
+function processGauges(read: Read): GaugeRow[] {
+  const ofUpstreams =
+    (current: (state: UpstreamState) => number): Show =>
+    (gauge) => {
+      for (const state of read().upstreams) gauge.set({ upstream: state.name }, current(state));
+    };
+  const connections: Show = (gauge) => {
+    const { inUse, idle, opening } = read().pool;
+    gauge.set({ state: 'in_use' }, inUse);
+    gauge.set({ state: 'idle' }, idle);
+    gauge.set({ state: 'opening' }, opening);
+  };
+  const available = single(() => Number(read().databaseAvailable));
+  const live = single(() => Number(read().workerLive));
+  const held = 'Attempts that this process holds: sent, claimed ahead, or being recorded';
+  const waiting = 'Model calls to an upstream in this process whose response has not begun';
+  const breakerOpen = ofUpstreams(({ breaker }) => Number(breaker !== 'closed'));
+  const states = "Connections of the gateway's pools to the servers of the database, by state";
+  const waits = 'Commands that wait for a connection, because all of a pool are in use';
+  const build: Show = (gauge) => gauge.set({ version: readVersion() }, 1);
+  return [
+    ['gateway_database_available', 'Whether a primary of the database is known', available],
+    ['gateway_worker_live', 'Whether this process makes attempts and its sweep runs', live],
+    ['gateway_attempts_sending', 'Attempts that this process is sending', single(() => read().attempts.sending)],
+    ['gateway_attempts_limit', 'Attempts that this process may send at once', single(() => read().attempts.limit)],
+    ['gateway_attempts_held', held, single(() => read().attempts.held)],
+    ['gateway_upstream_calls', 'Calls under way to an upstream in this process', ofUpstreams(({ calls }) => calls)],
+    ['gateway_upstream_calls_waiting', waiting, ofUpstreams((state) => state.waiting)],
+    ['gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", breakerOpen],
+    ['gateway_database_connections', states, connections],
+    ['gateway_database_connection_waits', waits, single(() => read().pool.waiting)],
+    ['gateway_build_info', 'The version of the package that this process runs; always 1', build],
+  ];
+}
+
+function backlogGauges(read: Read): GaugeRow[] {
   const look = shared(() => read().backlog());
-  for (const [kind, what] of [
-    ['deliveries', 'Deliveries that are due'],
-    ['events', 'Events whose deliveries have not been made'],
-  ] as const) {
-    const count = `${what}, and that no process has claimed; counted up to 10,000`;
-    gauge(registers, `gateway_${kind}_due`, count, async (shown) => {
-      const backlog = await look();
-      // no value is better than a wrong one
-      if (backlog) shown.set(backlog[kind].count);
-    });
-    gauge(
-      registers,
+  const of = (kind: keyof BacklogSize, what: string): GaugeRow[] => [
+    [
+      `gateway_${kind}_due`,
+      `${what}, and that no process has claimed; counted up to 10,000`,
+      single(async () => (await look())?.[kind].count),
+    ],
+    [
       `gateway_${kind}_oldest_due_seconds`,
       'How long the oldest of these has been due',
-      async (shown) => {
-        const backlog = await look();
-        if (backlog) shown.set(backlog[kind].oldest);
-      },
-    );
-  }
+      single(async () => (await look())?.[kind].oldest),
+    ],
+  ];
+  return [
+    ...of('deliveries', 'Deliveries that are due'),
+    ...of('events', 'Events whose deliveries have not been made'),
+  ];
 }
 
 /** The value of each result; `off` and `unknown` have none. */
 const healthValues: Readonly<Record<string, number>> = { ok: 1, degraded: 0, failed: 0 };
 
-function addHealth(registers: Registry[], read: () => GaugeReadings): void {
+function healthGauges(read: Read): GaugeRow[] {
   const look = shared(() => read().health());
-  const help = 'Result of a health check: 1 is ok, 0 degraded or failed; absent if off or unknown';
-  gauge(registers, 'gateway_health', help, async (shown) => {
+  const seconds = async (name: 'skew' | 'writeTime') => {
+    const ms = (await look())[name];
+    return ms && ms / 1_000;
+  };
+  const checks: Show = async (gauge) => {
     for (const [check, result] of Object.entries((await look()).checks)) {
       const value = healthValues[result];
-      if (value !== undefined) shown.set({ check }, value);
+      if (value !== undefined) gauge.set({ check }, value);
     }
-  });
-  const figures = [
+  };
+  return [
+    ['gateway_health', 'Result of a health check: 1 is ok, 0 degraded or failed; absent if off or unknown', checks],
     [
       'gateway_clock_skew_seconds',
       "By how much this machine's clock is certainly ahead of the database's; negative where it is behind",
-      ({ skew }: HealthReadings) => skew && skew / 1_000,
+      single(() => seconds('skew')),
     ],
     [
       'gateway_database_write_seconds',
       'How long a write took until a majority had it in its journal, measured every 5 s at most',
-      ({ writeTime }: HealthReadings) => writeTime && writeTime / 1_000,
+      single(() => seconds('writeTime')),
     ],
     [
       'gateway_database_disk_free_ratio',
       "How much of the primary's disk is free, as a share of 1",
-      ({ freeDisk }: HealthReadings) => freeDisk,
+      single(async () => (await look()).freeDisk),
     ],
-  ] as const;
-  for (const [name, meaning, figureOf] of figures) {
-    gauge(registers, name, meaning, async (shown) => {
-      const value = figureOf(await look());
-      if (value !== undefined) shown.set(value);
-    });
-  }
-}
-
-function addPool(registers: Registry[], read: () => GaugeReadings): void {
-  gauge(
-    registers,
-    'gateway_database_connections',
-    "Connections of the gateway's pools to the servers of the database, by state",
-    (shown) => {
-      const { inUse, idle, opening } = read().pool;
-      shown.set({ state: 'in_use' }, inUse);
-      shown.set({ state: 'idle' }, idle);
-      shown.set({ state: 'opening' }, opening);
-    },
-  );
-  gauge(
-    registers,
-    'gateway_database_connection_waits',
-    'Commands that wait for a connection, because all of a pool are in use',
-    (shown) => shown.set(read().pool.waiting),
-  );
+  ];
 }
 
 /** Between two looks at the event loop. Milliseconds. */
 const eventLoopResolution = 20;
 
 /** The event loop's delay since the last scrape. Measured from the first scrape on. */
-function addEventLoop(registers: Registry[]): void {
+function eventLoopGauges(): GaugeRow[] {
   let delay: EventLoopDelay | undefined;
   const look = shared(async () => {
     delay ??= measureEventLoopDelay(eventLoopResolution);
     return delay.read();
   });
-  for (const [name, part, meaning] of [
-    ['gateway_event_loop_delay_seconds', 'p99', "The event loop's 99th percentile of delay since the last scrape"],
-    ['gateway_event_loop_delay_max_seconds', 'max', "The event loop's longest delay since the last scrape"],
-  ] as const) {
-    gauge(registers, name, meaning, async (shown) => {
-      const measured = await look();
-      if (measured) shown.set(measured[part]);
-    });
-  }
+  const of = (part: 'p99' | 'max') => single(async () => (await look())?.[part]);
+  const p99 = "The event loop's 99th percentile of delay since the last scrape";
+  return [
+    ['gateway_event_loop_delay_seconds', p99, of('p99')],
+    ['gateway_event_loop_delay_max_seconds', "The event loop's longest delay since the last scrape", of('max')],
+  ];
 }
 
 /** Adds the gauges, which are read at each scrape. */
-export function addGauges(registry: Registry, read: () => GaugeReadings): void {
-  const registers = [registry];
-  const flag = (on: boolean) => (on ? 1 : 0);
-  gauge(registers, 'gateway_database_available', 'Whether a primary of the database is known', (shown) =>
-    shown.set(flag(read().databaseAvailable)),
-  );
-  gauge(registers, 'gateway_worker_live', 'Whether this process makes attempts and its sweep runs', (shown) =>
-    shown.set(flag(read().workerLive)),
-  );
-  gauge(registers, 'gateway_attempts_sending', 'Attempts that this process is sending', (shown) =>
-    shown.set(read().attempts.sending),
-  );
-  gauge(registers, 'gateway_attempts_limit', 'Attempts that this process may send at once', (shown) =>
-    shown.set(read().attempts.limit),
-  );
-  gauge(
-    registers,
-    'gateway_attempts_held',
-    'Attempts that this process holds: sent, claimed ahead, or being recorded',
-    (shown) => shown.set(read().attempts.held),
-  );
-  gauge(registers, 'gateway_upstream_calls', 'Calls under way to an upstream in this process', (shown) => {
-    for (const { name, calls } of read().upstreams) shown.set({ upstream: name }, calls);
-  });
-  gauge(
-    registers,
-    'gateway_upstream_calls_waiting',
-    'Model calls to an upstream in this process whose response has not begun',
-    (shown) => {
-      for (const { name, waiting } of read().upstreams) shown.set({ upstream: name }, waiting);
-    },
-  );
-  gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
-    for (const { name, breaker } of read().upstreams) shown.set({ upstream: name }, flag(breaker !== 'closed'));
-  });
-  addPool(registers, read);
-  gauge(registers, 'gateway_build_info', 'The version of the package that this process runs; always 1', (shown) =>
-    shown.set({ version: readVersion() }, 1),
-  );
-  addBacklog(registers, read);
-  addHealth(registers, read);
-  addEventLoop(registers);
+export function addGauges(registry: Registry, read: Read): void {
+  const rows = [...processGauges(read), ...backlogGauges(read), ...healthGauges(read), ...eventLoopGauges()];
+  for (const [name, help, show] of rows) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      // with a label, even one that it does not use, a gauge has no value until one is set
+      labelNames,
+      async collect() {
+        this.reset();
+        await show(this);
+      },
+    });
+  }
 }
