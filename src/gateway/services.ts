@@ -79,8 +79,7 @@ function createWebhooks({ options, models, catalogue, notifications }: Base, net
     }),
     disableFailing: createDisableFailing({
       healths: models.health,
-      activeSince: webhooks.activeSince,
-      disable: webhooks.disable,
+      webhooks,
       onDisabled: (webhook) => notifications.emit('webhook.disabled', webhook),
       options,
       logger,

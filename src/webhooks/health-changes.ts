@@ -7,6 +7,7 @@ import type { DisabledWebhook, DisableOptions } from '../options/webhooks.ts';
 import { isFailing, minFailures } from './health.ts';
 import type { Failure, HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorder.ts';
+import type { WebhookService } from './service.ts';
 
 /** A webhook that has begun to fail, or has recovered. */
 interface ChangedWebhook {
@@ -33,24 +34,17 @@ export interface RecoveredWebhook extends ChangedWebhook {
   readonly lastSuccessAt: Date;
 }
 
-/** Called when the health of a webhook has changed, by the process whose write has marked the change. */
-interface HealthListeners {
-  readonly onFailing: (webhook: FailingWebhook) => void;
-  readonly onRecovered: (webhook: RecoveredWebhook) => void;
-}
+type FoundWebhook = ChangedWebhook & { readonly active: boolean };
 
-export interface ReportChangesDeps extends HealthListeners {
+/** The listeners are called by the process whose write has marked the change. */
+export interface ReportChangesDeps {
   readonly healths: HealthModel;
   /** Those of the webhooks that exist. */
-  readonly find: (webhookIds: readonly string[]) => Promise<readonly (ChangedWebhook & { readonly active: boolean })[]>;
+  readonly find: (webhookIds: readonly string[]) => Promise<readonly FoundWebhook[]>;
+  readonly onFailing: (webhook: FailingWebhook) => void;
+  readonly onRecovered: (webhook: RecoveredWebhook) => void;
   readonly logger: Pick<Logger, 'warn'>;
 }
-
-/**
- * Reports the changes of the health of webhooks. Never rejects; what fails is looked at again with the next call. A call while
- * an earlier one is at work does not wait: the earlier one looks at these webhooks too.
- */
-export type ReportChanges = (webhookIds: Iterable<string>) => Promise<void>;
 
 const startedFailing = { reportedFailingSince: { $exists: false }, $expr: isFailing };
 const stoppedFailing = { reportedFailingSince: { $exists: true }, $expr: { $not: isFailing } };
@@ -59,14 +53,17 @@ const changed = { $or: [startedFailing, stoppedFailing] };
 const concurrency = 16;
 const mark = [{ $set: { reportedFailingSince: { $cond: [isFailing, '$failingSince', '$$REMOVE'] } } }];
 
-/** One read finds that nothing has changed. A change is marked in the stored health only if no other process has marked it. */
-export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
-  const { healths, find, onFailing, onRecovered, logger } = deps;
+/**
+ * Makes the function that reports the changes of the health of webhooks. It never rejects; what fails is looked at again with the next call. A
+ * call while an earlier one is at work does not wait: the earlier one looks at these webhooks too. One read finds that nothing has changed. A
+ * change is marked in the stored health only if no other process has marked it.
+ */
+export function createReportChanges({ healths, find, onFailing, onRecovered, logger }: ReportChangesDeps) {
   const collection = durableCollection(healths);
   let unreported = new Set<string>();
   let running: Promise<void> | undefined;
 
-  async function report({ id, userId, url, events, active }: Awaited<ReturnType<typeof find>>[number]): Promise<void> {
+  async function report({ id, userId, url, events, active }: FoundWebhook): Promise<void> {
     // a webhook that gets nothing is not reported as failing
     const condition = active ? changed : stoppedFailing;
     const filter = { _id: id, ...condition };
@@ -101,7 +98,7 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
     }
   }
 
-  return async function reportChanges(webhookIds) {
+  return async function reportChanges(webhookIds: Iterable<string>): Promise<void> {
     for (const id of webhookIds) unreported.add(id);
     if (running) return;
     running = reportUnreported().finally(() => {
@@ -116,24 +113,19 @@ type Reason = DisabledWebhook['reason'];
 
 export interface DisableFailingDeps {
   readonly healths: HealthModel;
-  /** The webhook if it has been active ever since `since`; otherwise `null`. */
-  readonly activeSince: (webhookId: string, since: Date) => Promise<Omit<DisabledWebhook, 'reason'> | null>;
-  /** Sets it inactive on the same condition; `false` if that is no longer met. */
-  readonly disable: (webhookId: string, reason: Reason, since: Date) => Promise<boolean>;
-  /** Called when a webhook is disabled, by the process whose write has done it. @default none */
-  readonly onDisabled?: (webhook: DisabledWebhook) => void;
+  readonly webhooks: Pick<WebhookService, 'activeSince' | 'disable'>;
+  /** Called when a webhook is disabled, by the process whose write has done it. */
+  readonly onDisabled: (webhook: DisabledWebhook) => void;
   readonly options: DisableOptions;
   readonly logger: Logger;
 }
-
-/** Disables webhooks that have failed for too long, or that have answered 410 Gone, if the options ask for it. */
-export type DisableFailing = (failures: readonly RecordedAttempt[]) => Promise<void>;
 
 const day = 86_400_000;
 /** How long the host's decision to keep a failing webhook is valid. Milliseconds. */
 const sparedFor = day;
 
-export function createDisableFailing({ healths, options, logger, ...webhooks }: DisableFailingDeps): DisableFailing {
+/** Makes the function that disables webhooks that have failed for too long, or have answered 410 Gone, if the options ask for it. */
+export function createDisableFailing({ healths, webhooks, onDisabled, options, logger }: DisableFailingDeps) {
   const { disableAfterDays, disableOnGone, onDisable } = options;
   const collection = durableCollection(healths);
 
@@ -148,7 +140,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     if (!(await webhooks.disable(webhookId, reason, since))) return;
     logger.warn('a webhook was disabled', { webhookId, reason });
     const { id, userId, url, events } = webhook;
-    webhooks.onDisabled?.({ id, userId, url, events, reason });
+    onDisabled({ id, userId, url, events, reason });
   }
 
   /** The webhooks that have only failed for this many days, and that the host has not decided to keep lately. */
@@ -171,7 +163,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     return confirmed.map(({ _id }) => _id);
   }
 
-  return async function disableFailing(failures) {
+  return async function disableFailing(failures: readonly RecordedAttempt[]): Promise<void> {
     const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
     if (disableOnGone) {
       const goneAt = new Map(

@@ -1,55 +1,30 @@
 import { durableCollection } from '../mongo/collection.ts';
 import { hourLength, hourOf, merged, percentile } from '../mongo/durations.ts';
-import type { Logger } from '../options/options.ts';
-import type { HealthDocument, HealthModel, TallyDocument, TallyModel } from './model.ts';
-import { createRecorder, type RecordedAttempt, type RecorderDeps } from './recorder.ts';
+import type { HealthDocument, TallyDocument, TallyModel } from './model.ts';
+import { createRecorder, type Recorder, type RecorderDeps } from './recorder.ts';
 
-export interface HealthServiceDeps {
-  readonly tallies: TallyModel;
-  readonly healths: HealthModel;
-  /** Called with the ids of the webhooks whose statistics were written. */
+export interface HealthServiceDeps extends Omit<RecorderDeps, 'onWritten' | 'onFailures'> {
   readonly reportChanges: RecorderDeps['onWritten'];
-  /** Called with failed attempts after they are written. */
   readonly disableFailing: RecorderDeps['onFailures'];
-  /** How long attempts are gathered before they are written. Milliseconds. */
-  readonly interval: number;
-  readonly logger: Logger;
 }
 
 /** Statistics and health of webhooks, from their attempts. */
-export interface HealthService {
-  /** Notes an attempt; it is in the statistics after about `interval`. */
-  record(attempt: RecordedAttempt): void;
+export interface HealthService extends Recorder {
   /** The health of a webhook; `{}` if it had no attempts. */
   of(webhookId: string): Promise<Partial<HealthDocument>>;
   /** The attempts of the last 168 hours. @param now milliseconds since 1970 */
   stats(webhookId: string, now: number): Promise<WebhookStats>;
-  /** Writes the noted attempts. */
-  flush(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** Joins the parts of webhook health. */
-export function createHealthService(deps: HealthServiceDeps): HealthService {
-  const { tallies, healths, reportChanges, disableFailing, interval, logger } = deps;
-  const collection = durableCollection(healths);
-  const recorder = createRecorder({
-    tallies,
-    healths,
-    interval,
-    onWritten: reportChanges,
-    onFailures: disableFailing,
-    logger,
-  });
-
+export function createHealthService({ reportChanges, disableFailing, ...deps }: HealthServiceDeps): HealthService {
+  const collection = durableCollection(deps.healths);
   return {
-    record: recorder.record,
+    ...createRecorder({ ...deps, onWritten: reportChanges, onFailures: disableFailing }),
     async of(webhookId) {
       return (await collection.findOne({ _id: webhookId })) ?? {};
     },
-    stats: createReadStats(tallies),
-    flush: recorder.flush,
-    close: recorder.close,
+    stats: createReadStats(deps.tallies),
   };
 }
 

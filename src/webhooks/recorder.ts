@@ -158,20 +158,11 @@ export interface RecordedAttempt {
   readonly lateness?: number;
 }
 
-interface WriteStatisticsDeps {
-  readonly tallies: TallyModel;
-  readonly healths: HealthModel;
-  readonly logger: Pick<Logger, 'error'>;
-}
-
-/** Adds the batches of some webhooks, by their ids, to the statistics in the database. */
-type WriteStatistics = (batches: ReadonlyMap<string, AttemptBatch>) => Promise<void>;
-
-const epoch = new Date(0);
+type BatchOf = readonly [webhookId: string, batch: AttemptBatch];
 
 const options = { ordered: false, writeConcern: { w: 1 } } as const;
 
-function tallyWrites(webhookId: string, { hours }: AttemptBatch) {
+function tallyWrites([webhookId, { hours }]: BatchOf) {
   return [...hours].map(([start, { succeeded, failed, durations }]) => {
     const hour = new Date(start);
     const counts = Object.fromEntries([...durations].map(([bucket, count]) => [`durations.${bucket}`, count]));
@@ -186,8 +177,8 @@ function tallyWrites(webhookId: string, { hours }: AttemptBatch) {
 }
 
 /** Several processes write about one webhook, in any order: the newer value stays. */
-function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: AttemptBatch) {
-  const orEpoch = (field: string) => ({ $ifNull: [field, epoch] });
+function healthWrite([webhookId, { lastSuccessAt, lastFailure, failingSince, failures }]: BatchOf) {
+  const orEpoch = (field: string) => ({ $ifNull: [field, new Date(0)] });
   const isLater = (moment: Date | string) => ({ $gt: [moment, orEpoch('$lastSuccessAt')] });
   const oldRun = { $and: [{ $gt: ['$failingSince', null] }, isLater('$failingSince')] };
   const newRun = failingSince ? isLater(failingSince) : false;
@@ -229,10 +220,8 @@ function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSin
   };
 }
 
-type BatchOf = readonly [webhookId: string, batch: AttemptBatch];
-
-/** Makes the function that writes all webhooks together: their tallies in one write, their health in another. */
-function createWriteStatistics({ tallies, healths, logger }: WriteStatisticsDeps): WriteStatistics {
+/** Makes the function that adds the batches of all webhooks, by their ids: their tallies in one write, their health in another. */
+function createWriteStatistics({ tallies, healths, logger }: Pick<RecorderDeps, 'tallies' | 'healths' | 'logger'>) {
   const tallyCollection = durableCollection(tallies);
   const healthCollection = durableCollection(healths);
   const logSetAside = createSetAsideLog(logger, 'statistics of attempts cannot be written and were left out');
@@ -253,21 +242,11 @@ function createWriteStatistics({ tallies, healths, logger }: WriteStatisticsDeps
     for (const [, error] of itemFailures(all, outcomes)) logSetAside(error);
   }
 
-  return async function writeStatistics(batches) {
+  return async function writeStatistics(batches: ReadonlyMap<string, AttemptBatch>): Promise<void> {
     const all = [...batches];
     await Promise.all([
-      write(all, (part) =>
-        tallyCollection.bulkWrite(
-          part.flatMap(([id, batch]) => tallyWrites(id, batch)),
-          options,
-        ),
-      ),
-      write(all, (part) =>
-        healthCollection.bulkWrite(
-          part.map(([id, batch]) => healthWrite(id, batch)),
-          options,
-        ),
-      ),
+      write(all, (part) => tallyCollection.bulkWrite(part.flatMap(tallyWrites), options)),
+      write(all, (part) => healthCollection.bulkWrite(part.map(healthWrite), options)),
     ]);
   };
 }
