@@ -3,20 +3,12 @@ import { GatewayError, refuse } from '../errors.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from './model.ts';
-import type { SecretRotation } from './webhook.ts';
+import type { DeliveryTarget } from './webhook.ts';
 
 /** The sealed fields of a webhook. */
 type SecretField = 'secret' | 'previousSecret' | 'headers';
 
 type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation' | 'headers'>;
-
-/** What a webhook's sealed fields say. */
-interface Opened {
-  readonly secret: string;
-  readonly rotation: SecretRotation | null;
-  /** The headers of the owner's own, if there are any. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 /** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
 export interface Secrets {
@@ -24,7 +16,7 @@ export interface Secrets {
   readonly newestKeyId: string;
   seal(webhookId: string, field: SecretField, secret: string): string;
   /** @throws GatewayError `secret_unreadable` */
-  open(webhook: Sealed): Opened;
+  open(webhook: Sealed): Pick<DeliveryTarget, 'secret' | 'rotation' | 'headers'>;
 }
 
 /** Opened secrets in memory, so that a busy webhook's secret is not opened again for every delivery. */
@@ -64,33 +56,28 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   };
 }
 
-const sealedWithOnly = { projection: { sealedWith: 1 } } as const;
-
-/** Finds a webhook with a key of which that is true. */
-type FindSealed = (sealedWith: {
-  readonly $elemMatch: { readonly $nin: string[] };
-}) => Promise<Pick<WebhookDocument, 'sealedWith'> | null>;
-
-/** The ids of keys in use that are not in `known`. Each costs one read of the index, and one tells that there are no others. */
-async function findKeyIds(find: FindSealed, known: readonly string[]): Promise<string[]> {
+/**
+ * The ids of keys in use that are not in `known`. Each costs one read of the index, and one tells that there are no others.
+ * @param findOne by default, a confirmed read proves that there are no others
+ */
+export async function keyIdsExcept(
+  webhooks: WebhookModel,
+  known: readonly string[],
+  findOne: typeof findOneConfirmed<WebhookDocument> = findOneConfirmed,
+): Promise<string[]> {
+  const collection = durableCollection(webhooks);
   const otherIds = new Set<string>();
   for (;;) {
-    const webhook = await find({ $elemMatch: { $nin: [...known, ...otherIds] } });
+    const sealedWith = { $elemMatch: { $nin: [...known, ...otherIds] } };
+    const webhook = await findOne(collection, { sealedWith }, { projection: { sealedWith: 1 } });
     if (!webhook) return [...otherIds];
     for (const id of webhook.sealedWith) if (!known.includes(id)) otherIds.add(id);
   }
 }
 
-/** The ids of keys in use that are not in `known`; a confirmed read proves that there are no others. */
-export function keyIdsExcept(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
-  const collection = durableCollection(webhooks);
-  return findKeyIds((sealedWith) => findOneConfirmed(collection, { sealedWith }, sealedWithOnly), known);
-}
-
 /** The ids of keys in use that the sealer does not have, as a usual read finds them: enough for those who ask again. */
 export function missingKeyIds(webhooks: WebhookModel, { keyIds }: Pick<Sealer, 'keyIds'>): Promise<string[]> {
-  const collection = durableCollection(webhooks);
-  return findKeyIds((sealedWith) => collection.findOne({ sealedWith }, sealedWithOnly), keyIds);
+  return keyIdsExcept(webhooks, keyIds, (collection, filter, options) => collection.findOne(filter, options));
 }
 
 /**
@@ -203,9 +190,8 @@ export function createSealer(secretKeys: readonly string[]): Sealer {
       const iv = randomBytes(ivLength);
       const sealing = createCipheriv(cipher, newestKey, iv, { authTagLength: tagLength }).setAAD(Buffer.from(place));
       const text = Buffer.concat([sealing.update(plain, 'utf8'), sealing.final()]);
-      return ['v1', newestKeyId, ...[iv, text, sealing.getAuthTag()].map((part) => part.toString('base64url'))].join(
-        '.',
-      );
+      const parts = [iv, text, sealing.getAuthTag()].map((part) => part.toString('base64url'));
+      return ['v1', newestKeyId, ...parts].join('.');
     },
     open(sealed, place) {
       const { keyId, iv, text, tag } = parseSealed(sealed);

@@ -30,23 +30,22 @@ function literals(values: object): Record<string, unknown> {
   return Object.fromEntries(entries.map(([name, value]) => [name, value === null ? '$$REMOVE' : { $literal: value }]));
 }
 
-type Present<T> = { [Name in keyof T]: Exclude<T[Name], null> };
-
 /** The fields that have a value. */
-function present<T extends object>(fields: T): Present<T> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as Present<T>;
+function present<T extends object>(fields: T) {
+  const entries = Object.entries(fields).filter(([, value]) => value !== null);
+  return Object.fromEntries(entries) as { [Name in keyof T]: Exclude<T[Name], null> };
 }
 
 /**
  * Stores a webhook in a free slot of its account.
  * @throws GatewayError `webhook_limit_reached` if none is free
  */
-async function insertIntoFreeSlot(
+function insertIntoFreeSlot(
   webhooks: WebhookModel,
   maxWebhooks: number,
   webhook: Omit<WebhookDocument, 'slot'>,
 ): Promise<void> {
-  await storeInFreeSlot({
+  return storeInFreeSlot({
     count: maxWebhooks,
     async taken() {
       const present = await webhooks.find({ userId: webhook.userId }, { _id: 0, slot: 1 }).lean();
@@ -163,9 +162,8 @@ function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
       return webhook && toWebhook(webhook);
     },
     async disable(id, reason, since) {
-      const { matchedCount } = await collection.updateOne(filterFor(id, since), [
-        { $set: { active: false, disabled: { at: '$$NOW', reason } } },
-      ]);
+      const set = { active: false, disabled: { at: '$$NOW', reason } };
+      const { matchedCount } = await collection.updateOne(filterFor(id, since), [{ $set: set }]);
       return matchedCount === 1;
     },
   };
@@ -223,11 +221,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       const changes = toChanges(patch, catalogueTypes);
       if (!isId('wh', id)) throw webhookNotFound(id);
       const headers = toStoredHeaders(patch.headers, (json) => secrets.seal(id, 'headers', json));
-      const updated = await changeByPipeline(
-        webhooks,
-        { _id: id, userId },
-        { ...literals({ ...changes, ...headers }), ...activationFields(changes.active) },
-      );
+      const set = { ...literals({ ...changes, ...headers }), ...activationFields(changes.active) };
+      const updated = await changeByPipeline(webhooks, { _id: id, userId }, set);
       return toWebhook(updated ?? (await notFound(userId, id)));
     },
 
@@ -240,10 +235,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       if (deletedCount === 0) await notFound(userId, id);
     },
 
-    ...createWebhooksForDeliveries({ webhooks, secrets, catalogueTypes }),
-
+    ...createWebhooksForDeliveries(webhooks, secrets, catalogueTypes),
     ...createWebhooksForHealth(webhooks),
-
     reseal: createReseal(webhooks, secrets),
   };
 }

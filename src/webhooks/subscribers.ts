@@ -28,20 +28,6 @@ interface AddressedEvent extends SubscriberQuery {
 
 type Subscriber = Pick<WebhookDocument, '_id' | 'active'> & { readonly filters?: string | null };
 
-/** The reads of webhooks for publications and deliveries. Calls at the same moment share a query. */
-export interface SubscriberLookup {
-  /** The webhooks subscribed to an event whose filters it passes, with those that were read whole by their ids. */
-  subscribers(event: AddressedEvent): Promise<Subscribers & { readonly whole: ReadonlyMap<string, WebhookDocument> }>;
-  /** The same in a transaction, by a read of the index alone. */
-  subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
-  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
-  confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
-  /** `null` if it is confirmed to be gone. */
-  byId(id: string): Promise<WebhookDocument | null>;
-  /** The same by a confirmed read: what it finds is certain, too. */
-  confirmedById(id: string): Promise<WebhookDocument | null>;
-}
-
 interface Found {
   readonly subscribers: readonly Subscriber[];
   readonly whole: ReadonlyMap<string, WebhookDocument>;
@@ -72,8 +58,11 @@ function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): 
   };
 }
 
-/** Each result is read after the call, so it shows every webhook that was created, paused or deleted before. */
-export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup {
+/**
+ * The reads of webhooks for publications and deliveries. Calls at the same moment share a query. Each result is read after the call, so it shows
+ * every webhook that was created, paused or deleted before.
+ */
+export function createSubscriberLookup(webhooks: WebhookModel) {
   const collection = durableCollection(webhooks);
 
   /** Reads only the index. */
@@ -100,15 +89,10 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     maxSize,
     concurrency,
     maxDelay,
-    async write(queries) {
-      const byKey = new Map<string, Promise<Found>>();
-      const found = queries.map((query) => {
-        const key = keyOf(query);
-        const reading = byKey.get(key) ?? findWhole(query);
-        byKey.set(key, reading);
-        return reading;
-      });
-      return Promise.all(found);
+    write(queries) {
+      const distinct = new Map(queries.map((query) => [keyOf(query), query]));
+      const found = new Map([...distinct].map(([key, query]) => [key, findWhole(query)]));
+      return Promise.all(queries.map((query) => found.get(keyOf(query)) as Promise<Found>));
     },
   });
 
@@ -135,7 +119,7 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     },
   });
 
-  const confirmed = createBatcher<string, WebhookDocument | null>({
+  const confirmedDocuments = createBatcher<string, WebhookDocument | null>({
     maxSize,
     async write(ids) {
       const stored = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
@@ -145,14 +129,23 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   });
 
   return {
-    async subscribers(event) {
+    /** The webhooks subscribed to an event whose filters it passes, with those that were read whole by their ids. */
+    async subscribers(event: AddressedEvent) {
       const { subscribers, whole } = await lookUps.add(event);
       return { whole, ...toSubscribers(subscribers, event) };
     },
-    subscribersIn: async (session, event) => toSubscribers(await find(event, session), event),
-    confirmedSubscribers: async (event) => toSubscribers(await confirmedLookUps.add(event), event),
+    /** The same in a transaction, by a read of the index alone. */
+    async subscribersIn(session: ClientSession, event: AddressedEvent) {
+      return toSubscribers(await find(event, session), event);
+    },
+    /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
+    async confirmedSubscribers(event: AddressedEvent) {
+      return toSubscribers(await confirmedLookUps.add(event), event);
+    },
+    /** `null` if it is confirmed to be gone. */
     byId: documents.add,
-    confirmedById: confirmed.add,
+    /** The same by a confirmed read: what it finds is certain, too. */
+    confirmedById: confirmedDocuments.add,
   };
 }
 
@@ -169,16 +162,13 @@ export interface WebhooksForDeliveries {
   urlOf(id: string): Promise<string | null>;
 }
 
-export interface WebhooksForDeliveriesDeps {
-  readonly webhooks: WebhookModel;
-  readonly secrets: Secrets;
-  /** The known event types. */
-  readonly catalogueTypes: ReadonlySet<string>;
-}
-
-export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): WebhooksForDeliveries {
-  const { secrets, catalogueTypes } = deps;
-  const lookup = createSubscriberLookup(deps.webhooks);
+/** @param catalogueTypes the known event types */
+export function createWebhooksForDeliveries(
+  webhooks: WebhookModel,
+  secrets: Secrets,
+  catalogueTypes: ReadonlySet<string>,
+): WebhooksForDeliveries {
+  const lookup = createSubscriberLookup(webhooks);
 
   function opened(document: WebhookDocument): DeliveryTarget {
     const { createdAt: _, ...webhook } = toWebhook(document);
