@@ -1,4 +1,4 @@
-import { GatewayError, refuse } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import { checkStorable } from '../ids.ts';
 import type { WebhookDocument } from './model.ts';
 
@@ -37,13 +37,35 @@ type StoredPatch = { -readonly [Name in keyof Stored]?: Stored[Name] | null };
 
 const fastest = 1_000;
 
+/**
+ * The entries of an object; none for `null`.
+ * @param expected what it must be
+ * @throws GatewayError `invalid_type` or `invalid_value`
+ */
+function entriesOf<Value>(
+  param: string,
+  given: Readonly<Record<string, Value>> | null,
+  expected: string,
+  [limit, noun]: readonly [number, string],
+): [string, Value][] {
+  if (given === null) return [];
+  if (typeof given !== 'object' || Array.isArray(given))
+    refuse('invalid_type', param, `must be an object of ${expected}`);
+  const entries = Object.entries(given);
+  if (entries.length > limit) refuse('invalid_value', param, `must have at most ${limit} ${noun}`);
+  return entries;
+}
+
+/** @throws GatewayError `invalid_value` */
+function checkLength(param: string, isTooLong: boolean, limit: number): void {
+  if (isTooLong) refuse('invalid_value', param, `must have at most ${limit} characters`);
+}
+
 /** @throws GatewayError `invalid_type` or `invalid_value` */
 function storedRateLimit(rateLimit: number | null): number | null {
   if (rateLimit === null || (Number.isInteger(rateLimit) && rateLimit >= 1 && rateLimit <= fastest)) return rateLimit;
-  const message = `rate_limit: must be a whole number from 1 to ${fastest}, requests a second; null lifts the limit`;
-  throw new GatewayError(typeof rateLimit === 'number' ? 'invalid_value' : 'invalid_type', message, {
-    param: 'rate_limit',
-  });
+  const reason = `must be a whole number from 1 to ${fastest}, requests a second; null lifts the limit`;
+  refuse(typeof rateLimit === 'number' ? 'invalid_value' : 'invalid_type', 'rate_limit', reason);
 }
 
 /**
@@ -81,8 +103,6 @@ export type Filters = Readonly<Record<string, readonly FilterValue[]>>;
 
 const filterLimits = { paths: 10, pathLength: 200, values: 50, valueLength: 256, bytes: 4_096 } as const;
 
-const filterExample = '{"data.model": ["gpt-5"]}';
-
 function checkPath(path: string): void {
   if (path.length > filterLimits.pathLength) {
     refuse('invalid_value', 'filters', `a path must have at most ${filterLimits.pathLength} characters`);
@@ -106,9 +126,8 @@ function checkValues(param: string, values: readonly FilterValue[]): void {
     if (typeof value !== 'string' && typeof value !== 'boolean' && !isNumber) {
       refuse('invalid_type', `${param}[${i}]`, 'must be a string, a number or a boolean');
     }
-    if (typeof value === 'string' && value.length > filterLimits.valueLength) {
-      refuse('invalid_value', `${param}[${i}]`, `must have at most ${filterLimits.valueLength} characters`);
-    }
+    const isTooLong = typeof value === 'string' && value.length > filterLimits.valueLength;
+    checkLength(`${param}[${i}]`, isTooLong, filterLimits.valueLength);
   });
 }
 
@@ -117,14 +136,9 @@ function checkValues(param: string, values: readonly FilterValue[]): void {
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the path or the value
  */
 export function storedFilters(filters: Filters | null): string | null {
-  if (filters === null) return null;
-  if (typeof filters !== 'object' || Array.isArray(filters)) {
-    refuse('invalid_type', 'filters', `must be an object of paths and their values, such as ${filterExample}`);
-  }
-  const entries = Object.entries(filters);
+  const expected = 'paths and their values, such as {"data.model": ["gpt-5"]}';
+  const entries = entriesOf('filters', filters, expected, [filterLimits.paths, 'paths']);
   if (entries.length === 0) return null;
-  if (entries.length > filterLimits.paths)
-    refuse('invalid_value', 'filters', `must have at most ${filterLimits.paths} paths`);
   for (const [path, values] of entries) {
     checkPath(path);
     checkValues(`filters.${path}`, values);
@@ -132,11 +146,8 @@ export function storedFilters(filters: Filters | null): string | null {
   const json = JSON.stringify(Object.fromEntries(entries));
   const bytes = Buffer.byteLength(json);
   if (bytes > filterLimits.bytes) {
-    refuse(
-      'invalid_value',
-      'filters',
-      `must have at most ${filterLimits.bytes} bytes as JSON, not ${bytes}; name fewer values`,
-    );
+    const reason = `must have at most ${filterLimits.bytes} bytes as JSON, not ${bytes}; name fewer values`;
+    refuse('invalid_value', 'filters', reason);
   }
   return json;
 }
@@ -176,9 +187,7 @@ function isLonger(text: string, limit: number): boolean {
 function storedDescription(description: string | null): string | null {
   if (description === null || description === '') return null;
   if (typeof description !== 'string') refuse('invalid_type', 'description', 'must be a string');
-  if (isLonger(description, descriptionLimit)) {
-    refuse('invalid_value', 'description', `must have at most ${descriptionLimit} characters`);
-  }
+  checkLength('description', isLonger(description, descriptionLimit), descriptionLimit);
   checkStorable('description', description);
   return description;
 }
@@ -188,14 +197,8 @@ function storedDescription(description: string | null): string | null {
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the key
  */
 function storedMetadata(metadata: Metadata | null): string | null {
-  if (metadata === null) return null;
-  if (typeof metadata !== 'object' || Array.isArray(metadata)) {
-    refuse('invalid_type', 'metadata', 'must be an object of strings');
-  }
-  const pairs = Object.entries(metadata);
+  const pairs = entriesOf('metadata', metadata, 'strings', [metadataLimits.pairs, 'pairs']);
   if (pairs.length === 0) return null;
-  if (pairs.length > metadataLimits.pairs)
-    refuse('invalid_value', 'metadata', `must have at most ${metadataLimits.pairs} pairs`);
   for (const [key, value] of pairs) {
     if (key === '' || isLonger(key, metadataLimits.key)) {
       refuse('invalid_value', 'metadata', `a key must have 1 to ${metadataLimits.key} characters`);
@@ -203,8 +206,7 @@ function storedMetadata(metadata: Metadata | null): string | null {
     checkStorable('metadata', key);
     const param = `metadata.${key}`;
     if (typeof value !== 'string') refuse('invalid_type', param, 'must be a string');
-    if (isLonger(value, metadataLimits.value))
-      refuse('invalid_value', param, `must have at most ${metadataLimits.value} characters`);
+    checkLength(param, isLonger(value, metadataLimits.value), metadataLimits.value);
     checkStorable(param, value);
   }
   return JSON.stringify(Object.fromEntries(pairs));
@@ -219,41 +221,19 @@ const headerLimits = { headers: 10, name: 64, value: 1_024 } as const;
  * Headers that describe the connection or the body, or that the gateway sends itself (RFC 9110, RFC 9112); and names of functions of
  * axios' headers, which a header of that name would replace.
  */
-const reserved: ReadonlySet<string> = new Set([
-  'accept-encoding',
-  'clear',
-  'concat',
-  'connection',
-  'constructor',
-  'date',
-  'delete',
-  'expect',
-  'get',
-  'has',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'normalize',
-  'set',
-  'te',
-  'traceparent',
-  'tracestate',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-  'via',
-]);
+const reserved: ReadonlySet<string> = new Set(
+  (
+    'accept-encoding clear concat connection constructor date delete expect get has host http2-settings keep-alive normalize ' +
+    'set te traceparent tracestate trailer transfer-encoding upgrade user-agent via'
+  ).split(' '),
+);
 const reservedPrefixes = ['content-', 'proxy-', 'webhook-', 'x-service-'] as const;
 
 /** Never repeats a value in a message. */
 function checkHeader(name: string, value: unknown): void {
   if (name.length > headerLimits.name || !/^[A-Za-z][A-Za-z0-9_-]*$/.test(name)) {
-    refuse(
-      'invalid_value',
-      'headers',
-      `a name must have 1 to ${headerLimits.name} letters, digits, - and _, and begin with a letter`,
-    );
+    const reason = `a name must have 1 to ${headerLimits.name} letters, digits, - and _, and begin with a letter`;
+    refuse('invalid_value', 'headers', reason);
   }
   const param = `headers.${name}`;
   const lower = name.toLowerCase();
@@ -261,8 +241,7 @@ function checkHeader(name: string, value: unknown): void {
     refuse('invalid_value', param, 'is reserved for the gateway; use another name, such as x-api-key');
   }
   if (typeof value !== 'string') refuse('invalid_type', param, 'must be a string');
-  if (value.length > headerLimits.value)
-    refuse('invalid_value', param, `must have at most ${headerLimits.value} characters`);
+  checkLength(param, value.length > headerLimits.value, headerLimits.value);
   if (!/^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$/.test(value)) {
     refuse('invalid_value', param, 'must be visible ASCII characters, with spaces or tabs only between them');
   }
@@ -273,14 +252,9 @@ function checkHeader(name: string, value: unknown): void {
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the header, never with a value in it
  */
 export function checkedHeaders(headers: StaticHeaders | null): StaticHeaders | null {
-  if (headers === null) return null;
-  if (typeof headers !== 'object' || Array.isArray(headers)) {
-    refuse('invalid_type', 'headers', 'must be an object of names and values, such as {"x-api-key": "…"}');
-  }
-  const entries = Object.entries(headers);
+  const expected = 'names and values, such as {"x-api-key": "…"}';
+  const entries = entriesOf('headers', headers, expected, [headerLimits.headers, 'headers']);
   if (entries.length === 0) return null;
-  if (entries.length > headerLimits.headers)
-    refuse('invalid_value', 'headers', `must have at most ${headerLimits.headers} headers`);
   const names = new Set<string>();
   for (const [name, value] of entries) {
     checkHeader(name, value);

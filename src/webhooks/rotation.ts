@@ -19,7 +19,7 @@ export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
 
 /** Makes the function that replaces a secret and lets the old one also sign for a while. */
 export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): RotateSecret {
-  function replaced(webhook: WebhookDocument, change: CheckedSecretChange): Record<string, unknown> {
+  function replaced(webhook: WebhookDocument, change: ReturnType<typeof toSecretChange>): Record<string, unknown> {
     const { secret, overlapSeconds, serviceSignature } = change;
     const { _id } = webhook;
     const sealed = { secret: secrets.seal(_id, 'secret', secret) };
@@ -46,17 +46,15 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
       const webhook = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
       if (!webhook) throw webhookNotFound(id);
       // only if the secret is unchanged: two rotations at once must not lose a secret
-      const changed = await changeByPipeline(
-        webhooks,
-        { _id: id, userId, secret: webhook.secret },
-        replaced(webhook, checkedChange),
-      );
+      const asFound = { _id: id, userId, secret: webhook.secret };
+      const changed = await changeByPipeline(webhooks, asFound, replaced(webhook, checkedChange));
       if (changed) return { ...toDetails(changed), ...(checkedChange.isGenerated && { secret: checkedChange.secret }) };
     }
   };
 }
 
-const secretLengths = { min: 8, max: 256 } as const;
+/** Characters. */
+const [shortest, longest] = [8, 256] as const;
 
 /**
  * Checks that a secret can be stored unchanged, works as an HMAC key, is what its receiver has, and is hard to guess. Its length counts characters, as in JSON
@@ -64,32 +62,25 @@ const secretLengths = { min: 8, max: 256 } as const;
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
 function checkSecret(secret: string): void {
-  const { min, max } = secretLengths;
   if (typeof secret !== 'string') refuse('invalid_type', 'secret', 'must be a string');
-  const length = secret.length > 2 * max ? Number.POSITIVE_INFINITY : [...secret].length;
-  if (length < min || length > max) refuse('invalid_value', 'secret', `must have ${min} to ${max} characters`);
+  const length = secret.length > 2 * longest ? Number.POSITIVE_INFINITY : [...secret].length;
+  if (length < shortest || length > longest) {
+    refuse('invalid_value', 'secret', `must have ${shortest} to ${longest} characters`);
+  }
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
   checkStorable('secret', secret);
   const pasted = copyProblem(secret);
   if (pasted) refuse('invalid_value', 'secret', pasted);
   const why = whyGuessable(secret);
   if (why) {
-    refuse(
-      'invalid_value',
-      'secret',
-      `is easy to guess: it ${why}. Send a random secret, or leave it out to get a generated one`,
-    );
+    const advice = 'Send a random secret, or leave it out to get a generated one';
+    refuse('invalid_value', 'secret', `is easy to guess: it ${why}. ${advice}`);
   }
 }
 
-/** A secret of 32 random bytes, in the form of Standard Webhooks. */
-function newSecret(): string {
-  return `whsec_${randomBytes(32).toString('base64')}`;
-}
-
-/** The caller's secret, checked, or a generated one, which the caller must be shown. */
+/** The caller's secret, checked, or a generated one in the form of Standard Webhooks, which the caller must be shown. */
 export function chooseSecret(secret: string | undefined): { readonly secret: string; readonly isGenerated: boolean } {
-  if (secret === undefined) return { secret: newSecret(), isGenerated: true };
+  if (secret === undefined) return { secret: `whsec_${randomBytes(32).toString('base64')}`, isGenerated: true };
   checkSecret(secret);
   return { secret, isGenerated: false };
 }
@@ -98,16 +89,12 @@ const day = 86_400;
 /** The longest overlap of two secrets. Seconds. */
 const longestOverlap = 7 * day;
 
-/** A checked change of secret, with all defaults. */
-type CheckedSecretChange = Required<SecretChange> & { readonly isGenerated: boolean };
-
 /**
  * Checks a change of secret and fills in the defaults.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
-function toSecretChange(change: SecretChange): CheckedSecretChange {
-  const { overlapSeconds = day, serviceSignature = 'new' } = change;
-  const { secret, isGenerated } = chooseSecret(change.secret);
+function toSecretChange({ secret, overlapSeconds = day, serviceSignature = 'new' }: SecretChange) {
+  const chosen = chooseSecret(secret);
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > longestOverlap) {
     refuse('invalid_value', 'overlap_seconds', `must be a whole number from 0 to ${longestOverlap}`);
   }
@@ -117,7 +104,7 @@ function toSecretChange(change: SecretChange): CheckedSecretChange {
   if (serviceSignature === 'previous' && overlapSeconds === 0) {
     refuse('invalid_value', 'service_signature', 'previous needs an overlap_seconds of 1 or more');
   }
-  return { secret, isGenerated, overlapSeconds, serviceSignature };
+  return { ...chosen, overlapSeconds, serviceSignature };
 }
 
 /** A text that repeats a shorter piece is no secret. Characters. */
@@ -152,11 +139,6 @@ function periodOf(characters: readonly string[]): number {
   return characters.length;
 }
 
-/** Ignores what people put around a word: `Password123!` is `password`. */
-function isCommonWord(text: string): boolean {
-  return commonWords.has(text.replaceAll(/[^\p{L}]/gu, ''));
-}
-
 /**
  * Why a secret is easy to guess, in words that complete "it …"; `undefined` if no rule applies. Anyone who has recorded one
  * delivery can try keys offline, so the first things that people type must not be keys. A leading `whsec_` is ignored. Pure.
@@ -165,7 +147,8 @@ export function whyGuessable(secret: string): string | undefined {
   const text = secret.toLowerCase().replace(/^whsec_/, '');
   const characters = [...text];
   const unexpected = characters.filter((character, i) => i === 0 || !follows(character, characters[i - 1] as string));
-  if (isCommonWord(text)) return 'is a common word, with or without digits and signs';
+  // `Password123!` is `password`
+  if (commonWords.has(text.replaceAll(/[^\p{L}]/gu, ''))) return 'is a common word, with or without digits and signs';
   // upper and lower case do not protect a word, but they are information in base64
   const cased = [...secret.replace(/^whsec_/, '')];
   if (new Set(cased).size < minDifferent) return `has fewer than ${minDifferent} different characters`;

@@ -2,16 +2,12 @@ import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
 import { type AttemptStats, type HealthService, healthState } from './health.ts';
 import type { HealthDocument } from './model.ts';
-import type { Filters, OptionalFields, WithHeaderNames } from './optional-fields.ts';
+import type { OptionalFields, WithHeaderNames } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
-
-function toFilters(filters: Filters): Schemas['WebhookFilters'] {
-  return Object.fromEntries(Object.entries(filters).map(([path, values]) => [path, [...values]]));
-}
 
 /** Those that are set. */
 function toOptionalFields(webhook: OptionalFields & WithHeaderNames): Partial<Summary> {
@@ -19,7 +15,7 @@ function toOptionalFields(webhook: OptionalFields & WithHeaderNames): Partial<Su
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata }),
-    ...(filters !== undefined && { filters: toFilters(filters) }),
+    ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
     ...(rateLimit !== undefined && { rate_limit: rateLimit }),
     ...(headerNames !== undefined && { header_names: [...headerNames] }),
   };
@@ -127,13 +123,7 @@ function toFailureBody(
 ): Schemas['WebhookFailure'] | null {
   if (!lastFailure) return null;
   const { at, deliveryId, status, code } = lastFailure;
-  return {
-    at: at.toISOString(),
-    delivery_id: deliveryId,
-    status: status ?? null,
-    code,
-    explanation: explain(code),
-  };
+  return { at: at.toISOString(), delivery_id: deliveryId, status: status ?? null, code, explanation: explain(code) };
 }
 
 /** The health of a webhook, as the API shows it. @param now milliseconds since 1970 */

@@ -104,10 +104,7 @@ export function secretsInUse(
 ): SecretsInUse {
   if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
   const { previousSecret, serviceSignature } = rotation;
-  return {
-    service: serviceSignature === 'previous' ? previousSecret : secret,
-    standard: [secret, previousSecret],
-  };
+  return { service: serviceSignature === 'previous' ? previousSecret : secret, standard: [secret, previousSecret] };
 }
 
 /** The active and the inactive webhooks that are subscribed to an event. */
@@ -156,11 +153,8 @@ export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDet
 
 /** The same error for an unknown id, a malformed one and one of another account. */
 export function webhookNotFound(id: string): GatewayError {
-  return new GatewayError(
-    'webhook_not_found',
-    `No webhook ${id} is in this account; GET /v1/webhooks lists those that are`,
-    { param: 'id' },
-  );
+  const message = `No webhook ${id} is in this account; GET /v1/webhooks lists those that are`;
+  return new GatewayError('webhook_not_found', message, { param: 'id' });
 }
 
 /**
@@ -168,33 +162,22 @@ export function webhookNotFound(id: string): GatewayError {
  * @throws GatewayError `invalid_type`, `invalid_value` or `unknown_event_type`, naming the entry
  */
 export function checkEvents(events: readonly string[], known: ReadonlySet<string>): void {
-  if (!Array.isArray(events)) {
-    refuse('invalid_type', 'events', 'must be an array of event types');
-  }
-  if (events.length === 0) {
-    refuse('invalid_value', 'events', 'must name at least one event type');
-  }
+  if (!Array.isArray(events)) refuse('invalid_type', 'events', 'must be an array of event types');
+  if (events.length === 0) refuse('invalid_value', 'events', 'must name at least one event type');
   events.forEach((type, i) => {
     const param = `events[${i}]`;
-    if (!known.has(type)) {
-      refuse('unknown_event_type', param, `must be one of ${[...known].join(', ')}`);
-    }
-    if (events.indexOf(type) < i) {
-      refuse('invalid_value', param, `'${type}' is named twice`);
-    }
+    if (!known.has(type)) refuse('unknown_event_type', param, `must be one of ${[...known].join(', ')}`);
+    if (events.indexOf(type) < i) refuse('invalid_value', param, `'${type}' is named twice`);
   });
 }
 
 const changeable = ['events', 'active', 'description', 'metadata', 'filters', 'rate_limit', 'headers'] as const;
 
-/** The fields of a patch as they are stored; `null` for one that is removed. */
-export type Changes = Pick<WebhookPatch, 'events' | 'active'> & ReturnType<typeof toStored>;
-
 /**
- * The changes of a patch, without any unknown fields.
+ * The fields of a patch as they are stored, without any unknown ones; `null` for one that is removed.
  * @throws GatewayError `missing_required_parameter` for an empty one, or what {@link checkEvents} and {@link toStored} throw
  */
-export function toChanges({ events, active, ...patch }: WebhookPatch, known: ReadonlySet<string>): Changes {
+export function toChanges({ events, active, ...patch }: WebhookPatch, known: ReadonlySet<string>) {
   const optional = toStored(patch);
   const isEmpty = Object.keys(optional).length === 0 && patch.headers === undefined;
   if (events === undefined && active === undefined && isEmpty) {
@@ -202,9 +185,7 @@ export function toChanges({ events, active, ...patch }: WebhookPatch, known: Rea
     throw new GatewayError('missing_required_parameter', message);
   }
   if (events !== undefined) checkEvents(events, known);
-  if (active !== undefined && typeof active !== 'boolean') {
-    refuse('invalid_type', 'active', 'must be true or false');
-  }
+  if (active !== undefined && typeof active !== 'boolean') refuse('invalid_type', 'active', 'must be true or false');
   return { ...(events && { events: [...events] }), ...(active !== undefined && { active }), ...optional };
 }
 
