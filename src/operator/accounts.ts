@@ -60,13 +60,12 @@ export type ListAccountIds = (range: AccountRange) => Promise<string[]>;
 
 /** What is read of the documents that belong to accounts. */
 type OfAccount = { readonly userId: string; readonly period?: string; readonly start?: string };
-type Collection = ReturnType<typeof durableCollection<OfAccount>>;
 
 /** One collection, and an index of it by user id. */
 interface Source {
-  readonly collection: Collection;
+  readonly collection: ReturnType<typeof durableCollection<OfAccount>>;
   readonly hint: string;
-  readonly filter: Pick<OfAccount, 'period' | 'start'>;
+  readonly filter?: Pick<OfAccount, 'period' | 'start'>;
 }
 
 /** How many entries of an index are read at once for each account that is wanted: an account has several keys and webhooks. */
@@ -99,17 +98,17 @@ const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.
 
 /** Merges what three indexes list. No collection has a document for each account. */
 export function createListAccountIds({ keys, webhooks, periods }: AccountModels): ListAccountIds {
-  const ofAccounts = (collection: unknown) => collection as Collection;
-  const byUser: readonly Source[] = [
-    { collection: ofAccounts(durableCollection(keys)), hint: 'userKeys', filter: {} },
-    { collection: ofAccounts(durableCollection(webhooks)), hint: 'userWebhooks', filter: {} },
-  ];
-  const used = periods && ofAccounts(durableCollection(periods));
+  const sourceOf = (model: unknown, hint: string) => ({
+    collection: durableCollection<OfAccount>(model as never),
+    hint,
+  });
+  const byUser = [sourceOf(keys, 'userKeys'), sourceOf(webhooks, 'userWebhooks')];
+  const used = periods && sourceOf(periods, 'monthAccounts');
 
   return async function listAccountIds(range) {
     const filter = { period: 'monthly', start: dayOf(new Date()).slice(0, 7) };
-    const inUse: readonly Source[] = used ? [{ collection: used, hint: 'monthAccounts', filter }] : [];
-    const idLists = await Promise.all([...byUser, ...inUse].map((source) => idsIn(source, range)));
+    const sources: readonly Source[] = [...byUser, ...(used ? [{ ...used, filter }] : [])];
+    const idLists = await Promise.all(sources.map((source) => idsIn(source, range)));
     return [...new Set(idLists.flat())].sort(byBytes).slice(0, range.limit);
   };
 }

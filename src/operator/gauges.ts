@@ -8,10 +8,10 @@ import { type EventLoopDelay, measureEventLoopDelay } from './process-record.ts'
 /** What the gauges show of the health. Durations are milliseconds. */
 interface HealthReadings {
   readonly checks: Readonly<Record<string, 'ok' | 'degraded' | 'failed' | 'off' | 'unknown'>>;
-  readonly skew: number | undefined;
-  readonly writeTime: number | undefined;
+  readonly skew?: number | undefined;
+  readonly writeTime?: number | undefined;
   /** A share of 1. */
-  readonly freeDisk: number | undefined;
+  readonly freeDisk?: number | undefined;
 }
 
 /** What the gauges show at this moment. */

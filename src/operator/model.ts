@@ -21,28 +21,41 @@ export interface UpstreamCounts {
   firstByte: Durations;
 }
 
-/** What one process last said of itself. Moments are by the database's clock. */
-export interface ProcessDocument {
+/** One process, as it last said of itself. Moments are by the database's clock. */
+export interface ProcessInfo {
+  /** `prc_…`, new with every start. */
+  readonly id: string;
+  readonly hostname: string;
+  readonly pid: number;
+  /** Of the package. */
+  readonly version: string;
+  /** `api` makes no delivery attempts, `worker` serves no requests. */
+  readonly role: ProcessRole;
+  readonly startedAt: Date;
+  readonly seenAt: Date;
+  /** Whether it was seen within three times its `processInterval`: by default 30 s. */
+  readonly isLive: boolean;
+  /** The 99th percentile between the last two renewals, in seconds; `null` where it was not measured. */
+  readonly eventLoopLag: number | null;
+  /** Delivery attempts that it is sending. */
+  readonly attempts: number;
+  /** Model calls under way to upstreams. */
+  readonly relayedCalls: number;
+  /** When its worker's sweep last succeeded; `null` where there was none. */
+  readonly lastSweepAt: Date | null;
+  /** By how much its clock is ahead of the database's, in seconds; `null` where that is not known. */
+  readonly clockSkew: number | null;
+}
+
+/** The record of one process. */
+export interface ProcessDocument extends Omit<ProcessInfo, 'id' | 'isLive'> {
   /** `prc_…` */
-  _id: string;
-  hostname: string;
-  pid: number;
-  version: string;
-  role: ProcessRole;
-  startedAt: Date;
-  seenAt: Date;
+  readonly _id: string;
   /** Until when the process counts as live, unless it renews the record. */
-  liveUntil: Date;
-  /** Seconds; `null` where nothing was measured. */
-  eventLoopLag: number | null;
-  attempts: number;
-  relayedCalls: number;
-  lastSweepAt: Date | null;
-  /** By how much its clock is ahead of the database's, in seconds; `null` where it is not known. */
-  clockSkew: number | null;
+  readonly liveUntil: Date;
   /** Since when upstreams are counted. */
-  countedSince: Date;
-  upstreams: UpstreamCounts[];
+  readonly countedSince: Date;
+  readonly upstreams: UpstreamCounts[];
 }
 
 /** What was refused to one account in one hour. */

@@ -1,33 +1,7 @@
 import { durableCollection } from '../mongo/collection.ts';
 import { type Durations, merged, percentile } from '../mongo/durations.ts';
 import { type BacklogReads, countLimit } from './backlog.ts';
-import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';
-
-/** One process, as it last said of itself. Moments are by the database's clock. */
-export interface ProcessInfo {
-  /** `prc_…`, new with every start. */
-  readonly id: string;
-  readonly hostname: string;
-  readonly pid: number;
-  /** Of the package. */
-  readonly version: string;
-  /** `api` makes no delivery attempts, `worker` serves no requests. */
-  readonly role: ProcessRole;
-  readonly startedAt: Date;
-  readonly seenAt: Date;
-  /** Whether it was seen within three times its `processInterval`: by default 30 s. */
-  readonly isLive: boolean;
-  /** The 99th percentile between the last two renewals, in seconds; `null` where it was not measured. */
-  readonly eventLoopLag: number | null;
-  /** Delivery attempts that it is sending. */
-  readonly attempts: number;
-  /** Model calls under way to upstreams. */
-  readonly relayedCalls: number;
-  /** When its worker's sweep last succeeded; `null` where there was none. */
-  readonly lastSweepAt: Date | null;
-  /** By how much its clock is ahead of the database's, in seconds; `null` where that is not known. */
-  readonly clockSkew: number | null;
-}
+import type { ProcessDocument, ProcessInfo, ProcessModel, UpstreamCounts } from './model.ts';
 
 /** Seconds; `null` where nothing was measured. */
 export interface Percentiles {
@@ -91,26 +65,6 @@ const maxTimeMS = 2_000;
 
 const isLive = { $gt: ['$liveUntil', '$$NOW'] };
 
-function toInfo(found: Omit<ProcessDocument, 'upstreams'> & { isLive: boolean }): ProcessInfo {
-  const { _id: id, hostname, pid, version, role, startedAt, seenAt, lastSweepAt } = found;
-  const { eventLoopLag, attempts, relayedCalls, clockSkew } = found;
-  return {
-    id,
-    hostname,
-    pid,
-    version,
-    role,
-    startedAt,
-    seenAt,
-    isLive: found.isLive,
-    eventLoopLag,
-    attempts,
-    relayedCalls,
-    lastSweepAt,
-    clockSkew,
-  };
-}
-
 function percentilesOf(all: readonly Durations[]): Percentiles {
   const durations = merged(all);
   const seconds = (part: number) => {
@@ -145,36 +99,31 @@ export function createProcessService(
 ): ProcessService {
   const collection = durableCollection(processes);
 
-  async function liveAttempts(): Promise<number> {
-    const documents = await collection
-      .find({ $expr: isLive }, { projection: { attempts: 1 }, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
-      .toArray();
-    return documents.reduce((sum, { attempts }) => sum + attempts, 0);
+  function findLive(projection: { readonly [Field in keyof ProcessDocument]?: 1 }) {
+    const options = { projection, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS } as const;
+    return collection.find({ $expr: isLive }, options).toArray();
   }
 
   return {
     async processes() {
       const documents = await collection
-        .aggregate<Parameters<typeof toInfo>[0]>(
+        .aggregate<Omit<ProcessInfo, 'id'> & { readonly _id: string }>(
           [
             { $sort: { liveUntil: -1 } },
             { $limit: limit },
             { $project: { upstreams: 0 } },
             { $set: { isLive } },
+            { $unset: ['liveUntil', 'countedSince'] },
             { $sort: { isLive: -1, seenAt: -1, _id: 1 } },
           ],
           { hint: 'expiry', batchSize: limit + 1, maxTimeMS },
         )
         .toArray();
-      return documents.map(toInfo);
+      return documents.map(({ _id: id, ...info }) => ({ id, ...info }));
     },
     async upstreams() {
-      const projection = { upstreams: 1, countedSince: 1 };
-      const documents = await collection
-        .find({ $expr: isLive }, { projection, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
-        .toArray();
       const byName = new Map<string, Counted[]>();
-      for (const { upstreams, countedSince: since } of documents) {
+      for (const { upstreams, countedSince: since } of await findLive({ upstreams: 1, countedSince: 1 })) {
         for (const counts of upstreams) {
           const counted = { ...counts, since };
           byName.set(counts.name, [...(byName.get(counts.name) ?? []), counted]);
@@ -183,7 +132,7 @@ export function createProcessService(
       return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, all]) => toUpstream(name, all));
     },
     async backlog() {
-      const [size, scheduled, inProgress] = await Promise.all([reads.size(), reads.scheduled(), liveAttempts()]);
+      const [size, scheduled, live] = await Promise.all([reads.size(), reads.scheduled(), findLive({ attempts: 1 })]);
       return {
         due: size.deliveries.count,
         dueIsMore: size.deliveries.count === countLimit,
@@ -194,7 +143,7 @@ export function createProcessService(
         fanOutsPending: size.events.count,
         fanOutsIsMore: size.events.count === countLimit,
         oldestFanOutSeconds: size.events.oldest,
-        inProgress,
+        inProgress: live.reduce((sum, { attempts }) => sum + attempts, 0),
       };
     },
   };

@@ -5,7 +5,8 @@ import { toListed } from '../keys/routes.ts';
 import type { RateLimits } from '../options/options.ts';
 import { toDetailsBody, toHealthBody } from '../webhooks/routes.ts';
 import type { AccountSummary } from './accounts.ts';
-import type { Backlog, ProcessInfo, ProcessService, UpstreamInfo } from './processes.ts';
+import type { ProcessInfo } from './model.ts';
+import type { Backlog, ProcessService, UpstreamInfo } from './processes.ts';
 import type { AccountDetails, AdminService } from './service.ts';
 import type { AccountWebhook } from './webhooks.ts';
 
@@ -17,15 +18,10 @@ export interface AdminRoutesDeps {
   readonly explain: (code: string) => string;
 }
 
-function toSummaryBody({
-  userId,
-  apiKeys,
-  webhooks,
-  usage,
-  creditsRemaining,
-}: AccountSummary): Schemas['AccountSummary'] {
+function toSummaryBody(account: AccountSummary): Schemas['AccountSummary'] {
+  const { apiKeys, webhooks, usage } = account;
   return {
-    user_id: userId,
+    user_id: account.userId,
     api_keys: { ...apiKeys },
     webhooks: { ...webhooks },
     usage: usage && {
@@ -34,17 +30,14 @@ function toSummaryBody({
       output_tokens: usage.outputTokens,
       ...(usage.credits !== undefined && { credits: usage.credits }),
     },
-    credits_remaining: creditsRemaining,
+    credits_remaining: account.creditsRemaining,
   };
 }
 
 function toLimitsBody(limits: RateLimits | null): Schemas['RateLimits'] | null {
-  return (
-    limits && {
-      requests_per_minute: limits.requestsPerMinute ?? null,
-      tokens_per_minute: limits.tokensPerMinute ?? null,
-    }
-  );
+  if (!limits) return null;
+  const { requestsPerMinute = null, tokensPerMinute = null } = limits;
+  return { requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute };
 }
 
 /** The operations of the operator on all accounts. */

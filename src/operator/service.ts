@@ -89,24 +89,15 @@ export interface AdminServiceDeps {
 /** The most webhooks of an account that are read; fewer may be made. */
 const webhookLimit = 1_000;
 
-/** The limits of an account; unknown where a host's function fails, which may need more than the id. */
-function perUserOf(perUser: LimitOptions['perUser'], userId: string): RateLimits | null | 'unknown' {
-  try {
-    return limitsOf(perUser, { userId }) ?? null;
-  } catch {
-    return 'unknown';
-  }
-}
-
 function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): AccountDetails['rateLimits'] {
-  const ofUser = perUserOf(perUser, userId);
   const perKeyIsUnknown = typeof perKey === 'function';
-  return {
-    perUser: ofUser === 'unknown' ? null : ofUser,
-    perUserIsUnknown: ofUser === 'unknown',
-    perKey: perKeyIsUnknown ? null : (perKey ?? null),
-    perKeyIsUnknown,
-  };
+  const ofKeys = { perKey: perKeyIsUnknown ? null : (perKey ?? null), perKeyIsUnknown };
+  try {
+    return { perUser: limitsOf(perUser, { userId }) ?? null, perUserIsUnknown: false, ...ofKeys };
+  } catch {
+    // a function of the host's, which may need more than the id
+    return { perUser: null, perUserIsUnknown: true, ...ofKeys };
+  }
 }
 
 export function createAdminService({ models, keys, budgets, credits, options }: AdminServiceDeps): AdminService {

@@ -1,4 +1,6 @@
 import {
+  type Attributes,
+  type Context,
   context,
   isSpanContextValid,
   ProxyTracerProvider,
@@ -6,6 +8,7 @@ import {
   type Span,
   type SpanContext,
   SpanKind,
+  type SpanOptions,
   SpanStatusCode,
   type Tracer,
   trace,
@@ -16,6 +19,8 @@ import { readVersion } from '../version.ts';
 const destination = 'messaging.destination.name';
 const messageId = 'messaging.message.id';
 const account = 'model_gateway.account.id';
+const requestId = 'model_gateway.request.id';
+const answerStatus = 'http.response.status_code';
 
 function failureType(error: unknown): string {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;
@@ -42,15 +47,13 @@ export async function inPublishSpan<Published extends { readonly id: string }>(
   { type, userId }: { readonly type: string; readonly userId: string },
   publish: (traceparent: string | undefined) => Promise<Published>,
 ): Promise<Published> {
-  const newSpan = activeTracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
-  const span = newSpan && validSpan(newSpan);
-  if (!span) return publish(undefined);
-  span.setAttributes({
+  const span = startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER }, () => ({
     'messaging.operation.name': 'publish',
     'messaging.operation.type': 'send',
     [destination]: type,
     [account]: userId,
-  });
+  }));
+  if (!span) return publish(undefined);
   return runInSpan(span, async () => {
     const published = await publish(traceparentOf(span));
     span.setAttribute(messageId, published.id);
@@ -69,16 +72,17 @@ interface TracedEvent {
 
 /** Traces the fan-out of an event, as a child of the span that published it, until the given promise settles. */
 export async function inFanOutSpan<T>(event: TracedEvent, fanOut: () => Promise<T>): Promise<T> {
-  const tracer = activeTracer();
-  if (!tracer) return fanOut();
   const { _id: id, type, userId, targets } = event;
   const publishing = spanContextOf(event.traceparent);
   const parent = publishing ? trace.setSpanContext(ROOT_CONTEXT, publishing) : ROOT_CONTEXT;
-  const span = validSpan(tracer.startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, parent));
-  if (!span) return fanOut();
-  const count = { 'messaging.batch.message_count': targets.length };
-  span.setAttributes({ [destination]: type, [messageId]: id, [account]: userId, ...count });
-  return runInSpan(span, fanOut);
+  const describe = () => ({
+    [destination]: type,
+    [messageId]: id,
+    [account]: userId,
+    'messaging.batch.message_count': targets.length,
+  });
+  const span = startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, describe, parent);
+  return span ? runInSpan(span, fanOut) : fanOut();
 }
 
 /** An attempt to deliver an event. */
@@ -101,33 +105,24 @@ export interface TracedAttempt {
  * secret.
  */
 export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
-  const tracer = activeTracer();
-  if (!tracer) return undefined;
   const publishing = spanContextOf(attempt.traceparent);
-  const span = tracer.startSpan(`deliver ${attempt.type}`, {
-    kind: SpanKind.CLIENT,
-    root: true,
-    ...(publishing && { links: [{ context: publishing }] }),
-  });
-  if (span.isRecording()) {
-    span.setAttributes({
-      'http.request.method': 'POST',
-      'messaging.operation.name': 'deliver',
-      'messaging.operation.type': 'send',
-      [destination]: attempt.type,
-      [messageId]: attempt.eventId,
-      [account]: attempt.userId,
-      'model_gateway.webhook.id': attempt.webhookId,
-      'model_gateway.delivery.id': attempt.deliveryId,
-      ...(attempt.number !== undefined && { 'model_gateway.delivery.attempt': attempt.number }),
-    });
-  }
-  return validSpan(span);
+  const links = publishing ? [{ context: publishing }] : [];
+  return startSpan(`deliver ${attempt.type}`, { kind: SpanKind.CLIENT, root: true, links }, () => ({
+    'http.request.method': 'POST',
+    'messaging.operation.name': 'deliver',
+    'messaging.operation.type': 'send',
+    [destination]: attempt.type,
+    [messageId]: attempt.eventId,
+    [account]: attempt.userId,
+    'model_gateway.webhook.id': attempt.webhookId,
+    'model_gateway.delivery.id': attempt.deliveryId,
+    ...(attempt.number !== undefined && { 'model_gateway.delivery.attempt': attempt.number }),
+  }));
 }
 
 /** Ends it. @param error why no status was received */
 export function endAttemptSpan(span: Span, { status, error }: { status?: number; error?: string | undefined }): void {
-  if (status !== undefined) span.setAttribute('http.response.status_code', status);
+  if (status !== undefined) span.setAttribute(answerStatus, status);
   const hasSucceeded = status !== undefined && status >= 200 && status < 300;
   if (!hasSucceeded) markFailed(span, status === undefined ? (error ?? 'unknown') : String(status));
   span.end();
@@ -148,21 +143,19 @@ export interface TracedRequest {
  * @param route the template of its path; `undefined` for none
  */
 export function startRequestSpan(method: string, route: string | undefined): Span | undefined {
-  const tracer = activeTracer();
-  if (!tracer || trace.getActiveSpan()) return undefined;
-  const span = tracer.startSpan(route === undefined ? method : `${method} ${route}`, {
-    kind: SpanKind.SERVER,
-    attributes: { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) },
-  });
-  return validSpan(span);
+  if (!activeTracer() || trace.getActiveSpan()) return undefined;
+  // a sampler may decide by these, so the span begins with them
+  const attributes = { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) };
+  return startSpan(route === undefined ? method : `${method} ${route}`, { kind: SpanKind.SERVER, attributes });
 }
 
 /** Ends it. Only what is the server's fault marks it as failed. */
-export function endRequestSpan(span: Span, { requestId, operation, principal, status, code }: TracedRequest): void {
+export function endRequestSpan(span: Span, request: TracedRequest): void {
+  const { principal, status, code } = request;
   if (span.isRecording()) {
-    span.setAttributes({ 'model_gateway.request.id': requestId, 'model_gateway.operation': operation });
-    if (principal) span.setAttribute('model_gateway.account.id', principal.userId);
-    if (status !== undefined) span.setAttribute('http.response.status_code', status);
+    span.setAttributes({ [requestId]: request.requestId, 'model_gateway.operation': request.operation });
+    if (principal) span.setAttribute(account, principal.userId);
+    if (status !== undefined) span.setAttribute(answerStatus, status);
     if (code !== undefined) span.setAttribute('model_gateway.error.code', code);
     if ((status ?? 0) >= 500) markFailed(span, code ?? String(status));
   }
@@ -209,22 +202,17 @@ export class UpstreamSpan {
 
   /** `undefined` where there is no SDK. */
   static start({ upstream, method, path, model, apiRequest }: TracedUpstreamRequest): UpstreamSpan | undefined {
-    const tracer = activeTracer();
-    if (!tracer) return undefined;
-    const span = validSpan(tracer.startSpan(`${method ?? 'response'} ${path}`, { kind: SpanKind.CLIENT }));
-    if (span?.isRecording()) {
-      const operation = operationNames[path];
-      span.setAttributes({
-        ...(method === undefined ? { 'network.protocol.name': 'websocket' } : { 'http.request.method': method }),
-        'url.template': path,
-        ...addressOf(upstream.baseUrl),
-        ...(operation !== undefined && { 'gen_ai.operation.name': operation }),
-        ...(model !== undefined && { 'gen_ai.request.model': model }),
-        'model_gateway.upstream': upstream.name,
-        'model_gateway.request.id': apiRequest.requestId,
-        'model_gateway.account.id': apiRequest.principal.userId,
-      });
-    }
+    const operation = operationNames[path];
+    const span = startSpan(`${method ?? 'response'} ${path}`, { kind: SpanKind.CLIENT }, () => ({
+      ...(method === undefined ? { 'network.protocol.name': 'websocket' } : { 'http.request.method': method }),
+      'url.template': path,
+      ...addressOf(upstream.baseUrl),
+      ...(operation !== undefined && { 'gen_ai.operation.name': operation }),
+      ...(model !== undefined && { 'gen_ai.request.model': model }),
+      'model_gateway.upstream': upstream.name,
+      [requestId]: apiRequest.requestId,
+      [account]: apiRequest.principal.userId,
+    }));
     return span && new UpstreamSpan(span);
   }
 
@@ -235,7 +223,7 @@ export class UpstreamSpan {
 
   /** The upstream answered. */
   answered(status: number): void {
-    this.span.setAttribute('http.response.status_code', status);
+    this.span.setAttribute(answerStatus, status);
     if (status >= 400) markFailed(this.span, String(status));
   }
 
@@ -267,9 +255,20 @@ function activeTracer(): Tracer | undefined {
   return provider.getTracer(name, version);
 }
 
-/** A span that an SDK has made, sampled or not; `undefined` for one that leads nowhere. */
-function validSpan(span: Span): Span | undefined {
-  return isSpanContextValid(span.spanContext()) ? span : undefined;
+/**
+ * Starts a span, sampled or not; `undefined` where there is no SDK, and for a span that leads nowhere.
+ * @param describe its attributes, asked for only where somebody records them
+ */
+function startSpan(
+  name: string,
+  options: SpanOptions,
+  describe?: () => Attributes,
+  parent?: Context,
+): Span | undefined {
+  const span = activeTracer()?.startSpan(name, options, parent);
+  if (!span || !isSpanContextValid(span.spanContext())) return undefined;
+  if (describe && span.isRecording()) span.setAttributes(describe());
+  return span;
 }
 
 /** Runs work with a span as the parent of what it starts. */

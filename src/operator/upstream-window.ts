@@ -12,7 +12,7 @@ const [slotLength, windowLength] = [30_000, 300_000] as const;
 interface Counters {
   requests: number;
   errors: number;
-  readonly codes: Map<string, number>;
+  readonly codes: Record<string, number>;
   readonly latency: Uint32Array;
   readonly firstByte: Uint32Array;
 }
@@ -40,7 +40,7 @@ function add(counts: Uint32Array, ms: number): void {
 
 function countError(counters: Counters, code: string): void {
   counters.errors += 1;
-  counters.codes.set(code, (counters.codes.get(code) ?? 0) + 1);
+  counters.codes[code] = (counters.codes[code] ?? 0) + 1;
 }
 
 function toDurations(counts: Uint32Array): Durations {
@@ -48,15 +48,11 @@ function toDurations(counts: Uint32Array): Durations {
 }
 
 function sumOf(name: string, all: readonly Counters[]): UpstreamReport['upstreams'][number] {
-  const errorCodes: Record<string, number> = {};
-  for (const { codes } of all) {
-    for (const [code, count] of codes) errorCodes[code] = (errorCodes[code] ?? 0) + count;
-  }
   return {
     name,
     requests: all.reduce((sum, { requests }) => sum + requests, 0),
     errors: all.reduce((sum, { errors }) => sum + errors, 0),
-    errorCodes,
+    errorCodes: merged(all.map(({ codes }) => codes)),
     latency: merged(all.map(({ latency }) => toDurations(latency))),
     firstByte: merged(all.map(({ firstByte }) => toDurations(firstByte))),
   };
@@ -111,7 +107,7 @@ export class UpstreamWindow implements ModelObserver {
     const empty = (): Counters => ({
       requests: 0,
       errors: 0,
-      codes: new Map(),
+      codes: {},
       latency: new Uint32Array(buckets),
       firstByte: new Uint32Array(buckets),
     });
