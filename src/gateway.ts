@@ -1,19 +1,18 @@
-import { createClose } from './gateway/close.ts';
 import { everyIndex } from './gateway/collections.ts';
-import { createGaugeReadings } from './gateway/gauge-readings.ts';
-import { createHealthCheck } from './gateway/health/gateway-health.ts';
+import { type CheckHealth, createHealthCheck } from './gateway/health/gateway-health.ts';
 import { createHealthReadings } from './gateway/health/health-readings.ts';
 import type { ModelGateway } from './gateway/model-gateway.ts';
 import { authenticatorOf, createGatewayRouter } from './gateway/router.ts';
-import { createServices, type OpenDatabase } from './gateway/services.ts';
-import { createShutdown } from './gateway/shutdown.ts';
+import { createServices, type OpenDatabase, type Services } from './gateway/services.ts';
+import { createClose } from './gateway/shutdown.ts';
 import { OpenRequests } from './http/request.ts';
 import { createAuthenticateKey } from './keys/verify-key.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
-import { openDatabase, requireReplicaSet } from './mongo/connection/connection.ts';
+import { openDatabase, poolUsage, requireReplicaSet } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
+import { withTimeout } from './mongo/periodic.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
-import { addGauges } from './operator/gauges.ts';
+import { addGauges, type GaugeReadings } from './operator/gauges.ts';
 import { createHasWorker } from './operator/processes.ts';
 import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
@@ -45,24 +44,13 @@ export async function createModelGateway<Custom extends string = never>(
 /** Joins the services of a gateway with its router, and prepares the database for them. */
 async function join(options: ResolvedOptions, database: OpenDatabase): Promise<ModelGateway> {
   const { connection, access } = database;
-  const { logger } = options;
   const services = createServices(options, database);
-  const { models, webhooks, events, eventHistory, deliveries, recoveries, keys, accounting, proxy } = services;
-  const {
-    admin,
-    processes,
-    processRecord,
-    backgroundResponses,
-    storedObjects,
-    notifications,
-    metrics,
-    refusals,
-    requestLog,
-  } = services;
+  const { models, keys, webhooks, accounting, events, eventHistory, deliveries, proxy } = services;
+  const { backgroundResponses, storedObjects, notifications, metrics, processRecord, requestLog } = services;
   const authenticateKey = createAuthenticateKey(keys, access);
   const openRequests = new OpenRequests();
   const authenticator = authenticatorOf(options, authenticateKey);
-  const observers = [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])];
+  const observers = [metrics.requests, services.refusals, ...(requestLog ? [requestLog] : [])];
   const router = await createGatewayRouter({ services, options, access, authenticator, observers, openRequests });
   const sockets = new Sockets({
     ...options,
@@ -84,16 +72,9 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 
   const { budgets, credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
-  const { update: updateKey, revoke } = keys;
-  const authenticate = async (token: string) => authenticateKey(token, false);
-  const shutDown = createShutdown({
-    parts: { ...services, access, database },
-    openRequests,
-    sockets,
-    drainTimeout: options.drainTimeout,
-    logger,
-  });
-  const { close, isClosing } = createClose(shutDown);
+  const parts = { ...services, access, database };
+  const { drainTimeout, logger } = options;
+  const { close, isClosing } = createClose({ parts, openRequests, sockets, drainTimeout, logger });
 
   const checkHealth = createHealthCheck({
     deliveries,
@@ -107,7 +88,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     }),
     isClosing,
   });
-  addGauges(metrics.registry, createGaugeReadings({ services, database, checkHealth }));
+  addGauges(metrics.registry, () => readGauges(services, database, checkHealth));
   await processRecord.start();
 
   return {
@@ -115,8 +96,14 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
     attach: (server, where) => sockets.attach(server, where),
     keys: {
-      authenticate,
-      ...withDatabase(access, { create: keys.create, update: updateKey, revoke, list: keys.list, get: keys.get }),
+      authenticate: async (token) => authenticateKey(token, false),
+      ...withDatabase(access, {
+        create: keys.create,
+        update: keys.update,
+        revoke: keys.revoke,
+        list: keys.list,
+        get: keys.get,
+      }),
     },
     // resealing takes as long as there are webhooks
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
@@ -127,10 +114,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
     deliveries: withDatabase(access, { list: deliveries.history.list, get: deliveries.history.get }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
-    admin: withDatabase(access, { ...admin, ...processes }),
+    admin: withDatabase(access, { ...services.admin, ...services.processes }),
     async start() {
       accounting.start();
-      recoveries.start();
+      services.recoveries.start();
       await Promise.all([deliveries.start(), backgroundResponses.start()]);
       await processRecord.renew();
     },
@@ -141,5 +128,28 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     metrics: () => metrics.registry,
     health: async () => (await checkHealth()).health,
     close,
+  };
+}
+
+/** How long the database may take to say how large the backlog is. Milliseconds. */
+const backlogTimeout = 1_000;
+
+/** Reads what the gauges show at this moment. */
+function readGauges(services: Services, database: OpenDatabase, checkHealth: CheckHealth): GaugeReadings {
+  const { backlog, deliveries, proxy } = services;
+  const { isUnavailable } = database.access;
+  return {
+    attempts: deliveries.scheduler.attempts,
+    upstreams: proxy.states(),
+    databaseAvailable: !isUnavailable,
+    pool: poolUsage(database.connection.getClient()),
+    workerLive: deliveries.due.isLive,
+    async health() {
+      const { health, readings } = await checkHealth();
+      return { checks: health.checks, ...readings };
+    },
+    async backlog() {
+      return isUnavailable ? undefined : withTimeout(backlog.size(), backlogTimeout, false).catch(() => undefined);
+    },
   };
 }

@@ -49,12 +49,8 @@ export class Notifications {
 
   /** @throws GatewayError `invalid_value` for a name that does not exist, or a listener that is no function */
   on<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void {
-    if (!names.includes(name)) {
-      refuse('invalid_value', 'name', `must be one of ${names.join(', ')}`);
-    }
-    if (typeof listener !== 'function') {
-      refuse('invalid_value', 'listener', 'must be a function');
-    }
+    if (!names.includes(name)) refuse('invalid_value', 'name', `must be one of ${names.join(', ')}`);
+    if (typeof listener !== 'function') refuse('invalid_value', 'listener', 'must be a function');
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners.add(listener));
   }
@@ -64,17 +60,15 @@ export class Notifications {
   }
 
   emit<Name extends keyof GatewayNotifications>(name: Name, notification: GatewayNotifications[Name]): void {
-    for (const listener of this.#listeners.get(name) ?? []) this.#call(name, () => listener(notification as never));
-  }
-
-  #call(name: string, run: () => unknown): void {
     const report = (error: unknown): void =>
       this.#logger.error(`a listener of the host's for ${name} failed`, { error: describeThrown(error) });
-    try {
-      const running = run();
-      if (running !== undefined) Promise.resolve(running).catch(report);
-    } catch (error) {
-      report(error);
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        const running = listener(notification as never);
+        if (running !== undefined) Promise.resolve(running).catch(report);
+      } catch (error) {
+        report(error);
+      }
     }
   }
 }

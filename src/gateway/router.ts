@@ -1,6 +1,10 @@
+import type { Accounting } from '../accounting/accounting.ts';
+import { accountingOperations } from '../accounting/routes.ts';
 import { addDashboard } from '../dashboard/dashboard.ts';
+import type { RecoveryService } from '../deliveries/recoveries.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
-import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
+import { type DeliveryRoutesDeps, deliveryOperations, explain, recoveryOperations } from '../deliveries/routes.ts';
+import { type EventRoutesDeps, eventOperations } from '../events/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
 import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
@@ -8,11 +12,24 @@ import { addOpenApiRoutes } from '../http/openapi-routes.ts';
 import type { OperationTable, RequestObserver } from '../http/operation.ts';
 import type { OpenRequests } from '../http/request.ts';
 import { createRouter, type GatewayRouter, modelPaths } from '../http/router.ts';
+import { keyOperations } from '../keys/routes.ts';
+import type { KeyService } from '../keys/service.ts';
 import type { AuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { ProcessService } from '../operator/processes.ts';
+import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { toHealthBody } from '../webhooks/routes.ts';
-import { operationTable } from './operation-table.ts';
+import type { ModelProxy } from '../proxy/proxy.ts';
+import type { SessionOperations } from '../sockets/session-calls.ts';
+import type { ListStored } from '../stored/overview.ts';
+import { storageOperations } from '../stored/routes.ts';
+import {
+  type HealthRoutesDeps,
+  healthOperations,
+  toHealthBody,
+  type WebhookRoutesDeps,
+  webhookOperations,
+} from '../webhooks/routes.ts';
 import type { Services } from './services.ts';
 
 /** What a gateway's router is made from. */
@@ -44,25 +61,49 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
   };
 }
 
+/** The parts that answer requests. */
+export interface RouterParts {
+  /** The model endpoints. */
+  readonly models: ModelProxy['operations'] & SessionOperations;
+  readonly webhooks: WebhookRoutesDeps;
+  readonly deliveries: DeliveryRoutesDeps;
+  readonly recoveries: RecoveryService;
+  readonly health: HealthRoutesDeps;
+  readonly keys: KeyService;
+  readonly accounting: Accounting;
+  readonly listStored: ListStored;
+  readonly events: EventRoutesDeps;
+  readonly admin: AdminRoutesDeps;
+  readonly processes: ProcessService;
+}
+
+/** The one table: every operationId of openapi.yaml, and what does it. Where the two do not agree, this does not compile. */
+export function operationTable(parts: RouterParts): OperationTable {
+  return {
+    ...parts.models,
+    ...webhookOperations(parts.webhooks),
+    ...deliveryOperations(parts.deliveries),
+    ...recoveryOperations(parts.recoveries),
+    ...healthOperations(parts.health),
+    ...keyOperations(parts.keys),
+    ...accountingOperations(parts.accounting),
+    ...storageOperations(parts.listStored),
+    ...eventOperations(parts.events),
+    ...adminOperations(parts.admin),
+    ...processOperations(parts.processes),
+  };
+}
+
 function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, events, recoveries, keys, accounting, listStored, proxy, catalogue, sessionOperations } =
-    deps.services;
+  const { webhooks, health, events, eventHistory, catalogue, proxy, sessionOperations, admin } = deps.services;
   return operationTable({
+    ...deps.services,
     models: { ...proxy.operations, ...sessionOperations },
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
     deliveries: deliveryRoutes(deps),
-    recoveries,
     health: { health, requireWebhook: webhooks.get, explain },
-    keys,
-    accounting,
-    listStored,
-    events: {
-      publish: events.publish,
-      history: deps.services.eventHistory,
-      catalogue,
-    },
-    admin: { service: deps.services.admin, explain },
-    processes: deps.services.processes,
+    events: { publish: events.publish, history: eventHistory, catalogue },
+    admin: { service: admin, explain },
   });
 }
 

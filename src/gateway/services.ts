@@ -18,7 +18,7 @@ import { createProcessService } from '../operator/processes.ts';
 import { createRefusalRecorder } from '../operator/refusals.ts';
 import { createAdminService } from '../operator/service.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
+import { isAllowedAddress, type Networks, parseNetworks } from '../outbound/addresses.ts';
 import { readVersion } from '../version.ts';
 import { createHealthService } from '../webhooks/health.ts';
 import { createDisableFailing, createReportChanges } from '../webhooks/health-changes.ts';
@@ -46,9 +46,9 @@ interface Base {
   readonly metrics: Metrics;
   readonly requestLog: RequestLog | undefined;
   readonly shared: SharedReads;
+  readonly networks: Networks;
+  readonly clock: DatabaseClock;
 }
-
-type Networks = ReturnType<typeof parseNetworks>;
 
 /** The networks that are not public and that webhooks may reach all the same. */
 function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Networks {
@@ -57,7 +57,7 @@ function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Net
   return networks;
 }
 
-function createWebhooks({ options, models, catalogue, notifications }: Base, networks: Networks) {
+function createWebhooks({ options, models, catalogue, notifications, networks }: Base) {
   const { logger } = options;
   const sealer = createSealer(options.secretKeys);
   const webhooks = createWebhookService({
@@ -90,17 +90,10 @@ function createWebhooks({ options, models, catalogue, notifications }: Base, net
   return { sealer, webhooks, health };
 }
 
-type Webhooks = ReturnType<typeof createWebhooks>;
-
 /** Events, and their deliveries to webhooks. */
-function createEvents(
-  { options, database, models, catalogue, notifications, metrics, requestLog, shared }: Base,
-  networks: Networks,
-  { webhooks, health }: Pick<Webhooks, 'webhooks' | 'health'>,
-  clock: DatabaseClock,
-) {
-  const { connection, access } = database;
-  const { logger } = options;
+function createEvents(base: Base, { webhooks, health }: ReturnType<typeof createWebhooks>) {
+  const { options, models, catalogue, notifications, metrics, requestLog, shared, networks, clock } = base;
+  const { connection, access } = base.database;
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
   const outbox = createOutbox(models.events, clock);
   const deliveries = createDeliveryService({
@@ -136,7 +129,7 @@ function createEvents(
     settleSubscribers,
     fanOut: deliveries.fanOut,
     database: access,
-    logger,
+    logger: options.logger,
   });
   const recoveries = new RecoveryService({
     recoveries: models.recoveries,
@@ -149,12 +142,10 @@ function createEvents(
   return { deliveries, events, recoveries };
 }
 
-type Events = ReturnType<typeof createEvents>['events'];
-
 /** API keys, with their budgets. */
 function createKeys(
   { options, models }: Base,
-  publish: Events['publish'],
+  { publish }: ReturnType<typeof createEvents>['events'],
   transaction: RunInTransaction,
   { budgets }: Accounting,
 ) {
@@ -180,11 +171,12 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const metrics = createMetrics();
   const requestLog = options.logRequests ? createRequestLog(options.logger) : undefined;
   const shared = new SharedReads(database.connection);
-  const base = { options, database, models, catalogue, notifications, metrics, requestLog, shared };
   const networks = allowedNetworks(options);
-  const { sealer, webhooks, health } = createWebhooks(base, networks);
   const clock = createDatabaseClock(database.connection);
-  const { deliveries, events, recoveries } = createEvents(base, networks, { webhooks, health }, clock);
+  const base = { options, database, models, catalogue, notifications, metrics, requestLog, shared, networks, clock };
+  const ofWebhooks = createWebhooks(base);
+  const { sealer, webhooks, health } = ofWebhooks;
+  const { deliveries, events, recoveries } = createEvents(base, ofWebhooks);
   // a standalone mongod, which the host has accepted, writes one after the other
   const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
   const accounting = createAccounting({
@@ -197,7 +189,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     shared,
     options,
   });
-  const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
+  const keys = createKeys(base, events, whileAwaited(transaction), accounting);
   const { access } = database;
   const modelCalls = createModelCalls({ options, access, models, metrics, accounting, sealer, shared, spec, keys });
   const processRecord = createProcessRecord({

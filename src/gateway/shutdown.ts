@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { refuse } from '../errors.ts';
 import type { OpenRequests } from '../http/request.ts';
 import { withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
@@ -44,14 +46,35 @@ const lastTimeout = 1_000;
 /** How long the last bytes of answers that were ended may take to be sent. Milliseconds. */
 const flushTimeout = 1_000;
 
-/** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
-export function createShutdown({
-  parts,
-  openRequests,
-  sockets,
-  drainTimeout,
-  logger,
-}: ShutdownDeps): () => Promise<void> {
+/** The longest delay of `close`. Milliseconds. */
+const longestDelay = 3_600_000;
+
+/** Makes `close` of a gateway: it is not ready from the call on, and is shut down after the delay, or when `close` is called without one. */
+export function createClose(deps: ShutdownDeps) {
+  const shutDown = createShutdown(deps);
+  const begun = new AbortController();
+  let closing: Promise<void> | undefined;
+  let isClosing = false;
+  return {
+    isClosing: () => isClosing,
+    async close(options?: { readonly delay?: number }): Promise<void> {
+      // whoever hands `close` to another function as its callback gives it what that function says, `null` too
+      const delay = options?.delay ?? 0;
+      if (!Number.isInteger(delay) || delay < 0 || delay > longestDelay) {
+        refuse('invalid_value', 'delay', `must be a whole number from 0 to ${longestDelay}`);
+      }
+      isClosing = true;
+      // it rejects where another call has begun to shut down
+      if (delay > 0) await sleep(delay, undefined, { signal: begun.signal }).catch(() => {});
+      begun.abort();
+      closing ??= shutDown();
+      await closing;
+    },
+  };
+}
+
+/** Makes the function that closes the parts of a gateway in their order: first what makes work, then what records it, the database last. */
+function createShutdown({ parts, openRequests, sockets, drainTimeout, logger }: ShutdownDeps) {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
   const { processRecord, storedObjects, shared, access, database } = parts;
 
@@ -83,7 +106,7 @@ export function createShutdown({
     await deliveries.close();
   }
 
-  async function close(): Promise<void> {
+  return async function shutDown(): Promise<void> {
     shared.close();
     const longest = Math.max(attemptTimeout, drainTimeout);
     const endsAt = performance.now() + longest + writeTimeout;
@@ -102,11 +125,5 @@ export function createShutdown({
     await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
     await closeAll(timeout(lastTimeout), [events.close, processRecord.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);
-  }
-
-  let closing: Promise<void> | null = null;
-  return () => {
-    closing ??= close();
-    return closing;
   };
 }

@@ -29,17 +29,17 @@ interface BacklogState {
 /** What the database says for the health of a gateway. `undefined` where it does not say so in time. */
 export interface DatabaseReadings {
   /** By how much this machine's clock is ahead of the database's; negative where it is behind. Milliseconds. */
-  readonly skew: number | undefined;
-  readonly lackingIndexes: readonly FoundIndex[] | undefined;
+  readonly skew?: number | undefined;
+  readonly lackingIndexes?: readonly FoundIndex[] | undefined;
   /** Whether this version may use what the newest version has prepared. */
-  readonly isCompatible: boolean | undefined;
+  readonly isCompatible?: boolean | undefined;
   /** Ids of keys that sealed stored secrets, and are not among `secretKeys`. */
-  readonly missingKeys: readonly string[] | undefined;
+  readonly missingKeys?: readonly string[] | undefined;
   /** How long a write takes until a majority has it in its journal. Milliseconds. */
-  readonly writeTime: number | undefined;
+  readonly writeTime?: number | undefined;
   /** How much of the primary's disk is free, as a share of 1. */
-  readonly freeDisk: number | undefined;
-  readonly backlog: BacklogState | undefined;
+  readonly freeDisk?: number | undefined;
+  readonly backlog?: BacklogState | undefined;
 }
 
 export interface HealthReadingsDeps {
@@ -59,79 +59,44 @@ const databaseTimeout = 1_000;
 /** From when on a backlog is old: the alert and `doctor` wait as long. Seconds. */
 export const oldBacklog = 300;
 
-const nothing: DatabaseReadings = {
-  skew: undefined,
-  lackingIndexes: undefined,
-  isCompatible: undefined,
-  missingKeys: undefined,
-  writeTime: undefined,
-  freeDisk: undefined,
-  backlog: undefined,
-};
-
-/** Makes the function that reads the difference of the clocks, at most once a second. */
-function createRecentSkew({ connection }: Pick<SchemaDeps, 'connection'>): () => Promise<number | undefined> {
-  const readSkew = createReadSkew(connection);
-  let reading: { readonly skew: Promise<number | undefined>; readonly at: number } | undefined;
-  return () => {
-    const now = performance.now();
-    if (!reading || now - reading.at > databaseTimeout) reading = { skew: readSkew(), at: now };
-    return reading.skew;
-  };
-}
-
-/** Makes the function that reads what is due, and looks for a worker only where something is. */
-function createReadBacklog({ backlog, hasWorker }: Pick<HealthReadingsDeps, 'backlog' | 'hasWorker'>) {
-  return async function read(): Promise<BacklogState> {
-    const oldest = await backlog.oldestDue();
-    return oldest === null ? { oldestDue: 0, hasWorker: true } : { oldestDue: oldest, hasWorker: await hasWorker() };
-  };
-}
-
 function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
   return withTimeout(reading, databaseTimeout, false).catch(() => undefined);
 }
 
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
-export function createHealthReadings({ database, schema, missingKeys, ...work }: HealthReadingsDeps) {
-  const { access } = database;
-  const { connection, prefix } = schema;
+export function createHealthReadings(deps: HealthReadingsDeps) {
+  const { access } = deps.database;
+  const { connection, prefix } = deps.schema;
   const db = primaryOf(connection);
-  const readSkew = createRecentSkew(schema);
-  const lackingIndexes = createIndexCheck(schema);
-  const compatible = createCachedReading(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
-  const keys = createCachedReading(missingKeys, ({ length }) => length === 0);
-  const freeDisk = createCachedReading(
+  const readSkew = createCachedReading(createReadSkew(connection), () => true, databaseTimeout);
+  const readIndexes = createIndexCheck(deps.schema);
+  const readCompatible = createCachedReading(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
+  const readKeys = createCachedReading(deps.missingKeys, ({ length }) => length === 0);
+  const readDisk = createCachedReading(
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
-  const backlog = createCachedReading(
-    createReadBacklog(work),
-    ({ oldestDue, hasWorker }) => oldestDue <= oldBacklog && hasWorker,
-  );
-  const writeTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
+  /** Looks for a worker only where something is due. */
+  async function readDue(): Promise<BacklogState> {
+    const oldest = await deps.backlog.oldestDue();
+    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await deps.hasWorker()) };
+  }
+  const readBacklog = createCachedReading(readDue, (due) => due.oldestDue <= oldBacklog && due.hasWorker);
+  const readWriteTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
 
   return async function read(): Promise<DatabaseReadings> {
     const skew = access.isUnavailable ? undefined : await readSkew();
     // without an answer nothing is known of the rest
-    if (skew === undefined) return nothing;
-    const [lacking, isOfThisVersion, missing, took, free, due] = await Promise.all([
-      inTime(lackingIndexes()),
-      inTime(compatible()),
-      inTime(keys()),
-      writeTime(),
-      inTime(freeDisk()),
-      inTime(backlog()),
+    if (skew === undefined) return {};
+    const [lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog] = await Promise.all([
+      inTime(readIndexes()),
+      inTime(readCompatible()),
+      inTime(readKeys()),
+      readWriteTime(),
+      inTime(readDisk()),
+      inTime(readBacklog()),
     ]);
-    return {
-      skew,
-      lackingIndexes: lacking,
-      isCompatible: isOfThisVersion,
-      missingKeys: missing,
-      writeTime: took,
-      freeDisk: free,
-      backlog: due,
-    };
+    return { skew, lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog };
   };
 }
 

@@ -54,16 +54,17 @@ export function createWriteTime(write: () => Promise<void>, longest = longestWri
   };
 }
 
-/** How long a good value is used, and how long any other. Milliseconds. */
-const [wellFor, otherwiseFor] = [15_000, 5_000] as const;
+/** How long a value is used that is not good. Milliseconds. */
+const otherwiseFor = 5_000;
 
 /**
- * Makes a function that caches what `read` returns: for 15 s, or for 5 s if the value is not good. It returns `undefined` if
- * the value cannot be read.
+ * Makes a function that caches what `read` returns: for 5 s if the value is not good. It returns `undefined` if the value cannot be read.
+ * @param wellFor how long a good value is used. Milliseconds.
  */
 export function createCachedReading<T>(
   read: () => Promise<T>,
   isWell: (value: T) => boolean,
+  wellFor = 15_000,
 ): () => Promise<T | undefined> {
   let last: { readonly at: number; readonly value: Promise<T | undefined> } | undefined;
   let validFor = 0;

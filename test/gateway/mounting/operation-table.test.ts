@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { operationTable, type RouterParts } from '../../../src/gateway/operation-table.ts';
+import { operationTable, type RouterParts } from '../../../src/gateway/router.ts';
 import type { OperationTable } from '../../../src/http/operation.ts';
 import { sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { createProxy } from '../../../src/proxy/proxy.ts';
