@@ -69,7 +69,6 @@ export interface WakeUps<Data> {
   stop(): Promise<void>;
 }
 
-/** Runs Agenda in the same database, on the same connection. */
 export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): WakeUps<Data> {
   const { name, connection, owner, collection, key, limit, notStored, logger } = deps;
   const agenda = new Agenda({
@@ -114,7 +113,6 @@ export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): Wak
   };
 }
 
-/** The database of the jobs. */
 export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
 type MongoDb = Extract<ConstructorParameters<typeof MongoBackend>[0], { mongo: unknown }>['mongo'];
 type JobCollection = ReturnType<JobsDb['collection']>;
@@ -227,7 +225,6 @@ function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
 /** Jobs written or removed at once. */
 const maxSize = 500;
 
-/** Writes jobs, many in one write. */
 function createWrites(jobs: JobCollection): (operation: Write) => Promise<void> {
   const writes = createBatcher<Write, unknown>({
     maxSize,
@@ -287,7 +284,6 @@ const maxLocked = 100;
 /** A notification about no job in particular. */
 const noJob = toJobId('');
 
-/** How Agenda asks for a job. */
 interface JobRequest {
   readonly owner: string;
   /** When Agenda asks again without being woken. */
@@ -296,7 +292,6 @@ interface JobRequest {
   readonly lockDeadline: Date;
 }
 
-/** The due jobs of one name. */
 export class DueJobs {
   /** Locked jobs that Agenda has not asked for yet. */
   readonly ready: JobParameters[] = [];
@@ -370,7 +365,6 @@ export class DueJobs {
   }
 }
 
-/** A stored job in Agenda's form. */
 function toParameters({ _id, ...job }: StoredJob): JobParameters {
   const filled = Object.entries(job).filter(([, value]) => value !== null);
   return { ...(Object.fromEntries(filled) as unknown as JobParameters), _id: toJobId(_id.toHexString()) };

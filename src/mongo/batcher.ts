@@ -56,7 +56,6 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let isScheduled = false;
-  /** When the last batch started. */
   let startedAt = Number.NEGATIVE_INFINITY;
   /** Set while the next batch waits for `enough` items. */
   let gathering: NodeJS.Timeout | undefined;
@@ -68,7 +67,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     startedAt = performance.now();
     delay = batch.length > 1 ? maxDelay : 0;
     const items = batch.map(({ item }) => item);
-    const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
+    const outcomes = await writeIsolated(items, { write, timeout });
     batch.forEach(({ resolve, reject }, i) => {
       const outcome = outcomes[i] as ItemOutcome<Result>;
       if ('result' in outcome) resolve(outcome.result);
@@ -126,13 +125,13 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   };
 }
 
-export type ItemOutcome<Result> = { readonly result: Result } | { readonly error: unknown };
+type ItemOutcome<Result> = { readonly result: Result } | { readonly error: unknown };
 
-export interface IsolatedWrite<Item, Result> {
+interface IsolatedWrite<Item, Result> {
   /** Writes items together and returns the results in their order. Writing an item twice must do no harm. */
   readonly write: (items: readonly Item[], isFirstTry: boolean) => Promise<readonly Result[]>;
   /** For each write. Milliseconds. @default 9_000 */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
 }
 
 /**
@@ -178,10 +177,7 @@ export function* itemFailures<Item>(
   }
 }
 
-interface Failure {
-  readonly name?: unknown;
-  readonly code?: unknown;
-}
+type Failure = { readonly name?: unknown; readonly code?: unknown };
 
 /**
  * Errors thrown before anything is sent: the driver's (mongodb 7) for a document that is too large or malformed, BSON's for
@@ -252,17 +248,14 @@ export function failureName(error: unknown): string {
   return code === undefined ? String(name) : `${name} ${code}`;
 }
 
-/** Logs that an item was set aside. */
-export type LogSetAside = (error: unknown, context?: Readonly<Record<string, unknown>>) => void;
-
 /** How long further lines are held back after one. Milliseconds. */
 const quiet = 60_000;
 
-/** Logs at most one line a minute, with the number of items set aside since the line before. */
-export function createSetAsideLog(logger: Pick<Logger, 'error'>, message: string): LogSetAside {
+/** Makes the function that logs that an item was set aside: at most one line a minute, with the number of items since the line before. */
+export function createSetAsideLog(logger: Pick<Logger, 'error'>, message: string) {
   let loggedAt = Number.NEGATIVE_INFINITY;
   let count = 0;
-  return function logSetAside(error, context = {}) {
+  return function logSetAside(error: unknown, context: Readonly<Record<string, unknown>> = {}): void {
     count += 1;
     const now = performance.now();
     if (now - loggedAt < quiet) return;

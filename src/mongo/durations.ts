@@ -4,7 +4,6 @@ const growth = 1.2;
 /** Counts of durations, by bucket: sparse, so that MongoDB can store and add them up, which histograms of libraries are not. */
 export type Durations = Readonly<Record<string, number>>;
 
-/** The bucket a duration falls into. */
 export function bucketOf(ms: number): number {
   return Math.floor(Math.log(Math.max(0, ms) + 1) / Math.log(growth));
 }
@@ -14,7 +13,6 @@ function durationOf(bucket: number): number {
   return Math.round(growth ** (bucket + 0.5) - 1);
 }
 
-/** Adds up histograms. */
 export function merged(all: readonly Durations[]): Durations {
   const sum: Record<string, number> = {};
   for (const durations of all) {

@@ -18,7 +18,6 @@ export interface LeaseFields {
   readonly duration: number;
 }
 
-/** How leases are renewed. */
 export interface Renewal {
   /** Further fields that a renewal sets. @default none */
   readonly set?: object;

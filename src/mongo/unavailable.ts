@@ -33,7 +33,6 @@ export const notPrimary: ReadonlySet<unknown> = new Set([
 /** Node's codes for a socket that the other side has closed: the driver (mongodb 7.8) passes them on when it writes. */
 const brokenSocket: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ERR_STREAM_DESTROYED']);
 
-/** Whether the driver or the server has given the error this label. */
 export function hasLabel(error: unknown, label: string): boolean {
   return (error as DriverError | null)?.errorLabelSet?.has(label) === true;
 }
@@ -73,7 +72,6 @@ export function asUnavailable(error: unknown): unknown {
   return isUnavailable(error) ? databaseUnavailable(error) : error;
 }
 
-/** Whether it is the error `database_unavailable`. */
 export function isUnavailableError(error: unknown): boolean {
   return error instanceof GatewayError && error.code === 'database_unavailable';
 }

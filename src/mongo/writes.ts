@@ -4,22 +4,6 @@ import type { Logger } from '../options/options.ts';
 import { durable } from './collection.ts';
 import { hasWriteConcernError, isUnavailable } from './unavailable.ts';
 
-/** The result of an `insert`: every document that is not among the failures is stored. */
-interface Inserted {
-  /** By index. */
-  readonly failures: ReadonlyMap<number, mongo.MongoServerError>;
-  /** The election in which its primary was chosen, in hexadecimal; absent from a standalone mongod and a mongos. */
-  readonly electionId?: string;
-}
-
-/** The result of an `update`. */
-interface Updated {
-  /** Documents that matched. */
-  readonly matched: number;
-  /** As in {@link Inserted}. */
-  readonly electionId?: string;
-}
-
 /** A statement of the command `update` (MongoDB's manual, "update", "updates"). */
 interface UpdateStatement {
   readonly q: object;
@@ -33,67 +17,49 @@ interface UpdateStatement {
 /**
  * Writes by the bare commands, as durable as `durableSchema`, where the election in which the primary was chosen is needed: it proves that
  * a look-up missed nothing. The driver's own writes do not tell it; they serve for everything else. Nothing is retried, so a write that
- * fails may have been done.
+ * fails may have been done. `electionId` is in hexadecimal; absent from a standalone mongod and a mongos.
  */
-interface BareWrites {
-  /** In one command, so of no more documents than fit into it. */
-  insertEach(documents: readonly object[]): Promise<Inserted>;
-  /** The same. @throws MongoServerError of the first statement that was refused */
-  updateEach(statements: readonly UpdateStatement[]): Promise<Updated>;
-}
-
-export function bareWrites<T>(model: Model<T>): BareWrites {
+export function bareWrites<T>(model: Model<T>) {
   const db = model.db.getClient().db(model.db.name);
   const name = model.collection.collectionName;
 
   async function run(command: mongo.Document) {
     const options = { ordered: false, writeConcern: durable } as const;
-    const { electionId, ...answer } = await db.command({ ...command, ...options }, { ignoreUndefined: true });
-    return { ...answer, ...(electionId && { electionId: (electionId as mongo.ObjectId).toHexString() }) } as {
-      readonly n: number;
-      readonly writeErrors?: readonly mongo.ErrorDescription[];
-      readonly electionId?: string;
+    const { electionId, n, writeErrors } = await db.command({ ...command, ...options }, { ignoreUndefined: true });
+    return {
+      matched: n as number,
+      writeErrors: (writeErrors ?? []) as readonly mongo.ErrorDescription[],
+      election: electionId ? { electionId: (electionId as mongo.ObjectId).toHexString() } : {},
     };
   }
 
   return {
-    async insertEach(documents) {
-      const { writeErrors = [], electionId } = await run({ insert: name, documents });
+    /**
+     * Inserts in one command, so no more documents than fit into it.
+     * @returns `failures` by index: every other document is stored
+     */
+    async insertEach(documents: readonly object[]) {
+      const { writeErrors, election } = await run({ insert: name, documents });
       const failures = new Map(writeErrors.map((error) => [Number(error.index), new mongo.MongoServerError(error)]));
-      return { failures, ...(electionId !== undefined && { electionId }) };
+      return { failures, ...election };
     },
-    async updateEach(updates) {
-      const { n: matched, writeErrors, electionId } = await run({ update: name, updates });
-      if (writeErrors?.[0]) throw new mongo.MongoServerError(writeErrors[0]);
-      return { matched, ...(electionId !== undefined && { electionId }) };
+    /** Updates in one command. @throws MongoServerError of the first statement that was refused */
+    async updateEach(updates: readonly UpdateStatement[]) {
+      const { matched, writeErrors, election } = await run({ update: name, updates });
+      if (writeErrors[0]) throw new mongo.MongoServerError(writeErrors[0]);
+      return { matched, ...election };
     },
   };
 }
 
 const duplicateKey = 11_000;
 
-interface ServerError {
-  readonly code?: unknown;
-  /** The keys of the unique index. */
-  readonly keyPattern?: Readonly<Record<string, unknown>>;
-}
-
-interface WriteError {
-  readonly code: number;
-  readonly errmsg: string;
-  readonly index: number;
-}
-
-interface BulkError {
-  readonly writeErrors?: WriteError | readonly WriteError[];
-}
-
 /**
  * Whether a write met a document with the same unique key (MongoDB's error 11000).
  * @param key a key that the index must have. @default any index
  */
 export function isDuplicateKey(error: unknown, key?: string): boolean {
-  const { code, keyPattern } = error as ServerError;
+  const { code, keyPattern } = error as mongo.MongoServerError;
   return code === duplicateKey && (key === undefined || keyPattern?.[key] !== undefined);
 }
 
@@ -102,10 +68,10 @@ export function isDuplicateKey(error: unknown, key?: string): boolean {
  * @throws the error itself if the whole write failed, or is not confirmed
  */
 export function failuresIn(error: unknown): Map<number, mongo.MongoServerError> {
-  const failures = [(error as BulkError).writeErrors ?? []].flat();
+  const failures = [(error as Partial<mongo.MongoBulkWriteError>).writeErrors ?? []].flat();
   if (failures.length === 0 || hasWriteConcernError(error)) throw error;
   return new Map(
-    failures.map(({ index, code, errmsg }) => [index, new mongo.MongoServerError({ index, code, errmsg })]),
+    failures.map(({ index, code, errmsg = '' }) => [index, new mongo.MongoServerError({ index, code, errmsg })]),
   );
 }
 

@@ -98,8 +98,6 @@ export function describeSchema(spec: Spec, given: SpecSchema): string {
   return types.map((type) => nouns[String(type)]?.(schema) ?? String(type)).join(' or ');
 }
 
-type Properties = Readonly<Record<string, SpecSchema>>;
-
 function valuesOf({ const: value, enum: values }: SpecSchema): readonly unknown[] | undefined {
   return value === undefined ? (values as unknown[] | undefined) : [value];
 }
@@ -112,17 +110,14 @@ function either(spec: Spec, given: SpecSchema | undefined, other: SpecSchema): S
   return { type: 'string', enum: [...new Set(lists.flat())] };
 }
 
-/** Whether a schema's alternatives are objects with described fields only, which differ in the fields that go together. */
-function isEitherOr(alternatives: readonly SpecSchema[]): boolean {
-  return alternatives.length > 0 && alternatives.every((schema) => schema.additionalProperties === false);
-}
-
 function flattened(spec: Spec, schema: SpecSchema): SpecSchema {
   const alternatives = ((schema.oneOf ?? []) as SpecSchema[]).map((alternative) => resolveSchema(spec, alternative));
-  if (!isEitherOr(alternatives)) return schema;
+  // objects with described fields only, which differ in the fields that go together
+  const isEitherOr = alternatives.length > 0 && alternatives.every((one) => one.additionalProperties === false);
+  if (!isEitherOr) return schema;
   const properties: Record<string, SpecSchema> = {};
   for (const alternative of alternatives) {
-    for (const [name, property] of Object.entries(alternative.properties as Properties)) {
+    for (const [name, property] of Object.entries(alternative.properties as Named)) {
       properties[name] = either(spec, properties[name], property);
     }
   }
@@ -142,8 +137,6 @@ function withoutCount({ minProperties, ...schema }: SpecSchema): SpecSchema {
  */
 export function simplifySchemas(spec: Spec): Spec {
   const { schemas } = spec.components;
-  const simple = Object.entries(schemas).map(
-    ([name, schema]) => [name, withoutCount(flattened(spec, schema))] as const,
-  );
+  const simple = Object.entries(schemas).map(([name, schema]) => [name, withoutCount(flattened(spec, schema))]);
   return { ...spec, components: { ...spec.components, schemas: Object.fromEntries(simple) } };
 }

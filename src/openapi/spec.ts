@@ -8,7 +8,6 @@ export type SpecMethod = (typeof specMethods)[number];
 /** A JSON schema of the document; `$ref`s in it are JSON pointers such as `#/components/schemas/Error`. */
 export type SpecSchema = Readonly<Record<string, unknown>>;
 
-/** What is said about one media type of a body. */
 export interface SpecMediaType {
   readonly schema?: SpecSchema;
   readonly examples?: Readonly<Record<string, { readonly value?: unknown; readonly $ref?: string }>>;

@@ -81,10 +81,6 @@ function parse<Event>(rawBody: RawBody): Event {
   }
 }
 
-function isCutOff(error: unknown): boolean {
-  return error instanceof ReceiverError && error.code === 'body_incomplete';
-}
-
 function send(res: ServerResponse, status: number, body: object): void {
   if (res.headersSent || res.destroyed) return;
   res.statusCode = status;
@@ -123,10 +119,10 @@ export function webhookReceiver<
       await onEvent(await verifiedEvent(req), req);
       send(res, 200, { received: true });
     } catch (error) {
-      const { status, message } =
-        error instanceof ReceiverError ? error : { status: 500, message: 'the handler failed' };
+      const refusal = error instanceof ReceiverError ? error : undefined;
+      const { status, message } = refusal ?? { status: 500, message: 'the handler failed' };
       // the owner can do nothing about a sender that leaves
-      if (!isCutOff(error)) await onError(error, req);
+      if (refusal?.code !== 'body_incomplete') await onError(error, req);
       // one answer to every wrong signature: which part of it is wrong would help to forge or repeat one
       send(res, status, { error: status === 401 ? 'the signature is invalid' : message });
     }

@@ -1,3 +1,15 @@
+const statuses = {
+  header_missing: 401,
+  header_malformed: 401,
+  no_secret_matched: 401,
+  timestamp_too_old: 401,
+  timestamp_in_future: 401,
+  body_parsed: 500,
+  body_too_large: 413,
+  body_incomplete: 400,
+  body_not_json: 400,
+} as const;
+
 /**
  * Why a delivery is refused, for programs.
  *
@@ -9,28 +21,7 @@
  * - `body_incomplete`: the sender left in the middle of it; `onError` is not told
  * - `body_not_json`: the signature is right, but the body is not JSON
  */
-export type ReceiverErrorCode =
-  | 'header_missing'
-  | 'header_malformed'
-  | 'no_secret_matched'
-  | 'timestamp_too_old'
-  | 'timestamp_in_future'
-  | 'body_parsed'
-  | 'body_too_large'
-  | 'body_incomplete'
-  | 'body_not_json';
-
-const statuses: Readonly<Record<ReceiverErrorCode, number>> = {
-  header_missing: 401,
-  header_malformed: 401,
-  no_secret_matched: 401,
-  timestamp_too_old: 401,
-  timestamp_in_future: 401,
-  body_parsed: 500,
-  body_too_large: 413,
-  body_incomplete: 400,
-  body_not_json: 400,
-};
+export type ReceiverErrorCode = keyof typeof statuses;
 
 /** Why a delivery is not handled. `message` is for the owner of the receiver; a sender with a wrong signature is not shown it. */
 export class ReceiverError extends Error {

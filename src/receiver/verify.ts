@@ -42,7 +42,6 @@ export function toSecrets(caller: string, secret: string | readonly string[]): r
   return secrets;
 }
 
-/** What to look at when no secret made a signature. */
 function noSecretMatched(header: string, { length }: readonly string[]): string {
   const which = length === 1 ? 'the secret' : `any of the ${length} secrets`;
   return (

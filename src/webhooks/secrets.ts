@@ -5,7 +5,6 @@ import { findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from './model.ts';
 import type { DeliveryTarget } from './webhook.ts';
 
-/** The sealed fields of a webhook. */
 type SecretField = 'secret' | 'previousSecret' | 'headers';
 
 type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation' | 'headers'>;
@@ -37,7 +36,6 @@ function createOpener(sealer: Sealer): Sealer['open'] {
   };
 }
 
-/** Seals and opens the secrets of one collection. */
 export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
   const openOnce = createOpener(sealer);
@@ -88,12 +86,9 @@ export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): P
   const missing = await keyIdsExcept(webhooks, sealer.keyIds);
   if (missing.length === 0) return;
   const ids = missing.map((id) => `'${id}'`).join(', ');
-  throw new GatewayError(
-    'invalid_options',
-    `secretKeys: stored webhook secrets are sealed with ${ids}, which is not among them; ` +
-      'add it behind the others, and remove it only after resealing every secret',
-    { param: 'secretKeys' },
-  );
+  const problem = `stored webhook secrets are sealed with ${ids}, which is not among them`;
+  const remedy = 'add it behind the others, and remove it only after resealing every secret';
+  refuse('invalid_options', 'secretKeys', `${problem}; ${remedy}`);
 }
 
 /** Encrypts secrets for the database. A sealed text opens only in the place that it was sealed for. */

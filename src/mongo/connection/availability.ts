@@ -29,7 +29,6 @@ export interface DatabaseAccess {
    * @param waited how much of `maxWait` has passed already; if all of it has, the work does not start
    */
   run<T>(work: () => Promise<T>, maxWait?: number, waited?: number): Promise<T>;
-  /** Stops listening. */
   close(): void;
 }
 
@@ -84,7 +83,6 @@ export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess,
   return Object.fromEntries(bounded) as T;
 }
 
-/** Limits how long the gateway waits for the database of this connection. */
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
   const monitor = new DatabaseMonitor(connection.getClient(), logger);
 
@@ -140,6 +138,8 @@ const grace = 1_000;
 const probeInterval = 500;
 /** How long one such look may take: longer than any driver looks for a server. Milliseconds. */
 const longestProbe = 60_000;
+/** How often the pools are looked through. Milliseconds. */
+const upkeepInterval = 2_000;
 
 type Client = ReturnType<Connection['getClient']>;
 
@@ -147,20 +147,12 @@ interface TopologyChange {
   readonly newDescription: { readonly servers: ReadonlyMap<string, { readonly isWritable: boolean }> };
 }
 
-/** Makes the driver look for a server at once: it does so only while a command waits, otherwise every `heartbeatFrequencyMS`. */
-async function probe(client: Client): Promise<void> {
-  await client
-    .db('admin')
-    .command({ ping: 1 })
-    .catch(() => {});
-}
-
 /** Learns from the driver's monitoring whether a server takes writes. */
 class DatabaseMonitor {
   readonly #client: Client;
   readonly #logger: Pick<Logger, 'warn' | 'info'>;
   readonly #probing: Periodic;
-  readonly #upkeep: PoolUpkeep;
+  readonly #upkeep: Periodic;
   /** Called when the database goes down. */
   readonly downListeners = new Set<() => void>();
   /** Whether there has been no server that takes writes for a second. */
@@ -173,12 +165,27 @@ class DatabaseMonitor {
     this.#logger = logger;
     this.#probing = createPeriodic({
       name: 'looking for the database',
-      task: () => probe(client),
+      // makes the driver look at once: otherwise, while no command waits, it looks every `heartbeatFrequencyMS`
+      task: () =>
+        client
+          .db('admin')
+          .command({ ping: 1 })
+          .catch(() => {}),
       interval: probeInterval,
       longestRun: longestProbe,
       logger,
     });
-    this.#upkeep = createPoolUpkeep(client, logger);
+    this.#upkeep = createPeriodic({
+      name: 'the upkeep of connections',
+      task() {
+        for (const pool of poolsOf(client)) {
+          settleForgottenCommands(pool);
+          checkPool(pool);
+        }
+      },
+      interval: upkeepInterval,
+      logger,
+    });
     this.#upkeep.start();
     client.on('topologyDescriptionChanged', this.#onChange);
   }
@@ -188,13 +195,14 @@ class DatabaseMonitor {
     return this.#lostAt !== undefined;
   }
 
-  /** Stops listening to the driver. */
   close(): void {
     clearTimeout(this.#timer);
     this.isDown = false;
     this.#client.off('topologyDescriptionChanged', this.#onChange);
     void this.#probing.stop();
-    this.#upkeep.stop();
+    void this.#upkeep.stop();
+    // a host's own client goes on without the gateway
+    for (const pool of poolsOf(this.#client)) pool.ensureMinPoolSize?.();
   }
 
   readonly #onChange = ({ newDescription }: TopologyChange): void => {
@@ -229,9 +237,6 @@ interface DriverConnection {
   readonly socket?: NodeJS.EventEmitter & { readonly destroyed?: boolean };
 }
 
-/** How often the pools are looked through. Milliseconds. */
-const interval = 2_000;
-
 /**
  * The driver (mongodb 7.8) never settles a command whose connection is closed while the command waits to be written: it
  * listens for `drain` and `error`, and the destroyed socket emits neither. The command keeps its place in the pool for good, and
@@ -255,28 +260,6 @@ function checkPool(pool: Pool): void {
   if (pool.minPoolSizeTimer === undefined) return;
   pool.ensureMinPoolSize?.();
   clearTimeout(pool.minPoolSizeTimer);
-}
-
-type PoolUpkeep = Pick<Periodic, 'start'> & { stop(): void };
-
-/** Looks through the pools of a client again and again. */
-function createPoolUpkeep(client: Client, logger: Pick<Logger, 'warn'>): PoolUpkeep {
-  function task(): void {
-    for (const pool of poolsOf(client)) {
-      settleForgottenCommands(pool);
-      checkPool(pool);
-    }
-  }
-  const upkeep = createPeriodic({ name: 'the upkeep of connections', task, interval, logger });
-
-  return {
-    start: upkeep.start,
-    stop() {
-      void upkeep.stop();
-      // a host's own client goes on without the gateway
-      for (const pool of poolsOf(client)) pool.ensureMinPoolSize?.();
-    },
-  };
 }
 
 /**

@@ -1,9 +1,8 @@
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
-import { GatewayError, refuse } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
 import { openFailure, requireEscapedCredentials } from './open-failure.ts';
 
-/** The opened database. */
 export interface Database {
   readonly connection: Connection;
   /** Closes the connection if the gateway opened it; leaves a host's own connection alone. */
@@ -35,10 +34,9 @@ const retries = { retryReads: true, retryWrites: true } as const;
 /** Warns about a host's own connection that would notice a dead database or connection too late. */
 function checkOptions(connection: Connection, logger: Logger): void {
   const options = connection.getClient().options as unknown as Record<string, unknown>;
-  const slow = Object.entries(connectionTimes).filter(([name, time]) => {
-    // 0 is no limit
-    return (Number(options[name]) || Number.POSITIVE_INFINITY) > time * tolerance;
-  });
+  // 0 is no limit
+  const timeOf = (name: string) => Number(options[name]) || Number.POSITIVE_INFINITY;
+  const slow = Object.entries(connectionTimes).filter(([name, time]) => timeOf(name) > time * tolerance);
   const off = Object.entries(retries).filter(([name]) => options[name] === false);
   const lacking = [...slow, ...off];
   if (lacking.length === 0) return;
@@ -80,12 +78,9 @@ function requireSameMongoose({ base }: Connection): void {
   const major = (version: string | undefined) => version?.split('.')[0];
   const theirs = (base as Mongoose | undefined)?.version;
   if (major(theirs) === major(mongoose.version)) return;
-  throw new GatewayError(
-    'invalid_options',
-    `mongo: this connection is of mongoose ${theirs}, but express-model-gateway finds mongoose ${mongoose.version}; ` +
-      'install one of them for both (npm ls mongoose shows who asks for which), or pass the URI',
-    { param: 'mongo' },
-  );
+  const problem = `this connection is of mongoose ${theirs}, but express-model-gateway finds mongoose ${mongoose.version}`;
+  const remedy = 'install one of them for both (npm ls mongoose shows who asks for which), or pass the URI';
+  refuse('invalid_options', 'mongo', `${problem}; ${remedy}`);
 }
 
 /**
@@ -100,8 +95,8 @@ async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
   requireSameMongoose(connection);
   const { connecting, connected } = mongoose.ConnectionStates;
   if (connection.readyState !== connecting && connection.readyState !== connected) {
-    const message = 'mongo: is not connected; call mongoose.connect(uri) before createModelGateway, or pass the URI';
-    throw new GatewayError('invalid_options', message, { param: 'mongo' });
+    const problem = 'is not connected; call mongoose.connect(uri) before createModelGateway, or pass the URI';
+    refuse('invalid_options', 'mongo', problem);
   }
   return connection.asPromise().catch((error) => {
     throw openFailure(error);
@@ -142,9 +137,7 @@ export interface Pool {
 
 /** The driver's internals that lead to the pools. No public API does. */
 interface Internals {
-  readonly topology?: {
-    readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> };
-  };
+  readonly topology?: { readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> } };
 }
 
 /** The driver's pools of connections. If its objects have another form, there are none. */
@@ -175,12 +168,6 @@ export function poolUsage(client: Client): PoolUsage {
   };
 }
 
-interface Hello {
-  readonly setName?: string;
-  /** `isdbgrid` from a mongos, which means a sharded cluster of replica sets. */
-  readonly msg?: string;
-}
-
 /** What a host may do about a standalone mongod; the command has no such option. */
 export const orAllowStandalone = ', or set allowStandalone to accept that';
 
@@ -193,15 +180,14 @@ export async function requireReplicaSet(
   connection: Connection,
   { allowStandalone, logger }: Pick<ResolvedOptions, 'allowStandalone' | 'logger'>,
 ): Promise<boolean> {
-  const { setName, msg } = (await connection.getClient().db('admin').command({ hello: 1 })) as Hello;
+  const { setName, msg } = await connection.getClient().db('admin').command({ hello: 1 });
+  // a mongos means a sharded cluster of replica sets
   if (setName !== undefined || msg === 'isdbgrid') return true;
   if (!allowStandalone) {
-    throw new GatewayError(
-      'invalid_options',
-      'mongo: this is a standalone mongod: an event acknowledged by it can be lost with its disk, and there are no ' +
-        `transactions; start it with --replSet and run rs.initiate() once${orAllowStandalone}`,
-      { param: 'mongo' },
-    );
+    const problem =
+      'this is a standalone mongod: an event acknowledged by it can be lost with its disk, and there are no transactions';
+    const remedy = `start it with --replSet and run rs.initiate() once${orAllowStandalone}`;
+    refuse('invalid_options', 'mongo', `${problem}; ${remedy}`);
   }
   logger.warn('mongo is a standalone mongod: acknowledged writes can be lost with its disk; no transactions');
   return false;

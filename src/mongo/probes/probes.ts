@@ -32,10 +32,8 @@ export function createWriteTime(write: () => Promise<void>, longest = longestWri
   let running: { readonly startedAt: number; readonly ended: Promise<void> } | undefined;
 
   async function measure(startedAt: number): Promise<void> {
-    const hasSucceeded = await withTimeout(write(), longest, false).then(
-      () => true,
-      () => false,
-    );
+    const succeeded = () => true;
+    const hasSucceeded = await withTimeout(write().then(succeeded), longest, false).catch(() => false);
     const took = performance.now() - startedAt;
     // one that was given up for its length is slow; one that failed at once says nothing of the disk
     last = { took: hasSucceeded || took > slowWrite ? took : undefined, at: performance.now() };

@@ -29,13 +29,11 @@ export interface FoundIndex {
   readonly isUnique: boolean;
 }
 
-/** What is read of a model, whatever its documents are. */
 interface IndexedModel {
   readonly schema: Pick<Schema, 'indexes'>;
   readonly collection: { readonly collectionName: string };
 }
 
-/** The indexes that the schema of a model declares. */
 export function indexesOfModel({ schema, collection }: IndexedModel): CollectionIndexes {
   const indexes = schema.indexes().map(([key, { background: _, ...options }]) => ({ key, ...options }));
   return { collection: collection.collectionName, indexes: indexes as CollectionIndexes['indexes'] };
@@ -142,7 +140,6 @@ async function withEach<Result>(
   return results;
 }
 
-/** Compares the indexes of the database with those that are needed. */
 export async function findIndexes(db: Db, needed: readonly CollectionIndexes[]): Promise<FoundIndex[]> {
   return (await withEach(needed, (collection) => findIn(db, collection))).flat();
 }

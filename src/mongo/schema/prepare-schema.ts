@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection, mongo } from 'mongoose';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
 import { readVersion } from '../../version.ts';
 import { durable } from '../collection.ts';
@@ -45,6 +45,14 @@ export async function buildSchema({ connection, prefix, needed }: SchemaDeps): P
   return altered;
 }
 
+/** The indexes of collections whose loss loses something. */
+function findImportant({ connection, needed }: Omit<SchemaDeps, 'prefix'>): Promise<FoundIndex[]> {
+  return findIndexes(
+    primaryOf(connection),
+    needed.filter(({ isDisposable }) => !isDisposable),
+  );
+}
+
 /**
  * @returns the indexes that expire documents after another time
  * @throws GatewayError `invalid_options` that names what is missing, and the command that builds it
@@ -53,8 +61,7 @@ async function requireSchema(
   { connection, needed }: SchemaDeps,
   record: SchemaRecord | null,
 ): Promise<readonly FoundIndex[]> {
-  const important = needed.filter(({ isDisposable }) => !isDisposable);
-  const foundIndexes = await findIndexes(primaryOf(connection), important);
+  const foundIndexes = await findImportant({ connection, needed });
   const lacking = foundIndexes.filter(isLacking);
   if (lacking.length === 0 && !needsMigration(record)) return foundIndexes.filter(isAltered);
   const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
@@ -63,8 +70,8 @@ async function requireSchema(
     lacking.length > 0
       ? `these indexes are not as this version needs them: ${names.slice(0, longestList).join(', ')}${more}`
       : `the database was prepared for schema version ${record?.version ?? 0}, and this one needs ${schemaVersion}`;
-  const message = `indexes: ${reason}; run \`${howToMigrate}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
-  throw new GatewayError('invalid_options', message, { param: 'indexes' });
+  const remedy = `run \`${howToMigrate}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
+  refuse('invalid_options', 'indexes', `${reason}; ${remedy}`);
 }
 
 /**
@@ -98,15 +105,9 @@ export async function prepareSchema(
  * Makes the function that reads which indexes are missing, different or being built; it returns `undefined` where the database
  * does not say so. Of collections whose loss loses nothing, no index is needed.
  */
-export function createIndexCheck({ connection, needed }: SchemaDeps) {
-  const important = needed.filter(({ isDisposable }: CollectionIndexes) => !isDisposable);
-
-  async function read(): Promise<readonly FoundIndex[]> {
-    const foundIndexes = await findIndexes(primaryOf(connection), important);
-    return foundIndexes.filter(isLacking);
-  }
-
-  return createCachedReading(read, (lacking) => lacking.length === 0);
+export function createIndexCheck(deps: SchemaDeps) {
+  const readLacking = async () => (await findImportant(deps)).filter(isLacking);
+  return createCachedReading(readLacking, (lacking) => lacking.length === 0);
 }
 
 /** What this version of the package writes. It grows with every change of collections, fields or indexes. */
@@ -127,7 +128,6 @@ export interface SchemaRecord {
 
 type StoredRecord = SchemaRecord & { readonly _id: 'schema' };
 
-/** The name of the record's collection. */
 export function schemaCollection(prefix: string): string {
   return `${prefix}schema`;
 }
@@ -155,12 +155,12 @@ export function isCompatible(record: SchemaRecord | null): boolean {
 /** @throws GatewayError `invalid_options` if this version must not use the database any more */
 export function requireCompatible(record: SchemaRecord | null): void {
   if (record === null || isCompatible(record)) return;
-  throw new GatewayError(
+  refuse(
     'invalid_options',
-    `mongo: express-model-gateway ${record.packageVersion} has prepared this database (schema version ${record.version}), and ` +
+    'mongo',
+    `express-model-gateway ${record.packageVersion} has prepared this database (schema version ${record.version}), and ` +
       `versions with a schema version below ${record.compatibleFrom} must not use it; this is ${readVersion()} with schema ` +
       `version ${schemaVersion}: run ${record.packageVersion} or a newer one`,
-    { param: 'mongo' },
   );
 }
 
