@@ -134,7 +134,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 /** How long the database may take to say how large the backlog is. Milliseconds. */
 const backlogTimeout = 1_000;
 
-/** Reads what the gauges show at this moment. */
 function readGauges(services: Services, database: OpenDatabase, checkHealth: CheckHealth): GaugeReadings {
   const { backlog, deliveries, proxy } = services;
   const { isUnavailable } = database.access;

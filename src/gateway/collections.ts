@@ -32,7 +32,6 @@ export function createModels(connection: Connection, prefix: string) {
 
 export type Models = ReturnType<typeof createModels>;
 
-/** The indexes of every collection of a gateway. */
 export function everyIndex(models: Models, prefix: string): CollectionIndexes[] {
   return [...Object.values(models).map(indexesOfModel), jobIndexes(prefix), responseJobIndexes(prefix)];
 }

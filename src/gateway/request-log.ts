@@ -38,7 +38,6 @@ function attemptFields({ deliveryId, eventId, webhookId, userId, number, duratio
   };
 }
 
-/** Writes the lines at level `info`. */
 export function createRequestLog(logger: Logger): RequestLog {
   return {
     ended: (request) => logger.info('request', requestFields(request)),

@@ -32,7 +32,6 @@ import {
 } from '../webhooks/routes.ts';
 import type { Services } from './services.ts';
 
-/** What a gateway's router is made from. */
 export interface RouterDeps {
   readonly services: Services;
   readonly options: ResolvedOptions;
@@ -61,7 +60,6 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
   };
 }
 
-/** The parts that answer requests. */
 export interface RouterParts {
   /** The model endpoints. */
   readonly models: ModelProxy['operations'] & SessionOperations;
@@ -124,7 +122,6 @@ export function authenticatorOf(options: ResolvedOptions, authenticateKey: Authe
 /** What a form has beside the file in it. Bytes. */
 const formLength = 64 * 1024;
 
-/** Makes the router of a gateway: the API, and the dashboard. */
 export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRouter> {
   const { services, options, access, authenticator, observers, openRequests } = deps;
   const { dashboard, logger } = options;

@@ -36,7 +36,6 @@ export type OpenDatabase = Database & {
   readonly hasTransactions: boolean;
 };
 
-/** What services are made from. */
 interface Base {
   readonly options: ResolvedOptions;
   readonly database: OpenDatabase;
@@ -50,7 +49,6 @@ interface Base {
   readonly clock: DatabaseClock;
 }
 
-/** The networks that are not public and that webhooks may reach all the same. */
 function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Networks {
   const networks = parseNetworks(allowPrivateNetworks);
   if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
@@ -90,7 +88,6 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
   return { sealer, webhooks, health };
 }
 
-/** Events, and their deliveries to webhooks. */
 function createEvents(base: Base, { webhooks, health }: ReturnType<typeof createWebhooks>) {
   const { options, models, catalogue, notifications, metrics, requestLog, shared, networks, clock } = base;
   const { connection, access } = base.database;
@@ -142,7 +139,6 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
   return { deliveries, events, recoveries };
 }
 
-/** API keys, with their budgets. */
 function createKeys(
   { options, models }: Base,
   { publish }: ReturnType<typeof createEvents>['events'],
@@ -230,5 +226,4 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   };
 }
 
-/** Every service of a gateway. */
 export type Services = ReturnType<typeof createServices>;

@@ -46,7 +46,6 @@ export interface AccountModels {
   readonly periods: PeriodModel | undefined;
 }
 
-/** Which user ids are listed. */
 interface AccountRange {
   /** The user id that the page follows; `undefined` for the first page. */
   readonly after: string | undefined;
@@ -58,7 +57,6 @@ interface AccountRange {
 /** Lists the ids of accounts that have a key, a webhook or usage this month, in the order of their bytes, as the database sorts them. */
 export type ListAccountIds = (range: AccountRange) => Promise<string[]>;
 
-/** What is read of the documents that belong to accounts. */
 type OfAccount = { readonly userId: string; readonly period?: string; readonly start?: string };
 
 /** One collection, and an index of it by user id. */

@@ -41,7 +41,6 @@ async function readDue(
   return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
 }
 
-/** Reads what all processes together have to do. */
 export class BacklogReads {
   readonly #deliveries: DeliveryModel;
   readonly #events: EventModel;

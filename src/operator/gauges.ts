@@ -14,7 +14,6 @@ interface HealthReadings {
   readonly freeDisk?: number | undefined;
 }
 
-/** What the gauges show at this moment. */
 export interface GaugeReadings {
   /** Attempts that are being sent in this process, how many may be at once, and those that it holds. */
   readonly attempts: { readonly sending: number; readonly limit: number; readonly held: number };
@@ -29,7 +28,6 @@ export interface GaugeReadings {
 
 const labelNames = ['upstream', 'state', 'check', 'version'] as const;
 
-/** Shows the present values of a gauge. */
 type Show = (gauge: Gauge<(typeof labelNames)[number]>) => unknown;
 type GaugeRow = readonly [name: string, help: string, show: Show];
 type Read = () => GaugeReadings;

@@ -8,26 +8,11 @@ import type { UsageRecord } from '../options/options.ts';
 import type { ModelObserver } from '../proxy/hooks.ts';
 import type { RecordedAttempt } from '../webhooks/recorder.ts';
 
-/** What a gateway counts and measures. No label names an account, key, webhook or model, so that the number of series is bounded. */
-export interface Metrics {
-  readonly registry: Registry;
-  readonly requests: RequestObserver;
-  readonly models: ModelObserver;
-  readonly deliveries: DeliveryMetrics;
-  readonly credits: CreditObserver;
-}
-
-/** Counts and measures deliveries and their attempts. */
-interface DeliveryMetrics extends FanOutObserver {
-  attempted(attempt: RecordedAttempt): void;
-  /** A delivery has ended by a write of this process. */
-  readonly ended: AttemptListeners['onEnded'];
-  /** A sweep has ended. */
-  readonly swept: OnRun;
-}
-
-/** The metrics of one gateway, in a separate registry. */
-export function createMetrics(): Metrics {
+/**
+ * What a gateway counts and measures, in a separate registry. No label names an account, key, webhook or model, so that the number of series is
+ * bounded.
+ */
+export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
   return {
@@ -38,6 +23,8 @@ export function createMetrics(): Metrics {
     credits: creditMetrics(registers),
   };
 }
+
+export type Metrics = ReturnType<typeof createMetrics>;
 
 /** So many measurements wait at most. */
 const batchSize = 256;
@@ -70,7 +57,6 @@ function statusClass(status: number): string {
   return `${Math.floor(status / 100)}xx`;
 }
 
-/** Counts the requests under `/v1`. */
 function requestMetrics(registers: Registry[]): RequestObserver {
   const requests = new Counter({
     name: 'gateway_http_requests_total',
@@ -145,7 +131,6 @@ interface UpstreamAnswer {
   readonly took: number;
 }
 
-/** Counts and measures model calls. */
 function modelMetrics(registers: Registry[]): ModelObserver {
   const { responses, failures, firstByte, durations, tokens } = createMeters(registers);
 
@@ -236,7 +221,7 @@ function endingMetrics(registers: Registry[]): AttemptListeners['onEnded'] {
   return (state, code) => endings.inc({ state, code: codeLabel(code) });
 }
 
-function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
+function deliveryMetrics(registers: Registry[]) {
   const attempts = new Counter({
     name: 'gateway_delivery_attempts_total',
     help: 'Attempts that this process has recorded, by outcome, class of the status (none without an answer) and failure code',

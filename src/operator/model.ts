@@ -47,7 +47,6 @@ export interface ProcessInfo {
   readonly clockSkew: number | null;
 }
 
-/** The record of one process. */
 export interface ProcessDocument extends Omit<ProcessInfo, 'id' | 'isLive'> {
   /** `prc_…` */
   readonly _id: string;

@@ -29,7 +29,6 @@ export interface ProcessRecord {
   start(): Promise<void>;
   /** Renews it now, because the role has changed. A failure is left to the next renewal. */
   renew(): Promise<void>;
-  /** Removes it. */
   close(): Promise<void>;
 }
 
@@ -40,7 +39,6 @@ const liveIntervals = 3;
 
 const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
 
-/** Keeps the record of this process. */
 export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
   const { access, proxy, upstreamWindow, options } = deps;
   const { scheduler, due } = deps.deliveries;
@@ -121,7 +119,6 @@ const recordResolution = 100;
 export interface EventLoopDelay {
   /** Since the last call; `undefined` where nothing was measured since. */
   read(): { readonly p99: number; readonly max: number } | undefined;
-  /** Ends the measuring. */
   close(): void;
 }
 

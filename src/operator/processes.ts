@@ -92,7 +92,6 @@ function toUpstream(name: string, all: readonly Counted[]): UpstreamInfo {
   };
 }
 
-/** Reads the records of all processes. */
 export function createProcessService(
   processes: ProcessModel,
   reads: Pick<BacklogReads, 'size' | 'scheduled'>,

@@ -128,7 +128,6 @@ function checkStrings(param: string, values: unknown): asserts values is readonl
   }
 }
 
-/** Texts by name. */
 function checkTexts(param: string, record: unknown): asserts record is Readonly<Record<string, string>> {
   if (!isObject(record)) refuseOption(param, 'must be an object');
   for (const [key, value] of Object.entries(record)) {

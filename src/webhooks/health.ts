@@ -16,7 +16,6 @@ export interface HealthService extends Recorder {
   stats(webhookId: string, now: number): Promise<WebhookStats>;
 }
 
-/** Joins the parts of webhook health. */
 export function createHealthService({ reportChanges, disableFailing, ...deps }: HealthServiceDeps): HealthService {
   const collection = durableCollection(deps.healths);
   return {

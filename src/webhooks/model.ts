@@ -17,7 +17,6 @@ export interface StoredDisabling {
   reason: 'gone' | 'failing';
 }
 
-/** A stored webhook. */
 export interface WebhookDocument {
   /** `wh_…` */
   _id: string;
@@ -144,7 +143,6 @@ export interface TallyDocument {
   durations: Record<string, number>;
 }
 
-/** An attempt that failed. */
 export interface Failure {
   /** When it failed, by the database's clock. */
   at: Date;

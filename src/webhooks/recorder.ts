@@ -143,7 +143,6 @@ export function addAttempt(batch: AttemptBatch, { at, deliveryId, durationMs, st
   batch.failures = 0;
 }
 
-/** A recorded attempt. */
 export interface RecordedAttempt {
   readonly webhookId: string;
   readonly deliveryId: string;

@@ -8,7 +8,6 @@ import { copyProblem } from './pasted-secret.ts';
 import type { Secrets } from './secrets.ts';
 import { type MadeSecret, type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from './webhook.ts';
 
-/** Replaces the secret of an account's webhook. */
 export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
 
 /** Whether the overlap of two secrets has not ended yet, by the database's clock; for a pipeline. */

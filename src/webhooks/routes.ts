@@ -60,7 +60,6 @@ export interface WebhookRoutesDeps {
   readonly health: (webhookId: string) => Promise<Schemas['WebhookHealth']>;
 }
 
-/** The operations on an account's webhooks. */
 export function webhookOperations({ service, health }: WebhookRoutesDeps) {
   return {
     createWebhook: {
@@ -143,7 +142,6 @@ export function toHealthBody(
 const counts = ({ succeeded, failed }: AttemptStats) => ({ succeeded, failed });
 const times = ({ p50, p95 }: AttemptStats) => ({ p50_ms: p50, p95_ms: p95 });
 
-/** The operation that reads the statistics of a webhook. */
 export function healthOperations(deps: HealthRoutesDeps) {
   return {
     retrieveWebhookStats: {

@@ -14,7 +14,6 @@ import {
   toWebhook,
 } from './webhook.ts';
 
-/** The account and the event type. */
 interface SubscriberQuery {
   readonly userId: string;
   readonly type: string;

@@ -2,7 +2,6 @@ import { isIP } from 'node:net';
 import { type ErrorCode, refuse } from '../errors.ts';
 import { isAllowedAddress, type Networks } from '../outbound/addresses.ts';
 
-/** The rules for webhook URLs. */
 export interface UrlRules {
   /** Whether plain http is allowed. */
   readonly allowHttp: boolean;

@@ -80,7 +80,6 @@ function checksOfDatabase(readings: DatabaseReadings) {
   } as const;
 }
 
-/** The names of the upstreams that are not well. */
 function namesOf(upstreams: readonly UpstreamState[]) {
   const names = (isSo: (state: UpstreamState) => boolean) => upstreams.filter(isSo).map(({ name }) => name);
   return {
