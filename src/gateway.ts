@@ -1,6 +1,5 @@
 import { everyIndex } from './gateway/collections.ts';
 import { type CheckHealth, createHealthCheck } from './gateway/health/gateway-health.ts';
-import { createHealthReadings } from './gateway/health/health-readings.ts';
 import type { ModelGateway } from './gateway/model-gateway.ts';
 import { authenticatorOf, createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase, type Services } from './gateway/services.ts';
@@ -13,7 +12,6 @@ import { namingMissingRights } from './mongo/connection/open-failure.ts';
 import { withTimeout } from './mongo/periodic.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { addGauges, type GaugeReadings } from './operator/gauges.ts';
-import { createHasWorker } from './operator/processes.ts';
 import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
 import { Sockets } from './sockets/sockets.ts';
@@ -76,18 +74,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { drainTimeout, logger } = options;
   const { close, isClosing } = createClose({ parts, openRequests, sockets, drainTimeout, logger });
 
-  const checkHealth = createHealthCheck({
-    deliveries,
-    upstreams: proxy.states,
-    read: createHealthReadings({
-      database,
-      schema,
-      missingKeys: webhooks.missingKeys,
-      backlog: services.backlog,
-      hasWorker: createHasWorker(models.processes),
-    }),
-    isClosing,
-  });
+  const checkHealth = createHealthCheck({ services, access, schema, isClosing });
   addGauges(metrics.registry, () => readGauges(services, database, checkHealth));
   await processRecord.start();
 

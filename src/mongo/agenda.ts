@@ -55,21 +55,8 @@ export interface WakeUpsDeps<Data> {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** Jobs that only wake a process: what they are about decides for itself what is due, and losing all of them loses nothing. */
-export interface WakeUps<Data> {
-  /** Await it before anything else. */
-  init(): Promise<void>;
-  /** Wakes a process in so many milliseconds, whichever comes first. Logs failures. */
-  schedule(data: Data, wait: number): Promise<void>;
-  /** Removes the jobs with these fields in their data. @throws what the database does */
-  remove(data: Partial<Data>): Promise<void>;
-  /** Runs jobs in this process from now on. @param wake called when a job is due by this process's clock. Must not throw. */
-  start(wake: (data: Data) => void): Promise<void>;
-  /** Takes no more jobs, and leaves none locked. */
-  stop(): Promise<void>;
-}
-
-export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): WakeUps<Data> {
+/** Makes jobs that only wake a process: what they are about decides for itself what is due, and losing all of them loses nothing. */
+export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>) {
   const { name, connection, owner, collection, key, limit, notStored, logger } = deps;
   const agenda = new Agenda({
     name: owner,
@@ -85,10 +72,12 @@ export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): Wak
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
 
   return {
-    async init() {
+    /** Await it before anything else. */
+    async init(): Promise<void> {
       await agenda.ready;
     },
-    async schedule(data, wait) {
+    /** Wakes a process in so many milliseconds, whichever comes first. Logs failures. */
+    async schedule(data: Data, wait: number): Promise<void> {
       try {
         const unique = Object.fromEntries(key.map((field) => [`data.${field}`, data[field]]));
         await agenda
@@ -100,18 +89,23 @@ export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>): Wak
         logger.warn(notStored, { ...data, reason: String(error) });
       }
     },
-    async remove(data) {
+    /** Removes the jobs with these fields in their data. @throws what the database does */
+    async remove(data: Partial<Data>): Promise<void> {
       await agenda.cancel({ data });
     },
-    async start(wake) {
+    /** Runs jobs in this process from now on. @param wake called when a job is due by this process's clock. Must not throw. */
+    async start(wake: (data: Data) => void): Promise<void> {
       agenda.define<Data>(name, async ({ attrs: { data } }) => wake(data));
       await agenda.start();
     },
-    async stop() {
+    /** Takes no more jobs, and leaves none locked. */
+    async stop(): Promise<void> {
       await agenda.stop();
     },
   };
 }
+
+export type WakeUps<Data extends object> = ReturnType<typeof createWakeUps<Data>>;
 
 export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
 type MongoDb = Extract<ConstructorParameters<typeof MongoBackend>[0], { mongo: unknown }>['mongo'];

@@ -1,12 +1,6 @@
 import type { Logger } from '../options/options.ts';
 import type { durableCollection } from './collection.ts';
 
-/** Reports, by a change stream, the documents that any process inserts. */
-export interface Watch {
-  start(): void;
-  close(): Promise<void>;
-}
-
 export interface WatchDeps<T> {
   readonly collection: Pick<ReturnType<typeof durableCollection>, 'watch'>;
   /** Conditions on `fullDocument.…` that new documents must meet. */
@@ -24,8 +18,8 @@ const quietAnswer = 2_000;
 /** The server's error codes if change streams are impossible: on a standalone mongod, or for lack of permission. */
 const permanentErrors: ReadonlySet<unknown> = new Set([40_573, 13]);
 
-/** Sweeps find the same documents; this finds them sooner. */
-export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
+/** Reports, by a change stream, the documents that any process inserts. Sweeps find the same documents; this finds them sooner. */
+export function createWatch<T extends object>(deps: WatchDeps<T>) {
   const { collection, which, fields, onStored, logger } = deps;
   const pipeline = [
     { $match: { operationType: 'insert', ...which } },
@@ -56,7 +50,7 @@ export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
 
   return {
     start: open,
-    async close() {
+    async close(): Promise<void> {
       closed = true;
       clearTimeout(timer);
       await close().catch(() => {});

@@ -23,15 +23,6 @@ export interface ProcessRecordDeps {
   readonly options: Pick<ResolvedOptions, 'processInterval' | 'servesRequests' | 'logger'>;
 }
 
-/** What this process tells of itself in the database. */
-export interface ProcessRecord {
-  /** Writes the record, and renews it from now on. */
-  start(): Promise<void>;
-  /** Renews it now, because the role has changed. A failure is left to the next renewal. */
-  renew(): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** How long a renewal may take. Milliseconds. */
 const longestRenewal = 2_000;
 /** For how many intervals the process counts as live. */
@@ -39,7 +30,8 @@ const liveIntervals = 3;
 
 const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
 
-export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
+/** Keeps what this process tells of itself in the database. */
+export function createProcessRecord(deps: ProcessRecordDeps) {
   const { access, proxy, upstreamWindow, options } = deps;
   const { scheduler, due } = deps.deliveries;
   const collection = durableCollection(deps.processes);
@@ -94,17 +86,19 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
     logger: options.logger,
   });
 
-  /** The next renewal tells of a failure that lasts. */
+  /** Renews it now, because the role has changed. The next renewal tells of a failure that lasts. */
   const renew = () => withTimeout(write(), longestRenewal, false).catch(() => {});
 
   return {
-    async start() {
+    /** Writes the record, and renews it from now on. */
+    async start(): Promise<void> {
       delay = measureEventLoopDelay(recordResolution);
       await renew();
       periodic.start();
     },
     renew,
-    async close() {
+    /** Removes it. */
+    async close(): Promise<void> {
       delay?.close();
       await periodic.stop();
       if (!access.isUnavailable) await collection.deleteOne({ _id }, { writeConcern: { w: 1 } });

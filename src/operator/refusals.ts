@@ -1,5 +1,5 @@
 import { type ErrorCode, errorStatus, refuse } from '../errors.ts';
-import type { EndedRequest, RequestObserver } from '../http/operation.ts';
+import type { EndedRequest } from '../http/operation.ts';
 import { checkUserId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { hourLength, hourOf } from '../mongo/durations.ts';
@@ -13,14 +13,6 @@ export interface RefusalRecorderDeps {
   /** The most accounts whose refusals are gathered at once; those of others are left out. @default 10_000 */
   readonly limit?: number;
   readonly logger: Pick<Logger, 'warn'>;
-}
-
-/** Counts refused requests in memory, and adds them to the stored counts at intervals. */
-export interface RefusalRecorder extends RequestObserver {
-  /** Writes what is gathered; resolves when it is written, or lost with a warning. */
-  flush(): Promise<void>;
-  /** Flushes for the last time. */
-  close(): Promise<void>;
 }
 
 interface Gathered {
@@ -44,7 +36,8 @@ function toUpsert([_id, { hour, userId, counts }]: readonly [string, Gathered]) 
 
 const writeOptions = { ordered: false, writeConcern: { w: 1 } } as const;
 
-export function createRefusalRecorder(deps: RefusalRecorderDeps): RefusalRecorder {
+/** Counts refused requests in memory, and adds them to the stored counts at intervals. */
+export function createRefusalRecorder(deps: RefusalRecorderDeps) {
   const { refusals, interval, limit = 10_000, logger } = deps;
   const collection = durableCollection(refusals);
   let gathered = new Map<string, Gathered>();
@@ -66,6 +59,7 @@ export function createRefusalRecorder(deps: RefusalRecorderDeps): RefusalRecorde
     }
   }
 
+  /** Writes what is gathered; resolves when it is written, or lost with a warning. */
   function flush(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
@@ -74,7 +68,7 @@ export function createRefusalRecorder(deps: RefusalRecorderDeps): RefusalRecorde
   }
 
   return {
-    ended({ code, principal }: EndedRequest) {
+    ended({ code, principal }: EndedRequest): void {
       if (code === undefined || !isRefusal(code)) return;
       const userId = principal?.userId ?? null;
       const hour = new Date(hourOf(Date.now()));
@@ -86,8 +80,8 @@ export function createRefusalRecorder(deps: RefusalRecorderDeps): RefusalRecorde
       counts.set(code, (counts.get(code) ?? 0) + 1);
       timer ??= setTimeout(flush, interval).unref();
     },
-    flush,
-    async close() {
+    /** Flushes for the last time. */
+    async close(): Promise<void> {
       await flush();
       clearTimeout(timer);
     },

@@ -69,18 +69,8 @@ export interface WebhookServiceDeps {
   readonly maxWebhooks: number;
 }
 
-/** What the health of webhooks needs of them: reads, and the write that disables one. */
-interface WebhooksForHealth {
-  /** Those that exist, of any account. */
-  byIds(ids: readonly string[]): Promise<Webhook[]>;
-  /** The webhook if it has been active ever since `since`; otherwise `null`. */
-  activeSince(id: string, since: Date): Promise<Webhook | null>;
-  /** Sets it inactive on the same condition; `false` if that is no longer met. */
-  disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean>;
-}
-
 /** An account's webhooks. A webhook of another account counts as unknown. */
-export interface WebhookService extends WebhooksForDeliveries, WebhooksForHealth {
+export interface WebhookService extends WebhooksForDeliveries, ReturnType<typeof createWebhooksForHealth> {
   /**
    * Checks that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
@@ -144,7 +134,8 @@ function createGetConfirmed(webhooks: WebhookModel): WebhookService['getConfirme
   };
 }
 
-function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
+/** What the health of webhooks needs of them: reads, and the write that disables one. */
+function createWebhooksForHealth(webhooks: WebhookModel) {
   const collection = durableCollection(webhooks);
   const filterFor = (id: string, since: Date) => ({
     _id: id,
@@ -153,15 +144,18 @@ function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
   });
 
   return {
-    async byIds(ids) {
+    /** Those that exist, of any account. */
+    async byIds(ids: readonly string[]): Promise<Webhook[]> {
       const documents = await collection.find({ _id: { $in: [...ids] } }, inOneBatch).toArray();
       return documents.map(toWebhook);
     },
-    async activeSince(id, since) {
+    /** The webhook if it has been active ever since `since`; otherwise `null`. */
+    async activeSince(id: string, since: Date): Promise<Webhook | null> {
       const webhook = await collection.findOne(filterFor(id, since));
       return webhook && toWebhook(webhook);
     },
-    async disable(id, reason, since) {
+    /** Sets it inactive on the same condition; `false` if that is no longer met. */
+    async disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean> {
       const set = { active: false, disabled: { at: '$$NOW', reason } };
       const { matchedCount } = await collection.updateOne(filterFor(id, since), [{ $set: set }]);
       return matchedCount === 1;

@@ -148,25 +148,12 @@ export function createSubscriberLookup(webhooks: WebhookModel) {
   };
 }
 
-/** The reads of webhooks that publications and deliveries need. */
-export interface WebhooksForDeliveries {
-  /** The webhooks that the event goes to, in one look-up. */
-  subscribers(event: AddressedEvent): Promise<ReadSubscribers>;
-  /** The same in a transaction. */
-  subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
-  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
-  confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
-  readonly forDelivery: TargetLookUp;
-  /** The URL of a webhook of any account, also where its secret cannot be opened; `null` if it is gone. */
-  urlOf(id: string): Promise<string | null>;
-}
-
-/** @param catalogueTypes the known event types */
+/** Makes the reads of webhooks that publications and deliveries need. @param catalogueTypes the known event types */
 export function createWebhooksForDeliveries(
   webhooks: WebhookModel,
   secrets: Secrets,
   catalogueTypes: ReadonlySet<string>,
-): WebhooksForDeliveries {
+) {
   const lookup = createSubscriberLookup(webhooks);
 
   function opened(document: WebhookDocument): DeliveryTarget {
@@ -180,8 +167,18 @@ export function createWebhooksForDeliveries(
     return catalogueTypes.has(type);
   }
 
+  const forDelivery: TargetLookUp = async (id, suffices = () => true) => {
+    const document = isId('wh', id) ? await lookup.byId(id) : null;
+    if (!document) return null;
+    const webhook = opened(document);
+    if (suffices(webhook)) return webhook;
+    const confirmed = await lookup.confirmedById(id);
+    return confirmed && opened(confirmed);
+  };
+
   return {
-    async subscribers(event) {
+    /** The webhooks that the event goes to, in one look-up. */
+    async subscribers(event: AddressedEvent): Promise<ReadSubscribers> {
       const readAt = performance.now();
       if (!isAddressed(event)) return { targets: [], skipped: [], target: () => undefined, readAt };
       const { targets, skipped, whole } = await lookup.subscribers(event);
@@ -196,18 +193,16 @@ export function createWebhooksForDeliveries(
       };
       return { targets, skipped, target, readAt };
     },
-    async subscribersIn(session, event) {
+    /** The same in a transaction. */
+    async subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers> {
       return isAddressed(event) ? lookup.subscribersIn(session, event) : { targets: [], skipped: [] };
     },
     confirmedSubscribers: lookup.confirmedSubscribers,
-    async forDelivery(id, suffices = () => true) {
-      const document = isId('wh', id) ? await lookup.byId(id) : null;
-      if (!document) return null;
-      const webhook = opened(document);
-      if (suffices(webhook)) return webhook;
-      const confirmed = await lookup.confirmedById(id);
-      return confirmed && opened(confirmed);
-    },
-    urlOf: async (id) => (isId('wh', id) ? ((await lookup.byId(id))?.url ?? null) : null),
+    forDelivery,
+    /** The URL of a webhook of any account, also where its secret cannot be opened; `null` if it is gone. */
+    urlOf: async (id: string): Promise<string | null> =>
+      isId('wh', id) ? ((await lookup.byId(id))?.url ?? null) : null,
   };
 }
+
+export type WebhooksForDeliveries = ReturnType<typeof createWebhooksForDeliveries>;

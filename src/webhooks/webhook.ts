@@ -61,19 +61,16 @@ export interface WebhookPatch extends OptionalFieldsPatch {
   readonly active?: boolean;
 }
 
-/** The replaced secret, opened, and the end of its overlap. */
-export interface SecretRotation {
-  readonly previousSecret: string;
-  /** By the database's clock. */
-  readonly endsAt: Date;
-  readonly serviceSignature: ServiceSignature;
-}
-
 /** A webhook with its opened secrets, for deliveries. */
 export interface DeliveryTarget extends Pick<Webhook, 'url' | 'events' | 'active' | 'rateLimit'>, WithHeaders {
   readonly secret: string;
-  /** The last rotation; the attempt's start decides whether it has ended. */
-  readonly rotation?: SecretRotation | null;
+  /** The last rotation, with the replaced secret; the attempt's start decides whether it has ended. */
+  readonly rotation?: {
+    readonly previousSecret: string;
+    /** By the database's clock. */
+    readonly endsAt: Date;
+    readonly serviceSignature: ServiceSignature;
+  } | null;
 }
 
 /**

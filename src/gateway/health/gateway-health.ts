@@ -1,8 +1,10 @@
+import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { leastFree, longestSkew, slowWrite } from '../../mongo/probes/probes.ts';
 import { type FoundIndex, indexName } from '../../mongo/schema/indexes.ts';
+import type { SchemaDeps } from '../../mongo/schema/prepare-schema.ts';
 import type { UpstreamState } from '../../proxy/proxy.ts';
 import type { Services } from '../services.ts';
-import { type DatabaseReadings, oldBacklog, type ReadHealth } from './health-readings.ts';
+import { createHealthReadings, type DatabaseReadings, oldBacklog } from './health-readings.ts';
 
 /** How one part of the gateway is. `degraded` needs repair, and does not make the gateway unready. */
 export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
@@ -49,10 +51,10 @@ export interface GatewayHealth {
   readonly hangingUpstreams?: readonly string[];
 }
 
-export interface HealthCheckDeps {
-  readonly deliveries: Pick<Services['deliveries'], 'scheduler' | 'due'>;
-  readonly upstreams: Services['proxy']['states'];
-  readonly read: ReadHealth;
+interface HealthCheckDeps {
+  readonly services: Services;
+  readonly access: DatabaseAccess;
+  readonly schema: SchemaDeps;
   readonly isClosing: () => boolean;
 }
 
@@ -91,12 +93,14 @@ function namesOf(upstreams: readonly UpstreamState[]) {
 const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
 
 /** Makes the function that says whether a gateway should get requests, and why not; with what it has read of the database. */
-export function createHealthCheck({ deliveries, upstreams, read, isClosing }: HealthCheckDeps) {
+export function createHealthCheck({ services, access, schema, isClosing }: HealthCheckDeps) {
+  const { deliveries, proxy } = services;
+  const read = createHealthReadings(services, access, schema);
   return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
     const readings = await read();
     const { isLive } = deliveries.due;
     const { isWorking } = deliveries.scheduler;
-    const { openBreakers, hangingUpstreams } = namesOf(upstreams());
+    const { openBreakers, hangingUpstreams } = namesOf(proxy.states());
     const { lackingIndexes, missingKeys, backlog } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {

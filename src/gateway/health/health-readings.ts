@@ -1,3 +1,4 @@
+import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
 import {
   confirmWrites,
@@ -16,7 +17,8 @@ import {
   type SchemaDeps,
   schemaCollection,
 } from '../../mongo/schema/prepare-schema.ts';
-import type { OpenDatabase, Services } from '../services.ts';
+import { createHasWorker } from '../../operator/processes.ts';
+import type { Services } from '../services.ts';
 
 /** What is due, and whether anybody sees to it. */
 interface BacklogState {
@@ -42,15 +44,6 @@ export interface DatabaseReadings {
   readonly backlog?: BacklogState | undefined;
 }
 
-export interface HealthReadingsDeps {
-  readonly database: Pick<OpenDatabase, 'access'>;
-  readonly schema: SchemaDeps;
-  readonly missingKeys: Services['webhooks']['missingKeys'];
-  readonly backlog: Pick<Services['backlog'], 'oldestDue'>;
-  /** Whether a live process makes attempts. */
-  readonly hasWorker: () => Promise<boolean>;
-}
-
 /**
  * How long the database may take to answer, and how long its clock is used: a caller that asks often costs one request a
  * second. Milliseconds.
@@ -64,22 +57,22 @@ function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
 }
 
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
-export function createHealthReadings(deps: HealthReadingsDeps) {
-  const { access } = deps.database;
-  const { connection, prefix } = deps.schema;
+export function createHealthReadings(services: Services, access: DatabaseAccess, schema: SchemaDeps) {
+  const { connection, prefix } = schema;
   const db = primaryOf(connection);
   const readSkew = createCachedReading(createReadSkew(connection), () => true, databaseTimeout);
-  const readIndexes = createIndexCheck(deps.schema);
+  const readIndexes = createIndexCheck(schema);
   const readCompatible = createCachedReading(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
-  const readKeys = createCachedReading(deps.missingKeys, ({ length }) => length === 0);
+  const readKeys = createCachedReading(services.webhooks.missingKeys, ({ length }) => length === 0);
   const readDisk = createCachedReading(
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
+  const hasWorker = createHasWorker(services.models.processes);
   /** Looks for a worker only where something is due. */
   async function readDue(): Promise<BacklogState> {
-    const oldest = await deps.backlog.oldestDue();
-    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await deps.hasWorker()) };
+    const oldest = await services.backlog.oldestDue();
+    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await hasWorker()) };
   }
   const readBacklog = createCachedReading(readDue, (due) => due.oldestDue <= oldBacklog && due.hasWorker);
   const readWriteTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
@@ -99,5 +92,3 @@ export function createHealthReadings(deps: HealthReadingsDeps) {
     return { skew, lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog };
   };
 }
-
-export type ReadHealth = ReturnType<typeof createHealthReadings>;
