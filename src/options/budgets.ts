@@ -49,11 +49,8 @@ function checkMaximum(param: string, unit: BudgetUnit, maximum: unknown): void {
   const [min, max] = limits[unit];
   const isNumber = typeof maximum === 'number' && maximum >= min && maximum <= max;
   if (isNumber && (unit === 'credits' || Number.isInteger(maximum))) return;
-  refuse(
-    'invalid_value',
-    `${param}.${unit}`,
-    `must be a ${unit === 'credits' ? '' : 'whole '}number from ${min} to ${max}`,
-  );
+  const number = unit === 'credits' ? 'number' : 'whole number';
+  refuse('invalid_value', `${param}.${unit}`, `must be a ${number} from ${min} to ${max}`);
 }
 
 /**
@@ -69,11 +66,8 @@ export function toBudgets(given: unknown): Budget[] {
     if (!budgetPeriods.includes(period))
       refuse('invalid_value', `${param}.period`, `must be one of ${budgetPeriods.join(', ')}`);
     if (given.findIndex((other) => other?.period === period) < i) {
-      refuse(
-        'invalid_value',
-        `${param}.period`,
-        `there is a budget for ${period} already; put all its maxima into one`,
-      );
+      const problem = `there is a budget for ${period} already; put all its maxima into one`;
+      refuse('invalid_value', `${param}.period`, problem);
     }
     for (const name of Object.keys(maxima)) {
       if (!budgetUnits.some((unit) => unit === name))

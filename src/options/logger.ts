@@ -10,12 +10,8 @@ export interface Logger {
 /** Warnings and errors to the console. */
 export const consoleLogger: Logger = {
   info() {},
-  warn(message, fields) {
-    console.warn(`express-model-gateway: ${message}`, fields ?? '');
-  },
-  error(message, fields) {
-    console.error(`express-model-gateway: ${message}`, fields ?? '');
-  },
+  warn: (message, fields) => console.warn(`express-model-gateway: ${message}`, fields ?? ''),
+  error: (message, fields) => console.error(`express-model-gateway: ${message}`, fields ?? ''),
 };
 
 const levels = ['info', 'warn', 'error'] as const;

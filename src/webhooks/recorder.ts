@@ -6,16 +6,6 @@ import { failuresIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { Failure, HealthModel, TallyModel } from './model.ts';
 
-/** Adds this process's attempts to the statistics. */
-export interface Recorder {
-  /** Notes an attempt in memory. */
-  record(attempt: RecordedAttempt): void;
-  /** Writes the noted attempts; resolves when they are written, or given up with a warning, and what they change is reported. */
-  flush(): Promise<void>;
-  /** Flushes for the last time. */
-  close(): Promise<void>;
-}
-
 export interface RecorderDeps {
   readonly tallies: TallyModel;
   readonly healths: HealthModel;
@@ -32,7 +22,7 @@ export interface RecorderDeps {
 const maxKept = 1_000;
 
 /** Gathers attempts in memory and adds those of all webhooks to the statistics together. */
-export function createRecorder(deps: RecorderDeps): Recorder {
+export function createRecorder(deps: RecorderDeps) {
   const { tallies, healths, interval, onWritten, onFailures, logger } = deps;
   const writeStatistics = createWriteStatistics({ tallies, healths, logger });
   let batches = new Map<string, AttemptBatch>();
@@ -70,6 +60,7 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     if (failures.length > 0) await reportFailures(failures);
   }
 
+  /** Writes the noted attempts; resolves when they are written, or given up with a warning, and what they change is reported. */
   function flush(): Promise<void> {
     if (timer) clearTimeout(timer);
     timer = null;
@@ -81,7 +72,8 @@ export function createRecorder(deps: RecorderDeps): Recorder {
   }
 
   return {
-    record(attempt) {
+    /** Notes an attempt in memory. */
+    record(attempt: RecordedAttempt): void {
       const batch = batches.get(attempt.webhookId) ?? newAttemptBatch();
       batches.set(attempt.webhookId, batch);
       addAttempt(batch, attempt);
@@ -89,12 +81,15 @@ export function createRecorder(deps: RecorderDeps): Recorder {
       timer ??= setTimeout(flush, interval).unref();
     },
     flush,
-    async close() {
+    /** Flushes for the last time. */
+    async close(): Promise<void> {
       await flush();
       if (timer) clearTimeout(timer);
     },
   };
 }
+
+export type Recorder = ReturnType<typeof createRecorder>;
 
 /** One webhook's attempts of one hour. */
 interface Hour {

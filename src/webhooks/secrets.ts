@@ -9,15 +9,6 @@ type SecretField = 'secret' | 'previousSecret' | 'headers';
 
 type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation' | 'headers'>;
 
-/** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
-export interface Secrets {
-  /** The id of the key that seals. */
-  readonly newestKeyId: string;
-  seal(webhookId: string, field: SecretField, secret: string): string;
-  /** @throws GatewayError `secret_unreadable` */
-  open(webhook: Sealed): Pick<DeliveryTarget, 'secret' | 'rotation' | 'headers'>;
-}
-
 /** Opened secrets in memory, so that a busy webhook's secret is not opened again for every delivery. */
 const maxOpened = 1_000;
 
@@ -36,13 +27,16 @@ function createOpener(sealer: Sealer): Sealer['open'] {
   };
 }
 
-export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
+/** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
+export function createSecrets(webhooks: WebhookModel, sealer: Sealer) {
   const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
   const openOnce = createOpener(sealer);
   return {
+    /** The id of the key that seals. */
     newestKeyId: sealer.newestKeyId,
-    seal: (id, field, secret) => sealer.seal(secret, place(id, field)),
-    open({ _id, secret, rotation, headers }) {
+    seal: (id: string, field: SecretField, secret: string) => sealer.seal(secret, place(id, field)),
+    /** @throws GatewayError `secret_unreadable` */
+    open({ _id, secret, rotation, headers }: Sealed): Pick<DeliveryTarget, 'secret' | 'rotation' | 'headers'> {
       return {
         secret: openOnce(secret, place(_id, 'secret')),
         rotation: rotation
@@ -53,6 +47,8 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
     },
   };
 }
+
+export type Secrets = ReturnType<typeof createSecrets>;
 
 /**
  * The ids of keys in use that are not in `known`. Each costs one read of the index, and one tells that there are no others.

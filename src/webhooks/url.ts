@@ -37,10 +37,8 @@ function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
 function checkParts(text: string, { port }: URL): void {
   const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
   if (authority.includes('@')) {
-    refuseUrl(
-      'invalid_value',
-      'must not contain a user name or password; deliveries are authenticated by their signature',
-    );
+    const reason = 'must not contain a user name or password; deliveries are authenticated by their signature';
+    refuseUrl('invalid_value', reason);
   }
   if (port === '0')
     refuseUrl('invalid_value', 'must not have port 0, where nothing can listen; name the port of your receiver');
