@@ -70,9 +70,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 
   const { budgets, credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
-  const parts = { ...services, access, database };
-  const { drainTimeout, logger } = options;
-  const { close, isClosing } = createClose({ parts, openRequests, sockets, drainTimeout, logger });
+  const { close, isClosing } = createClose({ services, database, openRequests, sockets, options });
 
   const checkHealth = createHealthCheck({ services, access, schema, isClosing });
   addGauges(metrics.registry, () => readGauges(services, database, checkHealth));

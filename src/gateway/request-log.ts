@@ -1,11 +1,6 @@
 import type { EndedAttempt } from '../deliveries/claims.ts';
-import type { EndedRequest, RequestObserver } from '../http/operation.ts';
+import type { EndedRequest } from '../http/operation.ts';
 import type { Logger } from '../options/options.ts';
-
-/** Writes a line for each request and each attempt that has ended. */
-export interface RequestLog extends RequestObserver {
-  attempted(attempt: EndedAttempt): void;
-}
 
 /** What a line says of a request. Leaves the path out: a client may have put a secret into it. */
 function requestFields({ principal, code, clientDisconnected, relayed, ...request }: EndedRequest) {
@@ -38,9 +33,12 @@ function attemptFields({ deliveryId, eventId, webhookId, userId, number, duratio
   };
 }
 
-export function createRequestLog(logger: Logger): RequestLog {
+/** Writes a line for each request and each attempt that has ended. */
+export function createRequestLog(logger: Logger) {
   return {
-    ended: (request) => logger.info('request', requestFields(request)),
-    attempted: (attempt) => logger.info('delivery attempt', attemptFields(attempt)),
+    ended: (request: EndedRequest) => logger.info('request', requestFields(request)),
+    attempted: (attempt: EndedAttempt) => logger.info('delivery attempt', attemptFields(attempt)),
   };
 }
+
+export type RequestLog = ReturnType<typeof createRequestLog>;

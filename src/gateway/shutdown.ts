@@ -2,37 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { refuse } from '../errors.ts';
 import type { OpenRequests } from '../http/request.ts';
 import { withTimeout } from '../mongo/periodic.ts';
-import type { Logger } from '../options/options.ts';
-
-interface Closable {
-  close(): Promise<unknown>;
-}
+import type { ResolvedOptions } from '../options/options.ts';
+import type { Sockets } from '../sockets/sockets.ts';
+import type { OpenDatabase, Services } from './services.ts';
 
 export interface ShutdownDeps {
-  readonly parts: {
-    readonly [name in
-      | 'recoveries'
-      | 'health'
-      | 'accounting'
-      | 'keys'
-      | 'refusals'
-      | 'events'
-      | 'backgroundResponses'
-      | 'processRecord'
-      | 'database']: Closable;
-  } & {
-    readonly storedObjects: { readonly models: Closable };
-    readonly deliveries: Closable & { stop(): Promise<unknown> };
-    readonly proxy: Closable & { drain(maxWait: number): Promise<void> };
-    readonly shared: { close(): void };
-    readonly access: { close(): void; readonly isUnavailable: boolean };
-  };
+  readonly services: Services;
+  readonly database: OpenDatabase;
   readonly openRequests: OpenRequests;
-  /** WebSockets. */
-  readonly sockets: { drain(maxWait: number): Promise<void> };
-  /** How long calls under way can take to end normally. Milliseconds. */
-  readonly drainTimeout: number;
-  readonly logger: Logger;
+  readonly sockets: Sockets;
+  readonly options: Pick<ResolvedOptions, 'drainTimeout' | 'logger'>;
 }
 
 /** How long a delivery attempt under way may take to get its record. Milliseconds. */
@@ -74,9 +53,11 @@ export function createClose(deps: ShutdownDeps) {
 }
 
 /** Makes the function that closes the parts of a gateway in their order: first what makes work, then what records it, the database last. */
-function createShutdown({ parts, openRequests, sockets, drainTimeout, logger }: ShutdownDeps) {
-  const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
-  const { processRecord, storedObjects, shared, access, database } = parts;
+function createShutdown({ services, database, openRequests, sockets, options }: ShutdownDeps) {
+  const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = services;
+  const { processRecord, storedObjects, shared } = services;
+  const { access } = database;
+  const { drainTimeout, logger } = options;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {

@@ -23,13 +23,6 @@ interface Slot {
   readonly byUpstream: ReadonlyMap<string, Counters>;
 }
 
-/** What the window counts, for the record of the process. */
-export interface UpstreamReport {
-  /** How long ago the counting began. Milliseconds. */
-  readonly age: number;
-  readonly upstreams: readonly Omit<UpstreamCounts, 'breaker' | 'isHanging'>[];
-}
-
 /** These say that the upstream, or the gateway's account there, is not well; other statuses below 500 are the caller's. */
 const errorStatuses: ReadonlySet<number> = new Set([401, 403, 407, 408, 429]);
 
@@ -47,7 +40,7 @@ function toDurations(counts: Uint32Array): Durations {
   return Object.fromEntries([...counts.entries()].filter(([, count]) => count > 0));
 }
 
-function sumOf(name: string, all: readonly Counters[]): UpstreamReport['upstreams'][number] {
+function sumOf(name: string, all: readonly Counters[]): Omit<UpstreamCounts, 'breaker' | 'isHanging'> {
   return {
     name,
     requests: all.reduce((sum, { requests }) => sum + requests, 0),
@@ -90,16 +83,16 @@ export class UpstreamWindow implements ModelObserver {
     if (counters) add(counters.latency, durationMs);
   }
 
-  /** Sums up the window, and begins a slot where the present one is over. @param now by `performance.now()` */
-  report(now = performance.now()): UpstreamReport {
+  /**
+   * Sums up the window, and begins a slot where the present one is over.
+   * @param now by `performance.now()`
+   * @returns `age`: how long ago the counting began, in milliseconds
+   */
+  report(now = performance.now()) {
     if (now - this.#current.startedAt >= slotLength) this.#current = this.#begin(now);
     this.#slots = this.#slots.filter(({ startedAt }) => now - startedAt <= windowLength);
-    const upstreams = this.#names.map((name) =>
-      sumOf(
-        name,
-        this.#slots.flatMap(({ byUpstream }) => byUpstream.get(name) ?? []),
-      ),
-    );
+    const countersOf = (name: string) => this.#slots.flatMap(({ byUpstream }) => byUpstream.get(name) ?? []);
+    const upstreams = this.#names.map((name) => sumOf(name, countersOf(name)));
     return { age: now - (this.#slots[0]?.startedAt ?? now), upstreams };
   }
 

@@ -1,7 +1,7 @@
 import { durableCollection } from '../mongo/collection.ts';
 import { hourLength, hourOf, merged, percentile } from '../mongo/durations.ts';
 import type { HealthDocument, TallyDocument, TallyModel } from './model.ts';
-import { createRecorder, type Recorder, type RecorderDeps } from './recorder.ts';
+import { createRecorder, type RecorderDeps } from './recorder.ts';
 
 export interface HealthServiceDeps extends Omit<RecorderDeps, 'onWritten' | 'onFailures'> {
   readonly reportChanges: RecorderDeps['onWritten'];
@@ -9,23 +9,19 @@ export interface HealthServiceDeps extends Omit<RecorderDeps, 'onWritten' | 'onF
 }
 
 /** Statistics and health of webhooks, from their attempts. */
-export interface HealthService extends Recorder {
-  /** The health of a webhook; `{}` if it had no attempts. */
-  of(webhookId: string): Promise<Partial<HealthDocument>>;
-  /** The attempts of the last 168 hours. @param now milliseconds since 1970 */
-  stats(webhookId: string, now: number): Promise<WebhookStats>;
-}
-
-export function createHealthService({ reportChanges, disableFailing, ...deps }: HealthServiceDeps): HealthService {
+export function createHealthService({ reportChanges, disableFailing, ...deps }: HealthServiceDeps) {
   const collection = durableCollection(deps.healths);
   return {
     ...createRecorder({ ...deps, onWritten: reportChanges, onFailures: disableFailing }),
-    async of(webhookId) {
+    /** The health of a webhook; `{}` if it had no attempts. */
+    async of(webhookId: string): Promise<Partial<HealthDocument>> {
       return (await collection.findOne({ _id: webhookId })) ?? {};
     },
     stats: createReadStats(deps.tallies),
   };
 }
+
+export type HealthService = ReturnType<typeof createHealthService>;
 
 /** The health of a webhook. */
 export type HealthState = 'healthy' | 'failing' | 'idle';
@@ -85,7 +81,7 @@ function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | '
   };
 }
 
-/** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. */
+/** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. `now` is in milliseconds since 1970. */
 export function createReadStats(tallies: TallyModel) {
   const collection = durableCollection(tallies);
   return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {

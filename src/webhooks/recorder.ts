@@ -89,8 +89,6 @@ export function createRecorder(deps: RecorderDeps) {
   };
 }
 
-export type Recorder = ReturnType<typeof createRecorder>;
-
 /** One webhook's attempts of one hour. */
 interface Hour {
   succeeded: number;

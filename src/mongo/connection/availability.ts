@@ -32,24 +32,18 @@ export interface DatabaseAccess {
   close(): void;
 }
 
-/** How long the steps of one request may wait for the database together, if the request also waits for a receiver. */
-export interface DatabaseBudget {
-  /** Does one step. @throws GatewayError `database_unavailable` if the budget is used up; only for the first step does it say that nothing was done */
-  run<T>(work: () => Promise<T>): Promise<T>;
-  /** Starts the budget anew, because the database has answered. */
-  renew(): void;
-}
-
 /** Together with the 1.5 s for authentication, as long as any request may wait. Milliseconds. */
 const budgetWait = 3_000;
 /** A quicker step does not use the budget. Milliseconds. */
 const quick = 50;
 
-export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): DatabaseBudget {
+/** Limits how long the steps of one request may wait for the database together, if the request also waits for a receiver. */
+export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>) {
   let waited = 0;
   let hasBegun = false;
   return {
-    async run(work) {
+    /** Does one step. @throws GatewayError `database_unavailable` if the budget is used up; only for the first step does it say that nothing was done */
+    async run<T>(work: () => Promise<T>): Promise<T> {
       const startedAt = performance.now();
       const isFirst = !hasBegun;
       const begin = () => {
@@ -66,11 +60,14 @@ export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): Dat
         if (took > quick) waited += took;
       }
     },
-    renew() {
+    /** Starts the budget anew, because the database has answered. */
+    renew(): void {
       waited = 0;
     },
   };
 }
+
+export type DatabaseBudget = ReturnType<typeof createDatabaseBudget>;
 
 type Functions = Record<string, (...args: never[]) => Promise<unknown>>;
 
