@@ -1,6 +1,6 @@
-import { type Connection, type Model, Schema } from 'mongoose';
+import { type Model, Schema } from 'mongoose';
 import type { Moment } from '../mongo/clock.ts';
-import { type durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
+import { type durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
 import type { OutboundCode } from '../outbound/outbound-error.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
@@ -178,9 +178,7 @@ const schema = new Schema<DeliveryDocument>(
   );
 
 /** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. */
-export function createDeliveryModel(connection: Connection, prefix: string): DeliveryModel {
-  return modelOf(connection, `${prefix}Delivery`, schema, `${prefix}deliveries`);
-}
+export const createDeliveryModel = modelFactory('Delivery', 'deliveries', schema);
 
 /** What can be recovered: failed and canceled deliveries, and events that were skipped because the webhook was inactive. */
 export type RecoveryState = 'failed' | 'canceled' | 'skipped';
@@ -255,6 +253,4 @@ const recoverySchema = new Schema<RecoveryDocument>(
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
 /** The recoveries of one gateway: model `<prefix>Recovery`, collection `<prefix>recoveries`. */
-export function createRecoveryModel(connection: Connection, prefix: string): RecoveryModel {
-  return modelOf(connection, `${prefix}Recovery`, recoverySchema, `${prefix}recoveries`);
-}
+export const createRecoveryModel = modelFactory('Recovery', 'recoveries', recoverySchema);

@@ -25,16 +25,14 @@ export const durableSchema = {
   writeConcern: durable,
 } as const;
 
-/** The connection's model of that name, made if it has none. A second gateway with the same prefix shares it. */
-export function modelOf<T>(connection: Connection, name: string, schema: Schema<T>, collection: string): Model<T> {
-  const existing = connection.models[name] as Model<T> | undefined;
-  return existing ?? connection.model<T>(name, schema.clone(), collection);
-}
-
-/** Makes the function that returns a gateway's model: the prefix of the gateway stands before its name and that of its collection. */
+/**
+ * Makes the function that returns a gateway's model on a connection: the prefix of the gateway stands before its name and that of its collection.
+ * A second gateway with the same prefix shares it.
+ */
 export function modelFactory<T>(name: string, collection: string, schema: Schema<T>) {
   return (connection: Connection, prefix: string): Model<T> =>
-    modelOf(connection, prefix + name, schema, prefix + collection);
+    (connection.models[prefix + name] as Model<T> | undefined) ??
+    connection.model<T>(prefix + name, schema.clone(), prefix + collection);
 }
 
 /**

@@ -1,5 +1,5 @@
-import { type Connection, type Model, Schema } from 'mongoose';
-import { durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
+import { type Model, Schema } from 'mongoose';
+import { durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
 
 /** A stored rotation: the previous secret also signs until `endsAt`. */
 interface StoredRotation {
@@ -95,9 +95,7 @@ const webhookSchema = new Schema<WebhookDocument>(
   .index({ _id: 1, 'disabled.at': 1 }, { name: 'disabled', partialFilterExpression: { disabled: { $exists: true } } });
 
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. */
-export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {
-  return modelOf(connection, `${prefix}Webhook`, webhookSchema, `${prefix}webhooks`);
-}
+export const createWebhookModel = modelFactory('Webhook', 'webhooks', webhookSchema);
 
 /** The id of the key that sealed a field, as a list; empty if there is no such field. It stands in the sealed text. */
 function keyOf(field: string) {
@@ -219,11 +217,7 @@ const healthSchema = new Schema<HealthDocument>(
   );
 
 /** The hours of one gateway's webhooks: model `<prefix>Tally`, collection `<prefix>tallies`. */
-export function createTallyModel(connection: Connection, prefix: string): TallyModel {
-  return modelOf(connection, `${prefix}Tally`, tallySchema, `${prefix}tallies`);
-}
+export const createTallyModel = modelFactory('Tally', 'tallies', tallySchema);
 
 /** The health of one gateway's webhooks: model `<prefix>Health`, collection `<prefix>health`. */
-export function createHealthModel(connection: Connection, prefix: string): HealthModel {
-  return modelOf(connection, `${prefix}Health`, healthSchema, `${prefix}health`);
-}
+export const createHealthModel = modelFactory('Health', 'health', healthSchema);

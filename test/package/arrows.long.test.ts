@@ -13,7 +13,7 @@ const wrong: [file: string, line: string, rule: string][] = [
   ['src/proxy/x.ts', "export type { KeyService } from '../keys/service.ts';", 'proxy'],
   ['src/stored/x.ts', "export type { KeyService } from '../keys/service.ts';", 'stored'],
   ['src/stored/x.ts', "export { createProxy } from '../proxy/proxy.ts';", 'stored'],
-  ['src/proxy/x.ts', "export { modelOf } from '../mongo/collection.ts';", 'proxy'],
+  ['src/proxy/x.ts', "export { modelFactory } from '../mongo/collection.ts';", 'proxy'],
   ['src/http/x.ts', "export type { KeyService } from '../keys/service.ts';", 'http'],
   ['src/http/json/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'http/json'],
   ['src/outbound/x.ts', "export type { KeyService } from '../keys/service.ts';", 'outbound'],
@@ -68,7 +68,7 @@ const right: [file: string, line: string][] = [
   ['src/dashboard/x.ts', "export { sendReply } from '../http/reply.ts';"],
   ['src/dashboard/page/x/y.ts', "export type { components } from '../../../api.d.ts';"],
   ['src/dashboard/page/x/y.ts', "export { href } from '../data/route.ts';"],
-  ['src/keys/model.ts', "export { modelOf } from '../mongo/collection.ts';"],
+  ['src/keys/model.ts', "export { modelFactory } from '../mongo/collection.ts';"],
   ['src/cli/commands/deep/x.ts', "export type { Terminal } from '../../terminal/terminal.ts';"],
   ['src/cli/commands/start.ts', "export { startStandalone } from '../server/start.ts';"],
 ];
