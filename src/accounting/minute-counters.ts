@@ -58,8 +58,11 @@ export class MinuteCounters {
       this.#minute = present;
       this.#counters = new Map();
     }
-    const counter = this.#counters.get(subject) ?? new MinuteCounter(subject, present);
-    this.#counters.set(subject, counter);
+    let counter = this.#counters.get(subject);
+    if (!counter) {
+      counter = new MinuteCounter(subject, present);
+      this.#counters.set(subject, counter);
+    }
     counter.touched = true;
     return counter;
   }

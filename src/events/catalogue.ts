@@ -108,12 +108,12 @@ export function createCatalogue(spec: Spec) {
   };
 }
 
-/** Makes it once for a document: gateways of a process that have the same one share what is made of it. */
+/** Calls `make` once for each document: gateways of a process that have the same document share the result. */
 function oncePerDocument<T extends object>(make: (spec: Spec) => T): (spec: Spec) => T {
-  const made = new WeakMap<Spec, T>();
+  const results = new WeakMap<Spec, T>();
   return (spec) => {
-    const present = made.get(spec) ?? make(spec);
-    made.set(spec, present);
+    const present = results.get(spec) ?? make(spec);
+    results.set(spec, present);
     return present;
   };
 }

@@ -125,11 +125,11 @@ function readGatewayError(thrown: Claimed): AnswerableError {
   const entries = Object.entries((headers ?? {}) as Record<string, unknown>);
   const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
   const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
-  const left =
+  const flaw =
     unsendable.length > 0 &&
     `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`;
   const text = typeof message === 'string' ? message : '';
-  const error = answerable(code, text, cause ?? thrown, left || undefined);
+  const error = answerable(code, text, cause ?? thrown, flaw || undefined);
   if (typeof param === 'string') error.body.error.param = param;
   // RFC 9110, section 11.6.1: every 401 says how to authenticate
   const required = error.status === 401 && { 'www-authenticate': 'Bearer' };

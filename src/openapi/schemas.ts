@@ -113,7 +113,8 @@ function either(spec: Spec, given: SpecSchema | undefined, other: SpecSchema): S
 function flattened(spec: Spec, schema: SpecSchema): SpecSchema {
   const alternatives = ((schema.oneOf ?? []) as SpecSchema[]).map((alternative) => resolveSchema(spec, alternative));
   // objects with described fields only, which differ in the fields that go together
-  const isEitherOr = alternatives.length > 0 && alternatives.every((one) => one.additionalProperties === false);
+  const isEitherOr =
+    alternatives.length > 0 && alternatives.every(({ additionalProperties }) => additionalProperties === false);
   if (!isEitherOr) return schema;
   const properties: Record<string, SpecSchema> = {};
   for (const alternative of alternatives) {

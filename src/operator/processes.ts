@@ -92,6 +92,21 @@ function toUpstream(name: string, all: readonly Counted[]): UpstreamInfo {
   };
 }
 
+/** Of a record: a newer version, which runs beside this one during an upgrade, may write more. */
+const shownFields: Readonly<Record<Exclude<keyof ProcessInfo, 'id' | 'isLive'>, 1>> = {
+  hostname: 1,
+  pid: 1,
+  version: 1,
+  role: 1,
+  startedAt: 1,
+  seenAt: 1,
+  eventLoopLag: 1,
+  attempts: 1,
+  relayedCalls: 1,
+  lastSweepAt: 1,
+  clockSkew: 1,
+};
+
 export function createProcessService(
   processes: ProcessModel,
   reads: Pick<BacklogReads, 'size' | 'scheduled'>,
@@ -110,9 +125,7 @@ export function createProcessService(
           [
             { $sort: { liveUntil: -1 } },
             { $limit: limit },
-            { $project: { upstreams: 0 } },
-            { $set: { isLive } },
-            { $unset: ['liveUntil', 'countedSince'] },
+            { $project: { ...shownFields, isLive } },
             { $sort: { isLive: -1, seenAt: -1, _id: 1 } },
           ],
           { hint: 'expiry', batchSize: limit + 1, maxTimeMS },

@@ -290,8 +290,9 @@ export function traceparentOf(span: Span): string {
 
 /** The span that a stored traceparent names; `undefined` if there is none. */
 function spanContextOf(traceparent: string | undefined): SpanContext | undefined {
+  if (traceparent === undefined) return undefined;
   const [, traceId = '', spanId = '', flags = ''] =
-    /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent ?? '') ?? [];
+    /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent) ?? [];
   const spanContext = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
   return isSpanContextValid(spanContext) ? spanContext : undefined;
 }

@@ -225,7 +225,7 @@ export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Prom
   });
 }
 
-/** Receives a response's body; exactly one of `onEnd` and `onError` is called. */
+/** Receives a response's body; exactly one of `onEnd` and `onError` is called, unless the body is taken away from it. */
 export interface BodySink {
   /** @returns false to stop the flow until {@link ResponseBody.resume} is called */
   onChunk(chunk: Buffer): boolean;
@@ -358,15 +358,17 @@ export class ResponseBody {
     });
   }
 
-  /** Sends everything that has arrived, and that will arrive, to `sink`. */
+  /** Sends everything that has arrived, as one chunk, and what will arrive to `sink`. */
   flowTo(sink: BodySink): void {
     this.#sink = sink;
     let open = true;
-    while (this.#sink === sink && this.#waiting.length > 0) {
-      const chunk = this.#waiting.shift() as Buffer;
-      this.length -= chunk.length;
-      open = sink.onChunk(chunk) && open;
+    if (this.length > 0) {
+      const bytes = this.bytes();
+      this.#waiting = [];
+      this.length = 0;
+      open = sink.onChunk(bytes);
     }
+    // it may have been taken away again
     if (this.#sink !== sink) return;
     if (this.outcome !== null) this.#notify(sink, this.outcome);
     else if (open) this.resume();

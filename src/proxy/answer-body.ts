@@ -22,7 +22,7 @@ export function decoded(response: OutboundResponse): OutboundResponse {
   };
 }
 
-/** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
+/** A body that is decompressed as it comes: what a chunk holds is passed on at once; without a sink, and with one that is full, some 64 KB wait. */
 function decodedBody(source: ResponseBody, decoder: Transform): ResponseBody {
   let received = 0;
   let length = 0;
@@ -97,9 +97,8 @@ export function peek<T>(
     deadline.arm(betweenChunks);
     body.onArrival(() => {
       deadline.reset();
-      const { outcome } = body;
-      const decided = outcome === null || outcome === 'end' ? decide(body) : undefined;
-      if (decided !== undefined || outcome !== null) settle(decided);
+      const decided = decide(body);
+      if (decided !== undefined || body.outcome !== null) settle(decided);
     });
     // a short answer has come whole with its head
     if (!isDecided && maxWait !== undefined) timer = setTimeout(() => settle(undefined), maxWait);

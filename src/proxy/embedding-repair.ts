@@ -8,13 +8,17 @@ const vectors = searchedKey('embedding', '[');
 
 /** A vector as a JSON string with the base64 of its little-endian 32-bit floats. */
 function toBase64(vector: unknown): Buffer {
-  if (!Array.isArray(vector) || !vector.every((number) => typeof number === 'number')) {
-    throw new OutboundError('invalid_response', 'an embedding is no list of numbers');
-  }
+  if (!Array.isArray(vector)) throw new OutboundError('invalid_response', 'an embedding is no list of numbers');
   const bytes = Buffer.allocUnsafe(vector.length * bytesOfFloat);
-  vector.forEach((number, i) => {
-    bytes.writeFloatLE(number, i * bytesOfFloat);
-  });
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let i = 0; i < vector.length; i += 1) {
+    const number: unknown = vector[i];
+    if (typeof number !== 'number') {
+      const cause = new TypeError(`number ${i} is a ${typeof number}`);
+      throw new OutboundError('invalid_response', 'an embedding is no list of numbers', { cause });
+    }
+    view.setFloat32(i * bytesOfFloat, number, true);
+  }
   return Buffer.from(`"${bytes.toString('base64')}"`);
 }
 

@@ -31,7 +31,7 @@ import {
   storedCalls,
   upstreamPath,
 } from './kinds.ts';
-import { StoredMeter } from './metering.ts';
+import { requestedStored, StoredMeter } from './metering.ts';
 import { type BodyWatcher, ownedResponse, shownItems, shownMade } from './recorded-answer.ts';
 import { fileReferences, metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
@@ -144,8 +144,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const workTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
-    const meter = new StoredMeter(call, infoOf(call, apiRequest), apiRequest);
-    const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, meter.requested, res) : [];
+    const requested = requestedStored(call, infoOf(call, apiRequest), apiRequest);
+    const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, requested, res) : [];
+    const meter = new StoredMeter(requested, apiRequest);
     try {
       await serve(call, apiRequest, res, meter);
     } finally {

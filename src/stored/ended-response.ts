@@ -65,8 +65,11 @@ async function pollWork(polled: PolledWork, path: string, used: UsedByWork): Pro
   const { work, storedObjects, retry } = polled;
   const object = await readStored({ ...polled, path: `${path}/${work.id}` }, retry, readObject);
   if (object === null) return 'gone';
-  await storedObjects.addMade(madeObjects(object, kinds[work.kind].work?.makes ?? {}), work);
-  if (runsOn(work.kind, object.status)) return 'running';
+  const isRunning = runsOn(work.kind, object.status);
+  const makes = kinds[work.kind].work?.makes ?? {};
+  // a job shows its models and checkpoints while it runs; the files of a batch are noted when it has ended
+  if (!isRunning || makes.models) await storedObjects.addMade(madeObjects(object, makes), work);
+  if (isRunning) return 'running';
   const ending = object.status === 'failed' ? 'upstream_failed' : 'complete';
   return endedRecord(work.background, await used(object, polled), ending);
 }

@@ -397,7 +397,7 @@ export interface StoredCall extends CallRow {
   readonly isCounted: boolean;
 }
 
-function callOf(kind: StoredKind, call: CallRow): StoredCall {
+function toStoredCall(kind: StoredKind, call: CallRow): StoredCall {
   const { work, bringsItems } = kinds[kind];
   return {
     kind,
@@ -411,7 +411,7 @@ function callOf(kind: StoredKind, call: CallRow): StoredCall {
 /** operationId → call, of all kinds. */
 export const storedCalls = Object.fromEntries(
   Object.entries(kinds).flatMap(([kind, { calls }]) =>
-    Object.entries(calls).map(([operationId, call]) => [operationId, callOf(kind as StoredKind, call)]),
+    Object.entries(calls).map(([operationId, call]) => [operationId, toStoredCall(kind as StoredKind, call)]),
   ),
 ) as Readonly<Record<StoredOperation, StoredCall>>;
 

@@ -20,6 +20,11 @@ function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): Sto
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
+/** Such a call, as admission checks see it: it has no tokens. Pure. */
+export function requestedStored(call: StoredCall, info: ModelCall, body: Body): RequestedCall {
+  return { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0, stored: expectedUse(call, body) } };
+}
+
 /** Meters one call that moves a file, or makes an object. */
 export class StoredMeter {
   /** Sent down to the client. */
@@ -27,8 +32,7 @@ export class StoredMeter {
   ending: CallEnding = 'complete';
   /** Whether an upstream may have got the request. */
   isSent = false;
-  /** It has no tokens. */
-  readonly requested: RequestedCall;
+  readonly #requested: RequestedCall;
   readonly #expected: StoredUsage | undefined;
   readonly #bodyStream: Body['bodyStream'];
   readonly #startedAt = Date.now();
@@ -36,10 +40,11 @@ export class StoredMeter {
   #done: { readonly upstream: string; readonly at: number } | undefined;
   #isOwned = false;
 
-  constructor(call: StoredCall, info: ModelCall, body: Body) {
-    this.#expected = expectedUse(call, body);
-    this.requested = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0, stored: this.#expected } };
-    this.#bodyStream = body.bodyStream;
+  /** @param requested by {@link requestedStored}, once it is admitted */
+  constructor(requested: RequestedCall, { bodyStream }: Pick<Body, 'bodyStream'>) {
+    this.#requested = requested;
+    this.#expected = requested.output.stored;
+    this.#bodyStream = bodyStream;
   }
 
   /** Whether a file goes up. */
@@ -69,7 +74,7 @@ export class StoredMeter {
     // the client is told that it failed, and sends it again
     if (uploadedBytes > 0 && this.ending === 'upstream_failed' && !this.#isOwned) return undefined;
     const startedAt = this.#startedAt;
-    const open = openRecord(this.requested, upstream, startedAt);
+    const open = openRecord(this.#requested, upstream, startedAt);
     const durations = { durationMs: Date.now() - startedAt, firstByteMs: at - startedAt };
     return closedRecord(open, { ...noUsage, stored }, { upstream, ending: this.ending, ...durations });
   }

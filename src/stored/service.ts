@@ -138,8 +138,8 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
 
   async function page(query: StoredObjectQuery): Promise<StoredObject[]> {
     const { userId, kind, limit, order, model, metadata, after } = query;
-    const isOwn = { $or: [{ userId, kind }, { removedFrom: userId }] };
-    const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...isOwn });
+    const own = { $or: [{ userId, kind }, { removedFrom: userId }] };
+    const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...own });
     // the account has no such object
     if (last === null) return [];
     const pairs = toPairs(metadata);

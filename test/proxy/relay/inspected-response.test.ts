@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import { OutboundError } from '../../../src/outbound/outbound-error.ts';
-import { peek } from '../../../src/proxy/answer-body.ts';
+import { beginsAsEvents, peek } from '../../../src/proxy/answer-body.ts';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
 import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
 import { sentBody } from '../../support/body-sinks.ts';
@@ -44,11 +44,11 @@ describe('the beginning of an answer', () => {
     data.push(Buffer.from('data: {'));
     await peek(data, () => true, expected);
     data.push(Buffer.from('}\n\n'));
-    const taken: string[] = [];
+    let taken = '';
     let failure: OutboundError | undefined;
     data.flowTo({
       onChunk(chunk) {
-        taken.push(chunk.toString());
+        taken += chunk;
         return false;
       },
       onEnd() {},
@@ -57,6 +57,13 @@ describe('the beginning of an answer', () => {
       },
     });
     data.settle(new OutboundError('timeout', 'the response did not come in time'));
-    expect([taken, failure?.code]).to.deep.equal([['data: {', '}\n\n'], 'timeout']);
+    expect([taken, failure?.code]).to.deep.equal(['data: {}\n\n', 'timeout']);
+  });
+
+  it('tells that it is a stream, even if the body has broken off since', async () => {
+    const data = sentBody();
+    data.push(Buffer.from('data: {'));
+    data.settle(new OutboundError('reset', 'the connection was closed'));
+    expect(await peek(data, (start) => beginsAsEvents(start.bytes()), expected)).to.equal(true);
   });
 });

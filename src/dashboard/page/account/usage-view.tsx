@@ -117,7 +117,7 @@ function UsageChart(props: ChartProps) {
   return (
     <BarChart
       keys={days}
-      series={series.map((one, i) => ({ ...one, class: `series-${i}` }))}
+      series={series.map((part, i) => ({ ...part, class: `series-${i}` }))}
       topOf={(highest) => (highest > 0 && highest < 4 ? highest : niceTop(highest))}
       axisWidth={44}
       label={label}

@@ -53,6 +53,7 @@ export function DeliveriesView({ route }: { route: Route }) {
         route={route}
         filter={{ webhook_id: webhook, type, event_id: event, ...period }}
         webhooks={webhooks}
+        mayRecover
         narrowed={isNarrowed(route, narrowing)}
       />
     </>
@@ -62,14 +63,16 @@ export function DeliveriesView({ route }: { route: Route }) {
 interface Props {
   readonly route: Route;
   readonly filter: HistoryFilter;
-  /** The account's, where they are of several: what a filter finds of them can be recovered. */
+  /** The account's, where they are of several. */
   readonly webhooks?: readonly WebhookSummary[];
+  /** Whether what a filter finds of them can be recovered. @default it cannot */
+  readonly mayRecover?: boolean;
   /** Whether there is a filter, for the text that is shown when nothing is found. */
   readonly narrowed: boolean;
 }
 
 /** Deliveries, newest first; those on a page can be sent again. */
-export function DeliveryList({ route, filter, webhooks, narrowed }: Props) {
+export function DeliveryList({ route, filter, webhooks, mayRecover, narrowed }: Props) {
   const selection = useSelection();
   const hosts = webhooks && hostsOf(webhooks);
   const { state } = route.query;
@@ -91,6 +94,7 @@ export function DeliveryList({ route, filter, webhooks, narrowed }: Props) {
       narrowed={narrowed}
       none="Each event that is sent to a webhook appears here at once. Send a test event to see one."
       aside={(reload) =>
+        mayRecover &&
         webhooks &&
         (state === 'failed' || state === 'canceled') && (
           <RecoverMatching filter={filter} state={state} webhooks={webhooks} onStarted={reload} />

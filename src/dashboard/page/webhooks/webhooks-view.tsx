@@ -66,7 +66,7 @@ const columns: readonly Column<WebhookSummary>[] = [
     head: 'State',
     cell: (webhook) => (
       <WhenSeen>
-        <WebhookStatusBadge webhook={webhook} />
+        <WebhookStatusBadge key={String(webhook.active)} webhook={webhook} />
       </WhenSeen>
     ),
   },
