@@ -3,13 +3,18 @@ import { chmod, link, readFile, rename, rm, stat, writeFile } from 'node:fs/prom
 
 /**
  * Writes a file under another name first, so that it is there whole or not at all.
- * @param place gives it its name. @default replaces the file that has it
+ * @param moveInto gives it its name. @default replaces the file that has it
  */
-export async function writeWhole(path: string, content: string | Buffer, mode = 0o600, place = rename): Promise<void> {
+export async function writeWhole(
+  path: string,
+  content: string | Buffer,
+  mode = 0o600,
+  moveInto = rename,
+): Promise<void> {
   const unfinished = `${path}.${randomBytes(4).toString('hex')}`;
   try {
     await writeFile(unfinished, content, { mode, flag: 'wx', flush: true });
-    await place(unfinished, path);
+    await moveInto(unfinished, path);
   } finally {
     await rm(unfinished, { force: true });
   }

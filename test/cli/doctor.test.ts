@@ -5,7 +5,7 @@ import { processesFor, readMachine } from '../../src/cli/config/machine.ts';
 import { judgeMembers } from '../../src/cli/doctor/database.ts';
 import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
-import { listenOn } from '../support/listen.ts';
+import { listenOn, nobody } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { command, RecordedTerminal } from './recorded-terminal.ts';
 
@@ -177,7 +177,7 @@ describe('express-model-gateway doctor', () => {
     const refused = await first({ UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: 'sk-wrong-and-long' });
     expect(refused).to.include({ status: 'failed', remedy: 'check its API key' });
     await new Promise((resolve) => server.close(resolve));
-    expect((await first({ UPSTREAM_BASE_URL: baseUrl }))?.message).to.include('connect_refused');
+    expect((await first({ UPSTREAM_BASE_URL: nobody }))?.message).to.include('connect_refused');
     const unknown = await first({ UPSTREAM_BASE_URL: 'https://nowhere.invalid/v1' });
     expect(unknown?.message).to.include('dns_failed');
     expect(unknown?.remedy).to.include('name servers');

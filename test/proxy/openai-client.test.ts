@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
+import { nobody } from '../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { events, hang, json, raw, reset, ScriptedUpstream, stall } from '../support/upstream.ts';
 
@@ -201,10 +202,7 @@ describe("OpenAI's own client", () => {
 
 describe('an upstream that is not there', () => {
   it('is answered with 502 in the error format, without its address', async () => {
-    const gone = await ScriptedUpstream.start();
-    const { baseUrl } = gone;
-    await gone.close();
-    const server = await startModelServer({ upstreams: [{ name: 'gone', baseUrl }] });
+    const server = await startModelServer({ upstreams: [{ name: 'gone', baseUrl: nobody }] });
     try {
       const response = await fetch(`${server.baseUrl}/chat/completions`, {
         method: 'POST',

@@ -9,6 +9,9 @@ export async function listenOn(server: NetServer, port = 0): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+/** Refuses connections: a port that a server has just left may soon be another server's, but nothing takes that of the discard protocol (RFC 863). */
+export const nobody = 'http://127.0.0.1:9/v1';
+
 /** A server on a loopback port, and what ends it. */
 export interface Listening {
   readonly server: Server;

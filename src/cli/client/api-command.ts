@@ -89,7 +89,7 @@ export class ApiCommand extends Command {
       });
   }
 
-  /** It shows what one call answers, or the database itself where `--database` is given: then no key is needed. */
+  /** It shows what one call answers, or what the database holds where `--database` is given: then no key is needed. */
   showsEither<Args extends unknown[], Body>(
     stored: (env: Terminal['env'], ...args: Args) => Promise<Body>,
     call: Call<Args, Body>,

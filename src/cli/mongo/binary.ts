@@ -21,17 +21,17 @@ export interface Source {
 export async function findMongod(sources: readonly Source[], log: (line: string) => void): Promise<string> {
   const failures: string[] = [];
   for (const source of sources) {
-    let place = source.name;
+    let where = source.name;
     if (source.announcement) log(source.announcement);
     try {
       const path = await source.find();
       if (path === undefined) continue;
-      place += ` (${path})`;
+      where += ` (${path})`;
       const version = await versionOf(path);
       if (source.announcement) log(`MongoDB ${version} is at ${path}`);
       return path;
     } catch (error) {
-      failures.push(`${place}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
+      failures.push(`${where}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
     }
   }
   throw new Error(

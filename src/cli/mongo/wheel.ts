@@ -111,7 +111,8 @@ const deflated = 8;
  * @throws Error when the archive has no such entry or is damaged
  */
 export function readZipEntry(archive: Buffer, suffix: string): Buffer {
-  const end = archive.lastIndexOf(endOfDirectory);
+  // its record takes 22 bytes at least; a negative offset would count from the end
+  const end = archive.length < 22 ? -1 : archive.lastIndexOf(endOfDirectory, archive.length - 22);
   if (end === -1) throw new Error('not a zip archive: it has no central directory');
   const entries = archive.readUInt16LE(end + 10);
   let at = archive.readUInt32LE(end + 16);

@@ -152,9 +152,11 @@ describe('the embedded MongoDB', function () {
   });
 
   it('refuses a data folder in use by another living process, and names the process', async () => {
-    const { child } = await startOwner(scene.dataDir);
+    const { child, pid } = await startOwner(scene.dataDir);
     const error = await start().catch((thrown: Error) => thrown);
     child.kill('SIGKILL');
+    // it writes to the folder, which is removed next
+    await until(() => !isAlive(pid), 20_000);
     expect(error).to.be.instanceOf(Error);
     expect((error as Error).message)
       .to.include(scene.dataDir)

@@ -7,7 +7,7 @@ import type { ModelObserver } from '../../../src/proxy/hooks.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/retry.ts';
 import { type Candidate, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';
-import { listenOn } from '../../support/listen.ts';
+import { listenOn, nobody } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { callerKey, limitedKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
@@ -151,10 +151,7 @@ describe('model calls over several upstreams', () => {
   });
 
   it('fall back when an upstream refuses connections', async () => {
-    const gone = await ScriptedUpstream.start();
-    const { baseUrl } = gone;
-    await gone.close();
-    await start({ baseUrl });
+    await start({ baseUrl: nobody });
     b.script = json(200, { from: 'b' });
     expect((await chat()).upstream).to.equal('b');
     expect((await chat('m', { stream: true })).upstream).to.equal('b');

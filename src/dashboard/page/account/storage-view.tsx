@@ -184,7 +184,7 @@ function DeleteStored({ object, onClose }: { object: StoredObject; onClose: () =
       title={`Delete the ${one}?`}
       submit="Delete"
       onSubmit={async () => {
-        if (!path) return;
+        if (!path) throw new TypeError(`a ${one} cannot be deleted by itself`);
         // the one parameter of each of these paths is the id
         const [, parameter = ''] = /\{(\w+)\}/.exec(path) ?? [];
         await api.DELETE(path, { params: { path: { [parameter]: object.id } } } as never);

@@ -176,20 +176,20 @@ function UsageTable({
       class: 'cell-main',
       cell: (line: UsageLine) => <code>{nameOf(groupOf(line, by))}</code>,
     },
-    numbers('Requests', ({ requests }) => requests),
-    numbers('Tokens in', ({ input_tokens }) => input_tokens),
-    numbers('Tokens out', ({ output_tokens }) => output_tokens),
-    hasReasoning ? numbers('Reasoning', ({ reasoning_tokens }) => reasoning_tokens) : null,
-    numbers('Images', ({ images }) => images),
-    hasAudio ? numbers('Seconds', ({ seconds }) => seconds) : null,
-    hasAudio ? numbers('Characters', ({ characters }) => characters) : null,
-    hasFiles ? numbers('Uploaded', ({ uploaded_bytes }) => uploaded_bytes, bytes) : null,
-    hasFiles ? numbers('Downloaded', ({ downloaded_bytes }) => downloaded_bytes, bytes) : null,
-    hasPrices ? numbers('Credits', ({ credits }) => credits ?? 0) : null,
+    amounts('Requests', ({ requests }) => requests),
+    amounts('Tokens in', ({ input_tokens }) => input_tokens),
+    amounts('Tokens out', ({ output_tokens }) => output_tokens),
+    hasReasoning ? amounts('Reasoning', ({ reasoning_tokens }) => reasoning_tokens) : null,
+    amounts('Images', ({ images }) => images),
+    hasAudio ? amounts('Seconds', ({ seconds }) => seconds) : null,
+    hasAudio ? amounts('Characters', ({ characters }) => characters) : null,
+    hasFiles ? amounts('Uploaded', ({ uploaded_bytes }) => uploaded_bytes, bytes) : null,
+    hasFiles ? amounts('Downloaded', ({ downloaded_bytes }) => downloaded_bytes, bytes) : null,
+    hasPrices ? amounts('Credits', ({ credits }) => credits ?? 0) : null,
   ];
   return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} />;
 }
 
-function numbers(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
+function amounts(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
   return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => text(of(used)) };
 }

@@ -12,7 +12,7 @@ export type ReadPath = ClientPathsWithMethod<Api, 'get'>;
 export type DeletePath = ClientPathsWithMethod<Api, 'delete'>;
 
 /** What the API answers when it is read. */
-export type Answer<Path extends ReadPath> = MethodResponse<Api, 'get', Path>;
+export type ReadResult<Path extends ReadPath> = MethodResponse<Api, 'get', Path>;
 
 type ParametersOf<Path extends ReadPath> = paths[Path] extends {
   get: { parameters: infer Known extends { path?: unknown; query?: unknown } };
@@ -50,7 +50,7 @@ export function read<Path extends ReadPath>(
   path: Path,
   params: ReadParameters<Path>,
   signal: AbortSignal,
-): Promise<Answer<Path>> {
+): Promise<ReadResult<Path>> {
   return dataOf(api.GET(path, { params, signal } as never));
 }
 
@@ -71,7 +71,7 @@ function pageFolder(): string {
 
 /**
  * As `fetch`.
- * @throws ApiError where no answer came, and for any that is no success
+ * @throws ApiError where no answer came, and for any that is no success, or has no body, which is no answer of the API
  */
 async function reach(request: Request): Promise<Response> {
   const response = await fetch(request).catch((error: unknown) => {
@@ -81,6 +81,6 @@ async function reach(request: Request): Promise<Response> {
       code: 'unreachable',
     });
   });
-  if (!response.ok) throw toApiError(response, await response.json().catch(() => undefined));
+  if (!response.ok || response.status === 204) throw toApiError(response, await response.json().catch(() => undefined));
   return response;
 }

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type Answer, type ReadParameters, type ReadPath, read } from './api.ts';
+import { type ReadParameters, type ReadPath, type ReadResult, read } from './api.ts';
 import { type ApiError, asApiError } from './error.ts';
 import { useSession } from './session.ts';
 
@@ -35,8 +35,8 @@ interface Held<T> {
 export function useRead<Path extends ReadPath>(
   path: Path,
   params: ReadParameters<Path>,
-  every: Every<Answer<Path>> = null,
-): Query<Answer<Path>> {
+  every: Every<ReadResult<Path>> = null,
+): Query<ReadResult<Path>> {
   const { api } = useSession();
   return useQuery((signal) => read(api, path, params, signal), JSON.stringify([path, params]), every);
 }

@@ -233,7 +233,7 @@ interface FormDialogProps extends Pick<DialogProps, 'title' | 'children' | 'onCl
   readonly danger?: boolean;
 }
 
-/** A form that is sent, or left by Cancel. */
+/** A form that is sent, or left by its other button. */
 export function FormDialog(props: FormDialogProps) {
   const { title, submit, onSubmit, done, fields = [], disabled = false, danger, onClose, children } = props;
   const announce = useAnnounce();

@@ -77,9 +77,8 @@ const units = [
   [1, 's'],
 ] as const;
 
-/** The largest unit of a span in milliseconds, and what is left of it in the next: `['2 h', ' 5 min']`, `['3 d', '']`. */
-function unitsOf(ms: number): [largest: string, next: string] {
-  const seconds = Math.round(ms / 1_000);
+/** The largest unit of a span in seconds, and what is left of it in the next: `['2 h', ' 5 min']`, `['3 d', '']`. */
+function unitsOf(seconds: number): [largest: string, next: string] {
   const at = units.findIndex(([size]) => seconds >= size);
   const [size, unit] = units[at] ?? [1, 's'];
   const [nextSize, nextUnit] = units[at + 1] ?? [1, 's'];
@@ -89,13 +88,13 @@ function unitsOf(ms: number): [largest: string, next: string] {
 
 /** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
 export function span(ms: number): string {
-  return unitsOf(Math.max(0, ms)).join('');
+  return unitsOf(Math.max(0, Math.round(ms / 1_000))).join('');
 }
 
 /** The largest unit alone, from when to now: `just now`, `4 min ago`, `in 2 h`. */
 export function timeFromNow(iso: string, now: number): string {
   const ms = Date.parse(iso) - now;
   if (Math.abs(ms) < 5_000) return 'just now';
-  const [size] = unitsOf(Math.abs(ms));
+  const [size] = unitsOf(Math.floor(Math.abs(ms) / 1_000));
   return ms < 0 ? `${size} ago` : `in ${size}`;
 }
