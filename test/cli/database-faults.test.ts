@@ -1,6 +1,5 @@
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -29,13 +28,11 @@ describe('A fault of the database', function () {
   this.timeout(120_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let host: string;
-  let closedPort: number;
   const inAdmin = (request: Record<string, unknown>) => database.connection.getClient().db('admin').command(request);
 
   before(async () => {
     database = await freshDatabase();
     host = new URL(database.uri).host;
-    closedPort = await freePort();
     await inAdmin({ createUser: 'without-rights', pwd: canary, roles: [] });
   });
   after(async () => {
@@ -159,9 +156,9 @@ describe('A fault of the database', function () {
     // each is tried for ten seconds, for elections and databases that start together with the gateway
     await Promise.all([
       expectNamed(
-        `mongodb://gateway:${canary}@127.0.0.1:${closedPort}/app`,
+        `mongodb://gateway:${canary}@127.0.0.1:9/app`,
         'the database cannot be reached',
-        `connect ECONNREFUSED 127.0.0.1:${closedPort}`,
+        'connect ECONNREFUSED 127.0.0.1:9',
         'check the hosts and ports in the URI',
       ),
       expectNamed(
