@@ -323,9 +323,7 @@ export class ResponseBody {
   takeWhole(limit = Number.POSITIVE_INFINITY): Buffer | undefined {
     if (!this.isWhole || this.#sink || this.#destroyed || this.length > limit) return undefined;
     this.#destroyed = true;
-    const bytes = this.bytes();
-    this.#waiting = [];
-    return bytes;
+    return this.#takeWaiting();
   }
 
   /**
@@ -362,12 +360,7 @@ export class ResponseBody {
   flowTo(sink: BodySink): void {
     this.#sink = sink;
     let open = true;
-    if (this.length > 0) {
-      const bytes = this.bytes();
-      this.#waiting = [];
-      this.length = 0;
-      open = sink.onChunk(bytes);
-    }
+    if (this.length > 0) open = sink.onChunk(this.#takeWaiting());
     // it may have been taken away again
     if (this.#sink !== sink) return;
     if (this.outcome !== null) this.#notify(sink, this.outcome);
@@ -391,6 +384,7 @@ export class ResponseBody {
     if (this.#destroyed) return;
     this.#destroyed = true;
     this.#waiting = [];
+    this.length = 0;
     if (this.outcome !== null) return;
     this.#controller.abort(new OutboundError('aborted', 'the call was aborted'));
   }
@@ -434,6 +428,13 @@ export class ResponseBody {
     this.outcome = outcome;
     if (this.#sink) this.#notify(this.#sink, outcome);
     else this.#onArrival?.();
+  }
+
+  #takeWaiting(): Buffer {
+    const bytes = this.bytes();
+    this.#waiting = [];
+    this.length = 0;
+    return bytes;
   }
 
   #notify(sink: BodySink, outcome: 'end' | OutboundError): void {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
-import { type Listening, listen } from '../support/listen.ts';
+import { type Listening, listen, nobody } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 
 describe('closing a gateway with a delay', () => {
@@ -13,7 +13,7 @@ describe('closing a gateway with a delay', () => {
       ...loopbackOptions,
       mongo: freshUri(),
       secretKeys: [newSecretKey()],
-      upstreams: [{ name: 'one', baseUrl: 'http://127.0.0.1:9/v1' }],
+      upstreams: [{ name: 'one', baseUrl: nobody }],
       authenticate: () => ({ userId: 'usr_1' }),
     });
     host = await listen((req, res) => gateway.router(req, res));

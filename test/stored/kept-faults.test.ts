@@ -6,7 +6,7 @@ import OpenAI, { toFile } from 'openai';
 import { hardenServer } from '../../src/http/harden-server.ts';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
-import { listenOn } from '../support/listen.ts';
+import { listenOn, nobody } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { freshDatabase, freshUri } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
@@ -275,7 +275,7 @@ describe('what upstreams keep, where something goes wrong', () => {
   });
 
   it('goes to another upstream when the first refuses connections, also while a file goes up, and is not made twice', async () => {
-    scene = await startScene({}, [{ baseUrl: 'http://127.0.0.1:9/v1', priority: 0 }, { priority: 1 }]);
+    scene = await startScene({}, [{ baseUrl: nobody, priority: 0 }, { priority: 1 }]);
     const { client, providers } = scene;
     expect(await upload(client)).to.match(/^file-/);
     const kept = providers[1] as FileProvider;
