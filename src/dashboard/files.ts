@@ -20,50 +20,38 @@ const folder = new URL('../../dist/dashboard/page/', import.meta.url);
 const forever = 'public, max-age=31536000, immutable';
 const asksAgain = 'no-cache';
 
-function toFile(type: string, cacheControl: string, gzipped: Buffer): PageFile {
-  return { type: `${type}; charset=utf-8`, cacheControl, gzipped };
-}
-
-function read(name: string): Buffer {
-  try {
-    return readFileSync(new URL(`${name}.gz`, folder));
-  } catch (cause) {
-    throw new GatewayError('invalid_options', 'dashboard: its page has not been built; run npm run build', {
-      param: 'dashboard',
-      cause,
-    });
-  }
-}
-
-function hashOf(bytes: Buffer): string {
-  return createHash('sha256').update(bytes).digest('hex').slice(0, 12);
-}
-
-/** `/assets/main-3f2a….js` → `main.js`, whatever the hash. */
-function plainName(path: string): string | undefined {
-  return /^\/assets\/(\w+)-[0-9a-f]{12}(\.\w+)$/.exec(path)?.slice(1).join('');
-}
-
 /**
  * Reads a page that has been built: its script and its style.
  * @param name `main` or `reference`
  * @throws GatewayError `invalid_options` when it has not been built
  */
 export function loadFiles(name: string, documentOf: (assets: Assets) => string): FindFile {
-  const script = read(`${name}.js`);
-  const style = read(`${name}.css`);
-  const assets = { script: `${name}-${hashOf(script)}.js`, style: `${name}-${hashOf(style)}.css` };
-  const files = new Map([
-    ['/', toFile('text/html', asksAgain, gzipSync(documentOf(assets), { level: 9 }))],
-    [`/assets/${assets.script}`, toFile('text/javascript', forever, script)],
-    [`/assets/${assets.style}`, toFile('text/css', forever, style)],
-  ]);
-  // during a rollout the document may come from one version and its script from another
-  const otherVersions = new Map([
-    [`${name}.js`, toFile('text/javascript', asksAgain, script)],
-    [`${name}.css`, toFile('text/css', asksAgain, style)],
-  ]);
-  return (path) => files.get(path) ?? otherVersions.get(plainName(path) ?? '');
+  const [script, style] = [readAsset(name, 'js', 'javascript'), readAsset(name, 'css', 'css')];
+  const html = gzipSync(documentOf({ script: script.name, style: style.name }), { level: 9 });
+  return (path) => {
+    if (path === '/') return { type: 'text/html; charset=utf-8', cacheControl: asksAgain, gzipped: html };
+    // during a rollout the document may come from one version and its script from another: any hash will do
+    const asset = [script, style].find(({ paths }) => paths.test(path));
+    if (!asset) return undefined;
+    const { type, gzipped } = asset;
+    return { type, cacheControl: path === `/assets/${asset.name}` ? forever : asksAgain, gzipped };
+  };
+}
+
+/** The script or the style of a page: its name with its hash, as `main-3f2a….js`, and its paths whatever the hash. */
+function readAsset(page: string, ending: string, type: string) {
+  let gzipped: Buffer;
+  try {
+    gzipped = readFileSync(new URL(`${page}.${ending}.gz`, folder));
+  } catch (cause) {
+    throw new GatewayError('invalid_options', 'dashboard: its page has not been built; run npm run build', {
+      param: 'dashboard',
+      cause,
+    });
+  }
+  const hash = createHash('sha256').update(gzipped).digest('hex').slice(0, 12);
+  const paths = new RegExp(`^/assets/${page}-[0-9a-f]{12}\\.${ending}$`);
+  return { name: `${page}-${hash}.${ending}`, paths, type: `text/${type}; charset=utf-8`, gzipped };
 }
 
 /** Sends a file of a page, compressed with gzip where the client accepts that. */
