@@ -32,6 +32,15 @@ describe('signing in at the dashboard', function () {
     for (const problem of problems) expect(problem).to.include('status of 401');
   });
 
+  it('draws the field of a wrong key in the colour of errors', async () => {
+    const { page } = await scene.open();
+    await page.getByLabel('API key').fill('emg_wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').getByText('not known').waitFor();
+    const border = await page.evaluate("getComputedStyle(document.querySelector('input')).borderTopColor");
+    expect(border).to.equal(await page.evaluate(`getComputedStyle(document.querySelector('[role="alert"]')).color`));
+  });
+
   it('keeps a valid key in its tab alone, out of every URL, until sign-out', async () => {
     const { page } = await scene.signIn();
     const addresses: string[] = [];
