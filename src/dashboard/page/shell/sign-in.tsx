@@ -3,7 +3,6 @@ import { createApiClient, readSession } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import type { SessionValue } from '../data/session.ts';
-import type { Session } from '../data/types.ts';
 import { Button } from '../elements/button.tsx';
 import { TextField, verbatim } from '../elements/form.tsx';
 import { Logo } from '../elements/icons.tsx';
@@ -25,7 +24,11 @@ export function useSignIn(hostSessions: boolean) {
 
   const enter = useCallback(async (key: string | null) => {
     const session = await readSession(key);
-    requireView(session);
+    const { scopes } = session;
+    if (!firstView(scopes)) {
+      const message = `There is nothing to see here for the scopes ${scopes.join(', ')}. Use a key with the scope webhooks.`;
+      throw new ApiError(message, { status: 403, code: 'insufficient_scope' });
+    }
     const leave = (message?: string) => {
       keyStore.clear();
       setState({ kind: 'signed_out', ...(message && { message }) });
@@ -57,13 +60,6 @@ export function useSignIn(hostSessions: boolean) {
 
   useEffect(() => void begin(), [begin]);
   return { state, withKey: enter, again: () => void begin() };
-}
-
-/** @throws ApiError where there is nothing to show to these scopes */
-function requireView({ scopes }: Session): void {
-  if (firstView(scopes)) return;
-  const message = `There is nothing to see here for the scopes ${scopes.join(', ')}. Use a key with the scope webhooks.`;
-  throw new ApiError(message, { status: 403, code: 'insufficient_scope' });
 }
 
 /** The key stays with this tab: never in a URL, gone when the tab is closed. */

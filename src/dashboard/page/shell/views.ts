@@ -1,14 +1,14 @@
 import { href } from '../data/route.ts';
 import * as icons from '../elements/icons.tsx';
 
-/** The views that the navigation leads to, each with the scope that it needs. */
+/** The views that the navigation leads to, each with the scope that it needs, and how the ids of what it shows begin. */
 export const views = [
-  { view: 'webhooks', name: 'Webhooks', Icon: icons.WebhookIcon, scope: 'webhooks' },
-  { view: 'events', name: 'Events', Icon: icons.EventIcon, scope: 'webhooks' },
-  { view: 'deliveries', name: 'Deliveries', Icon: icons.DeliveryIcon, scope: 'webhooks' },
+  { view: 'webhooks', name: 'Webhooks', Icon: icons.WebhookIcon, scope: 'webhooks', prefix: 'wh' },
+  { view: 'events', name: 'Events', Icon: icons.EventIcon, scope: 'webhooks', prefix: 'evt' },
+  { view: 'deliveries', name: 'Deliveries', Icon: icons.DeliveryIcon, scope: 'webhooks', prefix: 'dlv' },
   { view: 'event-types', name: 'Event types', Icon: icons.TypesIcon, scope: 'webhooks' },
   { view: 'verification', name: 'Verification', Icon: icons.VerifyIcon, scope: 'webhooks' },
-  { view: 'keys', name: 'API keys', Icon: icons.KeyIcon, scope: 'keys' },
+  { view: 'keys', name: 'API keys', Icon: icons.KeyIcon, scope: 'keys', prefix: 'key' },
   { view: 'usage', name: 'Usage', Icon: icons.UsageIcon, scope: 'models' },
   { view: 'storage', name: 'Storage', Icon: icons.StorageIcon, scope: 'models' },
 ] as const;
@@ -41,13 +41,6 @@ export function missingScope(view: string, scopes: readonly string[]): string | 
   return needed !== undefined && !scopes.includes(needed) ? needed : undefined;
 }
 
-const viewOfPrefix: Readonly<Record<string, string>> = {
-  wh: 'webhooks',
-  evt: 'events',
-  dlv: 'deliveries',
-  key: 'keys',
-};
-
 /** The id that a text gives: of a whole API key only its id, so that its secret goes nowhere. */
 export function idOf(text: string): string {
   return text.trim().replace(/^emg_([0-9a-z]{26})(_.*)?$/, 'key_$1');
@@ -55,7 +48,7 @@ export function idOf(text: string): string {
 
 /** The address of what an id names; `undefined` for a text that is no such id. */
 export function addressOf(id: string): string | undefined {
-  const [, prefix = ''] = /^([a-z]+)_[0-9a-z]{26}$/.exec(id) ?? [];
-  const view = viewOfPrefix[prefix];
-  return view && href([view, id]);
+  const [, prefix] = /^([a-z]+)_[0-9a-z]{26}$/.exec(id) ?? [];
+  const named = views.find((known) => 'prefix' in known && known.prefix === prefix);
+  return named && href([named.view, id]);
 }
