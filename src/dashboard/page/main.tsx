@@ -1,5 +1,6 @@
 import './styles/main.css';
-import { Component, type ComponentChildren, type JSX, render } from 'preact';
+import { type ComponentChildren, type JSX, render } from 'preact';
+import { useErrorBoundary } from 'preact/hooks';
 import { KeysView, KeyView } from './account/keys-view.tsx';
 import { StorageView } from './account/storage-view.tsx';
 import { UsageView } from './account/usage-view.tsx';
@@ -9,6 +10,7 @@ import { DeliveriesView } from './deliveries/deliveries-view.tsx';
 import { DeliveryView } from './deliveries/delivery-view.tsx';
 import { VerificationView } from './deliveries/verification-view.tsx';
 import { Announcements } from './elements/announce.tsx';
+import { Button } from './elements/button.tsx';
 import { Empty, Failure, Skeleton } from './elements/states.tsx';
 import { Clock } from './elements/time.tsx';
 import { Heading } from './elements/view.tsx';
@@ -111,27 +113,14 @@ function NotAllowed({ scope }: { scope: string }) {
 }
 
 /** Keeps the rest of the page when a view fails. */
-class Boundary extends Component<{ children: ComponentChildren }, { failed: boolean }> {
-  override state = { failed: false };
-
-  static override getDerivedStateFromError() {
-    return { failed: true };
-  }
-
-  override componentDidCatch(error: unknown) {
-    console.error(error);
-  }
-
-  override render() {
-    if (!this.state.failed) return this.props.children;
-    return (
-      <Empty title="This view has failed" text="The page and the gateway may be of two versions.">
-        <button type="button" class="button button-plain" onClick={() => window.location.reload()}>
-          Reload the page
-        </button>
-      </Empty>
-    );
-  }
+function Boundary({ children }: { children: ComponentChildren }) {
+  const [error] = useErrorBoundary((thrown) => console.error(thrown));
+  if (error === undefined) return <>{children}</>;
+  return (
+    <Empty title="This view has failed" text="The page and the gateway may be of two versions.">
+      <Button onClick={() => window.location.reload()}>Reload the page</Button>
+    </Empty>
+  );
 }
 
 const root = document.getElementById('app');
