@@ -2,7 +2,7 @@ import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import type { UsageLine } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
-import { AsTable, BarChart, niceTop } from '../elements/charts.tsx';
+import { AsTable, BarChart, ColourKey, niceTop } from '../elements/charts.tsx';
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
 import { amount, bytes, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
@@ -117,7 +117,7 @@ function UsageChart(props: ChartProps) {
   return (
     <BarChart
       keys={days}
-      series={series.map((part, i) => ({ ...part, class: `series-${i}` }))}
+      series={series.map((part, i) => ({ ...part, colour: `series-${i}` }))}
       topOf={(highest) => (highest > 0 && highest < 4 ? highest : niceTop(highest))}
       axisWidth={44}
       label={label}
@@ -134,7 +134,7 @@ function Legend({ days, series, nameOf, shown }: ChartProps & { readonly shown: 
       {shown !== undefined && <b>{days[shown]} </b>}
       {series.map(({ name, values }, i) => (
         <span key={name} class="legend">
-          <span class={`key series-${i}`} /> {nameOf(name)}
+          <ColourKey colour={`series-${i}`} /> {nameOf(name)}
           {shown !== undefined && ` ${amount(values[shown] ?? 0)}`}
         </span>
       ))}

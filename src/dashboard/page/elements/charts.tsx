@@ -7,8 +7,8 @@ const bottom = 22;
 /** What one part of each bar shows. */
 interface BarSeries {
   readonly name: string;
-  /** Has its colour. */
-  readonly class: string;
+  /** The name of a colour: `good-fill`. */
+  readonly colour: string;
   /** One for each bar. */
   readonly values: readonly number[];
 }
@@ -72,12 +72,12 @@ export function BarChart(props: BarChartProps) {
             const left = axisWidth + i * step;
             const text = labelOf(i, plotWidth);
             return (
-              <g key={key} class={shown === i ? 'shown' : undefined}>
-                <rect class="bar-hover" x={left} y={8} width={step} height={plotHeight} />
-                {series.map(({ name, class: colour, values }, part) => {
+              <g key={key}>
+                {shown === i && <rect fill="var(--hover)" x={left} y={8} width={step} height={plotHeight} />}
+                {series.map(({ name, colour, values }, part) => {
                   const head = y(sumAt(i, series.slice(0, part + 1)));
                   const place = { x: left + (step - bar) / 2, y: head, width: bar, height: y(0) - y(values[i] ?? 0) };
-                  return values[i] ? <rect key={name} class={colour} {...place} rx={rx} /> : null;
+                  return values[i] ? <rect key={name} fill={`var(--${colour})`} {...place} rx={rx} /> : null;
                 })}
                 {text && (
                   <text class="axis" x={left} y={height - 6}>
@@ -91,6 +91,11 @@ export function BarChart(props: BarChartProps) {
       </div>
     </>
   );
+}
+
+/** Says which part of a bar has this colour. */
+export function ColourKey({ colour }: { colour: string }) {
+  return <span class="key" style={{ background: `var(--${colour})` }} />;
 }
 
 /** How high a bar is. */
@@ -121,7 +126,7 @@ export function AsTable({ head, rows }: AsTableProps) {
     <details class="as-table">
       <summary>The same as a table</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <div class="scroll" tabIndex={0}>
+      <div class="scroll-x" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Stats, StatsHour } from '../data/types.ts';
 import { Button } from '../elements/button.tsx';
-import { AsTable, BarChart } from '../elements/charts.tsx';
+import { AsTable, BarChart, ColourKey } from '../elements/charts.tsx';
 import { count, counted, localTime, milliseconds, percent } from '../elements/format.ts';
 import { Card } from '../elements/view.tsx';
 
@@ -58,7 +58,7 @@ function Numbers({ stats }: { stats: Stats }) {
     ['Slow time', time(stats.p95_ms), '95% of the answers came within this time (p95)'],
   ] as const;
   return (
-    <dl class="numbers-row">
+    <dl class="card-body numbers-row">
       {numbers.map(([name, value, meaning]) => (
         <div key={name} title={meaning}>
           <dt>{name}</dt>
@@ -75,8 +75,8 @@ function Bars({ bins, label }: { bins: readonly Bin[]; label: string }) {
     <BarChart
       keys={bins.map(({ start }) => start)}
       series={[
-        { name: 'succeeded', class: 'mark-good', values: bins.map(({ succeeded }) => succeeded) },
-        { name: 'failed', class: 'mark-bad', values: bins.map(({ failed }) => failed) },
+        { name: 'succeeded', colour: 'good-fill', values: bins.map(({ succeeded }) => succeeded) },
+        { name: 'failed', colour: 'bad-fill', values: bins.map(({ failed }) => failed) },
       ]}
       rx={1.5}
       axisWidth={34}
@@ -112,7 +112,7 @@ function Readout({ bin }: { bin: Bin | undefined }) {
         </>
       ) : (
         <>
-          <span class="key mark-good" /> succeeded <span class="key mark-bad" /> failed
+          <ColourKey colour="good-fill" /> succeeded <ColourKey colour="bad-fill" /> failed
         </>
       )}
     </p>
@@ -129,7 +129,6 @@ export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
   const top = Math.max(1, ...bins.map(({ succeeded, failed }) => succeeded + failed));
   return (
     <svg
-      class="spark"
       width={bins.length * sparkStep}
       height={sparkHeight}
       viewBox={`0 0 ${bins.length * sparkStep} ${sparkHeight}`}
@@ -137,15 +136,24 @@ export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
     >
       {bins.map(({ start, succeeded, failed }, i) => {
         const scale = (sparkHeight - 2) / top;
-        const bar = (kind: string, n: number, foot: number) => {
+        const bar = (colour: string, n: number, foot: number) => {
           const height = Math.max(2, n * scale);
-          return <rect class={kind} x={i * sparkStep} y={foot - height} width={sparkWidth} height={height} rx={1} />;
+          return (
+            <rect
+              fill={`var(--${colour})`}
+              x={i * sparkStep}
+              y={foot - height}
+              width={sparkWidth}
+              height={height}
+              rx={1}
+            />
+          );
         };
         return (
           <g key={start}>
-            {bar('spark-base', 0, sparkHeight)}
-            {succeeded > 0 && bar('mark-good', succeeded, sparkHeight)}
-            {failed > 0 && bar('mark-bad', failed, sparkHeight - succeeded * scale)}
+            {bar('line', 0, sparkHeight)}
+            {succeeded > 0 && bar('good-fill', succeeded, sparkHeight)}
+            {failed > 0 && bar('bad-fill', failed, sparkHeight - succeeded * scale)}
           </g>
         );
       })}
