@@ -32,7 +32,7 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
     cell: (apiKey) =>
       keyStatus(apiKey).words === 'Good' &&
       mayControl(apiKey) && (
-        <span class="row-actions">
+        <span class="wrap end">
           {!has_budgets && (
             <Button label={`Edit the budgets of ${nameOf(apiKey)}`} onClick={() => setOpen({ action: 'edit', apiKey })}>
               Edit

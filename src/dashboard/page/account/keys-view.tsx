@@ -124,7 +124,7 @@ function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
       }
     >
       <p>It is not kept and cannot be shown again.</p>
-      <p class="secret">
+      <p class="line secret">
         <code>{made.key}</code>
         <CopyButton text={made.key} what="API key">
           Copy

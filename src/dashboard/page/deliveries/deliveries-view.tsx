@@ -124,7 +124,7 @@ function columnsOf(
       head: 'State',
       width: '126px',
       cell: (delivery) => (
-        <span class="state-cell">
+        <span class="line">
           {selection && <PickRow delivery={delivery} selection={selection} />}
           <StatusBadge status={deliveryStatus(delivery)} />
         </span>

@@ -236,7 +236,7 @@ function AttemptEntry({ attempt, after, open }: AttemptProps & { readonly open: 
 
 function MomentHead({ at, children }: { at: string; children: ComponentChildren }) {
   return (
-    <div class="moment-head">
+    <div class="wrap spread baseline">
       <h3>{children}</h3>
       <span class="muted small">
         <Time at={at} />

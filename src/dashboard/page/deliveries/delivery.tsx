@@ -62,7 +62,7 @@ export function AttemptSummary({ attempt, after }: AttemptProps) {
   const good = succeeded(attempt);
   return (
     <>
-      <p class="attempt-line">
+      <p class="wrap attempt-line">
         <Badge shape={good ? 'good' : 'bad'}>{outcomeWords(attempt)}</Badge>
         <span class="muted numbers">after {milliseconds(attempt.duration_ms)}</span>
       </p>
@@ -77,7 +77,7 @@ export function AttemptSummary({ attempt, after }: AttemptProps) {
 export function AttemptExchange({ attempt }: { attempt: Attempt }) {
   const received = headerLines(responseHeaders(attempt));
   return (
-    <div class="exchange">
+    <div class="stack exchange">
       <Code title="Request headers" text={headerLines(attempt.request_headers)} empty="Not recorded" />
       {received !== '' && <Code title="Response headers" text={received} />}
       <Code

@@ -1,41 +1,26 @@
 import type { ComponentChildren } from 'preact';
-import { Icon } from './icons.tsx';
+import { circle, Icon, warning } from './icons.tsx';
 
 /** Each state has its own shape, so that colours are not needed to tell them apart. */
 const shapes = {
-  good: (
-    <>
-      <circle cx="8" cy="8" r="6.25" />
-      <path d="m5.2 8.2 1.9 1.9 3.7-4" />
-    </>
-  ),
-  bad: (
-    <>
-      <path d="M5.4 1.75h5.2l3.65 3.65v5.2l-3.65 3.65H5.4L1.75 10.6V5.4z" />
-      <path d="m6 6 4 4m0-4-4 4" />
-    </>
-  ),
-  waiting: (
-    <>
-      <circle cx="8" cy="8" r="6.25" stroke-dasharray="2.6 2.3" />
-      <path d="M8 5v3l2 1.3" />
-    </>
-  ),
-  stopped: (
-    <>
-      <circle cx="8" cy="8" r="6.25" />
-      <path d="M5 8h6" />
-    </>
-  ),
-  paused: <path d="M2.5 2.5h11v11h-11zM6.5 6v4M9.5 6v4" />,
-  uneasy: <path d="M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01" />,
-  idle: <circle cx="8" cy="8" r="6.25" />,
+  good: `${circle}M5.2 8.2l1.9 1.9 3.7-4`,
+  bad: 'M5.4 1.75h5.2l3.65 3.65v5.2l-3.65 3.65H5.4L1.75 10.6V5.4zM6 6l4 4m0-4-4 4',
+  waiting: 'M8 5v3l2 1.3',
+  stopped: `${circle}M5 8h6`,
+  paused: 'M2.5 2.5h11v11h-11zM6.5 6v4M9.5 6v4',
+  uneasy: warning,
+  idle: circle,
 } as const;
 
 export type StateShape = keyof typeof shapes;
 
 export function StateIcon({ shape }: { shape: StateShape }) {
-  return <Icon size={14}>{shapes[shape]}</Icon>;
+  return (
+    <Icon size={14}>
+      {shape === 'waiting' && <path d={circle} stroke-dasharray="2.6 2.3" />}
+      <path d={shapes[shape]} />
+    </Icon>
+  );
 }
 
 /** How something stands, in a word or two. */
@@ -68,7 +53,7 @@ export function Tag({ children }: { children: ComponentChildren }) {
 /** Plain words, each apart. */
 export function Tags({ of }: { of: readonly string[] }) {
   return (
-    <span class="tags">
+    <span class="wrap tags">
       {of.map((word) => (
         <Tag key={word}>{word}</Tag>
       ))}

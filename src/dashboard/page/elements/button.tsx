@@ -5,7 +5,8 @@ import { CopyIcon, DoneIcon } from './icons.tsx';
 
 interface ButtonProps {
   readonly children: ComponentChildren;
-  readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet';
+  /** `icon` has nothing else, so it needs a label. */
+  readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet' | 'small' | 'icon';
   readonly type?: 'button' | 'submit';
   /** Under way: it stays focusable, and does nothing. */
   readonly busy?: boolean;
@@ -14,6 +15,8 @@ interface ButtonProps {
   readonly disabledReason?: string | false | undefined;
   /** Where the text alone does not say what it is about. */
   readonly label?: string;
+  /** What is shown on hover. */
+  readonly title?: string;
   /** Of a toggle. */
   readonly pressed?: boolean;
   readonly onClick?: () => void;
@@ -27,38 +30,37 @@ export function Button({
   disabled,
   disabledReason,
   label,
+  title,
   pressed,
   onClick,
 }: ButtonProps) {
   const id = useId();
   const announce = useAnnounce();
-  const button = (
-    <button
-      type={type}
-      class={`button button-${kind}${disabledReason ? ' button-off' : ''}`}
-      disabled={disabled}
-      aria-disabled={busy || disabledReason ? true : undefined}
-      aria-describedby={disabledReason ? id : undefined}
-      title={disabledReason || undefined}
-      aria-label={label}
-      aria-pressed={pressed}
-      onClick={(event) => {
-        if (busy || disabledReason) event.preventDefault();
-        else onClick?.();
-        if (disabledReason) announce(disabledReason);
-      }}
-    >
-      {busy && <span class="spinner" aria-hidden="true" />}
-      {children}
-    </button>
-  );
-  if (!disabledReason) return button;
   return (
     <>
-      {button}
-      <span id={id} class="visually-hidden">
-        {disabledReason}
-      </span>
+      <button
+        type={type}
+        class={`button button-${kind}${disabledReason ? ' button-off' : ''}`}
+        disabled={disabled}
+        aria-disabled={busy || disabledReason ? true : undefined}
+        aria-describedby={disabledReason ? id : undefined}
+        title={disabledReason || title}
+        aria-label={label}
+        aria-pressed={pressed}
+        onClick={(event) => {
+          if (busy || disabledReason) event.preventDefault();
+          else onClick?.();
+          if (disabledReason) announce(disabledReason);
+        }}
+      >
+        {busy && <span class="spinner" aria-hidden="true" />}
+        {children}
+      </button>
+      {disabledReason && (
+        <span id={id} class="visually-hidden">
+          {disabledReason}
+        </span>
+      )}
     </>
   );
 }
@@ -79,17 +81,12 @@ export function CopyButton({ text, what, children }: CopyProps) {
     setCopied(true);
     setTimeout(() => setCopied(false), 1_500);
   }
+  const label = `Copy ${what}`;
   return (
-    <button
-      type="button"
-      class={children ? 'button button-plain button-small' : 'icon-button'}
-      aria-label={`Copy ${what}`}
-      title={`Copy ${what}`}
-      onClick={() => void onClick()}
-    >
+    <Button kind={children ? 'small' : 'icon'} label={label} title={label} onClick={() => void onClick()}>
       {copied ? <DoneIcon /> : <CopyIcon />}
       {children}
-    </button>
+    </Button>
   );
 }
 

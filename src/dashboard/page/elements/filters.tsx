@@ -60,10 +60,11 @@ export function Choice({ route, name, label, any, options }: ChoiceProps) {
 /** A few choices side by side, as links. */
 export function Tabs({ route, name, label, any, options }: ChoiceProps) {
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav class="segmented tabs" aria-label={label}>
       {[{ value: '', name: any }, ...options].map(({ value, name: text }) => (
         <a
           key={value}
+          class="button button-quiet"
           href={addressWith(route, name, value)}
           aria-current={(route.query[name] ?? '') === value ? 'true' : undefined}
         >

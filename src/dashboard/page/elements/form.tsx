@@ -141,8 +141,6 @@ interface ChecksProps<T extends string> {
 /** Any of a few. */
 export function Checks<T extends string>({ chosen, options, onChosen }: ChecksProps<T>) {
   const names = options.map(({ name }) => name);
-  const set = (changed: T, checked: boolean) =>
-    onChosen(names.filter((name) => (name === changed ? checked : chosen.includes(name))));
   return (
     <>
       {options.map(({ name, meaning }) => (
@@ -151,7 +149,7 @@ export function Checks<T extends string>({ chosen, options, onChosen }: ChecksPr
           name={name}
           meaning={meaning}
           checked={chosen.includes(name)}
-          onChecked={(checked) => set(name, checked)}
+          onChecked={(checked) => onChosen(names.filter((one) => (one === name ? checked : chosen.includes(one))))}
         />
       ))}
     </>
@@ -164,31 +162,19 @@ interface DialogProps {
   /** The buttons at its end. */
   readonly actions: ComponentChildren;
   readonly onClose: () => void;
-  /** Makes it a form: what Enter does. */
+  /** What Enter does. */
   readonly onSubmit?: () => void;
 }
 
-/** The browser's own modal dialog: it keeps the focus inside, Escape closes it, and the focus goes back to what opened it. */
+/** The browser's own modal dialog: it keeps the focus inside, Escape closes it, and once closed the focus goes back to what opened it. */
 export function Dialog({ title, children, actions, onClose, onSubmit }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    const opener = document.activeElement;
     const opened = dialog.current;
     opened?.showModal();
-    return () => {
-      // what is behind an open dialog cannot take the focus
-      opened?.close();
-      if (opener instanceof HTMLElement) opener.focus();
-    };
+    return () => opened?.close();
   }, []);
-
-  const inside = (
-    <>
-      <div class="dialog-body">{children}</div>
-      <div class="dialog-actions">{actions}</div>
-    </>
-  );
   return (
     <dialog
       ref={dialog}
@@ -198,24 +184,21 @@ export function Dialog({ title, children, actions, onClose, onSubmit }: DialogPr
         onClose();
       }}
     >
-      <div class="dialog-head">
+      <div class="line spread dialog-head">
         <h2 id={id}>{title}</h2>
-        <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+        <Button kind="icon" label="Close" onClick={onClose}>
           <CloseIcon />
-        </button>
+        </Button>
       </div>
-      {onSubmit ? (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            onSubmit();
-          }}
-        >
-          {inside}
-        </form>
-      ) : (
-        inside
-      )}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          onSubmit?.();
+        }}
+      >
+        <div class="dialog-body">{children}</div>
+        <div class="line end dialog-actions">{actions}</div>
+      </form>
     </dialog>
   );
 }

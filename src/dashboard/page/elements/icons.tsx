@@ -4,7 +4,6 @@ import type { ComponentChildren } from 'preact';
 export function Icon({ children, size = 16 }: { children: ComponentChildren; size?: number }) {
   return (
     <svg
-      class="icon"
       width={size}
       height={size}
       viewBox="0 0 16 16"
@@ -19,6 +18,9 @@ export function Icon({ children, size = 16 }: { children: ComponentChildren; siz
     </svg>
   );
 }
+
+export const circle = 'M14.25 8a6.25 6.25 0 1 1-12.5 0 6.25 6.25 0 0 1 12.5 0Z';
+export const warning = 'M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01';
 
 const path = (d: string) => () => (
   <Icon>
@@ -40,7 +42,7 @@ export const StatusIcon = path('M1.5 8h3l2-4.5 3 9 2-4.5h3');
 export const AccountIcon = path(
   'M8 2.5a2.75 2.75 0 1 1 0 5.5 2.75 2.75 0 0 1 0-5.5ZM2.5 13.5c.7-2.6 2.8-4 5.5-4s4.8 1.4 5.5 4',
 );
-export const RefusedIcon = path('M8 1.75a6.25 6.25 0 1 1 0 12.5 6.25 6.25 0 0 1 0-12.5ZM3.6 3.6l8.8 8.8');
+export const RefusedIcon = path(`${circle}M3.6 3.6l8.8 8.8`);
 export const SunIcon = path(
   'M8 5.2a2.8 2.8 0 1 1 0 5.6 2.8 2.8 0 0 1 0-5.6ZM8 1.5v1M8 13.5v1M1.5 8h1M13.5 8h1M3.4 3.4l.7.7M11.9 11.9l.7.7M3.4 12.6l.7-.7M11.9 4.1l.7-.7',
 );
@@ -54,7 +56,7 @@ export const BackIcon = path('M10 3.5 5.5 8l4.5 4.5');
 export const ForwardIcon = path('M6 3.5 10.5 8 6 12.5');
 export const SendIcon = path('M14 2 7.5 8.5M14 2l-4 12-2.5-5.5L2 6z');
 export const AgainIcon = path('M13.5 8A5.5 5.5 0 1 1 11.7 4L13.5 5.5M13.5 2.5v3h-3');
-export const WarnIcon = path('M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01');
+export const WarnIcon = path(warning);
 export const PauseIcon = path('M5.5 3.5v9M10.5 3.5v9');
 export const PlayIcon = path('M5 3v10l8-5z');
 export const EditIcon = path('m10.5 3 2.5 2.5-7.5 7.5H3v-2.5z');

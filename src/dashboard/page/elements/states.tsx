@@ -16,7 +16,7 @@ export function Empty({ title, text, children }: { title: string; text?: string;
 }
 
 /** Grey lines where text is going to be. They stay invisible for a moment, so that a quick answer does not flicker. */
-export function Skeleton({ lines = 4 }: { lines?: number }) {
+export function Skeleton({ lines = 4 }: { lines?: number | undefined }) {
   return (
     <div class="skeleton" role="status" aria-label="Loading">
       {Array.from({ length: lines }, (_, i) => (
@@ -29,7 +29,7 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
 /** What went wrong, the request id for the operator, and a button to try again. */
 export function Failure({ error, again }: { error: ApiError; again?: () => void }) {
   return (
-    <div class="failure" role="alert">
+    <div class="line card card-bad notice" role="alert">
       <WarnIcon />
       <div>
         <p>{error.message}</p>
@@ -50,7 +50,8 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
 
 interface LoadedProps<T> {
   readonly query: Query<T>;
-  readonly lines?: number;
+  /** @default 4 */
+  readonly lines?: number | undefined;
   /** Stands above as long as there is no data. */
   readonly head?: ComponentChildren;
   readonly children: (data: T) => ComponentChildren;
@@ -61,7 +62,7 @@ export function Loaded<T>({ query: { data, error, reload }, lines, head, childre
   return data === undefined ? (
     <>
       {head}
-      {error ? <Failure error={error} again={reload} /> : <Skeleton lines={lines ?? 4} />}
+      {error ? <Failure error={error} again={reload} /> : <Skeleton lines={lines} />}
     </>
   ) : (
     <>

@@ -68,20 +68,13 @@ export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TablePr
 }
 
 function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }) {
-  const name = column.name === true ? column.head : column.name;
-  const kind = typeof column.class === 'function' ? column.class(row) : column.class;
-  const content = (
-    <>
-      {name && <span class="cell-name">{name} </span>}
-      {column.cell(row)}
-    </>
-  );
-  return column.scopes ? (
-    <th scope="row" class={kind}>
-      {content}
-    </th>
-  ) : (
-    <td class={kind}>{content}</td>
+  const { head, cell, name, class: kind, scopes } = column;
+  const Element = scopes ? 'th' : 'td';
+  return (
+    <Element scope={scopes ? 'row' : undefined} class={typeof kind === 'function' ? kind(row) : kind}>
+      {name && <span class="cell-name">{name === true ? head : name} </span>}
+      {cell(row)}
+    </Element>
   );
 }
 
@@ -122,7 +115,7 @@ export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } 
   const { after, ...first } = route.query;
   if (!after && !next) return null;
   return (
-    <nav class="pager" aria-label="Pages">
+    <nav class="line end pager" aria-label="Pages">
       {after && (
         <a class="button button-plain" href={href(route.path, first)}>
           <BackIcon />

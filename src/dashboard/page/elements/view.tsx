@@ -38,7 +38,7 @@ export function Heading({ title, children, up, actions }: HeadingProps) {
         <h1 class="wrap" tabIndex={-1} ref={heading}>
           {children ?? title}
         </h1>
-        {actions && <div class="actions">{actions}</div>}
+        {actions && <div class="wrap actions">{actions}</div>}
       </div>
     </div>
   );
@@ -84,7 +84,7 @@ interface NoticeProps {
 /** What one should know first. */
 export function Notice({ icon, bad, children }: NoticeProps) {
   return (
-    <div class={bad ? 'notice notice-bad' : 'notice'}>
+    <div class={`line card notice${bad ? ' card-bad' : ''}`}>
       {icon && <StateIcon shape={icon} />}
       <p>{children}</p>
     </div>
@@ -125,13 +125,13 @@ interface CodeProps {
 /** Text that came from elsewhere. */
 export function Code({ title, text, empty = 'Nothing' }: CodeProps) {
   return (
-    <section class="code" aria-label={title}>
-      <div class="code-head">
+    <section class="card code" aria-label={title}>
+      <div class="line spread code-head">
         <span>{title}</span>
         {text !== '' && <CopyButton text={text} what={title.toLowerCase()} />}
       </div>
       {text === '' ? (
-        <p class="muted code-empty">{empty}</p>
+        <p class="muted small code-empty">{empty}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
         <pre tabIndex={0}>{prettyJson(text)}</pre>

@@ -73,7 +73,7 @@ function TypeCard({ described }: { described: EventType }) {
       />
       <details>
         <summary>Example and schema</summary>
-        <div class="exchange">
+        <div class="stack exchange">
           <Code title={`Example of ${type}`} text={exampleBody(described)} />
           <Code title={`JSON schema of the data of ${type}`} text={JSON.stringify(schema)} />
         </div>

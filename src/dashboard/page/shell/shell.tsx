@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { goTo, href } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
 import { useAnnounce } from '../elements/announce.tsx';
+import { Button } from '../elements/button.tsx';
 import { verbatim } from '../elements/form.tsx';
 import { timeZone } from '../elements/format.ts';
 import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
@@ -17,7 +18,7 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
         Skip to the content
       </button>
       <header class="side">
-        <a class="brand" href={href([firstView(scopes) ?? 'webhooks'])}>
+        <a class="line brand" href={href([firstView(scopes) ?? 'webhooks'])}>
           <Logo />
           Webhooks
         </a>
@@ -31,7 +32,7 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
         {children}
         <footer class="zone muted small">
           <div>Times are in {timeZone()}; in UTC on hover.</div>
-          {hasReference() && (
+          {document.getElementById('app')?.dataset.reference === 'true' && (
             <div>
               <a href="reference/">API reference</a>
             </div>
@@ -93,16 +94,16 @@ function Navigation({ label, of, view }: { label: string; of: typeof views | typ
 function Account() {
   const { user_id, via, signOut } = useSession();
   return (
-    <div class="account">
-      <span class="account-id" title={user_id}>
+    <div class="line account">
+      <span class="account-id cut" title={user_id}>
         <span class="visually-hidden">Signed in as </span>
         {user_id}
       </span>
       <ThemeToggle />
       {via === 'key' && (
-        <button type="button" class="icon-button" aria-label="Sign out" title="Sign out" onClick={signOut}>
+        <Button kind="icon" label="Sign out" title="Sign out" onClick={signOut}>
           <OutIcon />
-        </button>
+        </Button>
       )}
     </div>
   );
@@ -119,15 +120,9 @@ function ThemeToggle() {
     setTheme(other);
   };
   return (
-    <button
-      type="button"
-      class="icon-button"
-      aria-label={`Use ${other} colours`}
-      title={other === 'dark' ? 'Dark' : 'Light'}
-      onClick={toggle}
-    >
+    <Button kind="icon" label={`Use ${other} colours`} title={other === 'dark' ? 'Dark' : 'Light'} onClick={toggle}>
       {other === 'dark' ? <MoonIcon /> : <SunIcon />}
-    </button>
+    </Button>
   );
 }
 
@@ -138,7 +133,7 @@ const themeName = 'gateway-theme';
 /** The theme that was chosen here before; the system's stands otherwise. */
 export function showChosenTheme(): void {
   const theme = chosenTheme();
-  if (theme) document.documentElement.dataset.theme = theme;
+  if (theme) document.documentElement.style.colorScheme = theme;
 }
 
 function chosenTheme(): Theme | undefined {
@@ -158,8 +153,4 @@ function ScopeNote() {
       need the scope webhooks.
     </p>
   );
-}
-
-function hasReference(): boolean {
-  return document.getElementById('app')?.dataset.reference === 'true';
 }

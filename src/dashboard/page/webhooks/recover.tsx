@@ -149,7 +149,7 @@ function RecoveryProgress({ recovery }: { recovery: Recovery }) {
   const { id, state, found, resent, delivered, failed, since, until, started_at } = recovery;
   return (
     <div class="recovery">
-      <p class="recovery-line">
+      <p class="wrap baseline">
         <b id={id}>{state === 'running' ? 'Recovering' : 'Recovered'}</b>
         <span class="muted small">
           what was missed from <Time at={since} /> to <Time at={until} />, begun <Ago at={started_at} />

@@ -102,7 +102,7 @@ function Result({ sent }: { sent: DeliveryDetails }) {
   const delivery = useDelivery(sent.id).data ?? sent;
   const attempt = delivery.attempts.at(-1);
   return (
-    <div class="result" role="status">
+    <div class="stack" role="status">
       {attempt ? (
         <>
           <AttemptSummary attempt={attempt} />

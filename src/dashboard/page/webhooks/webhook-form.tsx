@@ -167,7 +167,7 @@ function SecretField({ label, secret, onSecret }: SecretProps) {
       hint="Your receiver checks signatures with it. Copy it now: it is never shown again."
     >
       {(field) => (
-        <div class="with-button">
+        <div class="line">
           <input
             {...field}
             {...verbatim}

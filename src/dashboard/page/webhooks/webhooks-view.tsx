@@ -129,7 +129,7 @@ function Health({ id }: { id: string }) {
   const { success_rate, hours, attempts } = query.data;
   if (success_rate === null) return <span class="muted">Nothing sent in 7 days</span>;
   return (
-    <span class="glance">
+    <span class="line glance">
       <Sparkline hours={hours} />
       <span class="numbers">
         {percent(success_rate)} <span class="muted">of {counted(attempts, 'attempt')}</span>
