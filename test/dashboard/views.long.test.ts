@@ -140,6 +140,16 @@ describe('every view of the dashboard', function () {
     expect(await background()).to.equal(dark);
   });
 
+  it('keeps the rest of the page when a view fails', async () => {
+    const { page } = await scene.signIn();
+    await page.route('**/v1/event_types', (route) => route.fulfill({ json: { data: [{}] } }));
+    await page.getByRole('link', { name: 'Event types' }).click();
+    await page.getByText('This view has failed').waitFor();
+    await page.getByRole('button', { name: 'Reload the page' }).waitFor();
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByRole('button', { name: 'Create key' }).waitFor();
+  });
+
   it('refreshes while it is visible, and sends nothing while it is hidden', async () => {
     const { page } = await scene.signIn();
     await page.clock.install();

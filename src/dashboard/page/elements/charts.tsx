@@ -127,7 +127,7 @@ export function AsTable({ head, rows }: AsTableProps) {
       <summary>The same as a table</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <div class="scroll-x" tabIndex={0}>
-        <table>
+        <table class="small numbers">
           <thead>
             <tr>
               {head.map((text) => (

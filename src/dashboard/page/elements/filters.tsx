@@ -88,7 +88,7 @@ export function TextFilter({ route, name, label }: Pick<ChoiceProps, 'route' | '
         set(text);
       }}
     >
-      <label class="choice bound">
+      <label class="line choice bound">
         <span>{label}</span>
         <input {...verbatim} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
       </label>
@@ -144,7 +144,7 @@ export function TimeRange({ route }: { route: Route }) {
       <Choice route={route} name="time" label="Time" any="Any time" options={[...spans, ownRange]} />
       {route.query.time === ownRange.value &&
         bounds.map(({ name, label }) => (
-          <label key={name} class="choice bound">
+          <label key={name} class="line choice bound">
             <span>{label}</span>
             <input
               type="datetime-local"

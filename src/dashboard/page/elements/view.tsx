@@ -29,7 +29,7 @@ export function Heading({ title, children, up, actions }: HeadingProps) {
   return (
     <div class="heading">
       {up && (
-        <a class="up" href={href([up])}>
+        <a class="up muted" href={href([up])}>
           <BackIcon />
           {viewTitle(up)}
         </a>
@@ -126,7 +126,7 @@ interface CodeProps {
 export function Code({ title, text, empty = 'Nothing' }: CodeProps) {
   return (
     <section class="card code" aria-label={title}>
-      <div class="line spread code-head">
+      <div class="line spread muted small code-head">
         <span>{title}</span>
         {text !== '' && <CopyButton text={text} what={title.toLowerCase()} />}
       </div>

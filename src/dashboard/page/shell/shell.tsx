@@ -82,7 +82,7 @@ function Navigation({ label, of, view }: { label: string; of: typeof views | typ
   return (
     <nav class="views" aria-label={label}>
       {shown.map(({ view: to, name, Icon }) => (
-        <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
+        <a key={to} class="line" href={href([to])} aria-current={view === to ? 'page' : undefined}>
           <Icon />
           {name}
         </a>
@@ -95,7 +95,7 @@ function Account() {
   const { user_id, via, signOut } = useSession();
   return (
     <div class="line account">
-      <span class="account-id cut" title={user_id}>
+      <span class="account-id cut muted" title={user_id}>
         <span class="visually-hidden">Signed in as </span>
         {user_id}
       </span>

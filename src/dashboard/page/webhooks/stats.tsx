@@ -58,7 +58,7 @@ function Numbers({ stats }: { stats: Stats }) {
     ['Slow time', time(stats.p95_ms), '95% of the answers came within this time (p95)'],
   ] as const;
   return (
-    <dl class="card-body numbers-row">
+    <dl class="card-body numbers numbers-row">
       {numbers.map(([name, value, meaning]) => (
         <div key={name} title={meaning}>
           <dt>{name}</dt>
