@@ -12,6 +12,7 @@ import { PlusIcon } from '../elements/icons.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { firstAndNext, Listed } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
 import { EditableKeys } from './editable-keys.tsx';
@@ -22,36 +23,30 @@ export function KeysView({ route }: { route: Route }) {
   const { api } = session;
   const { after } = route.query;
   const query = useRead('/v1/api_keys', { query: { limit: 50, after } });
-  const [creating, setCreating] = useState(false);
-  const close = () => {
-    setCreating(false);
-    query.reload();
-  };
+  const [dialog, create] = useDialog((close) => <CreateKey onClose={close} />, query.reload);
   return (
     <>
       <Heading
         title="API keys"
         actions={
-          <Button kind="primary" onClick={() => setCreating(true)}>
+          <Button kind="primary" onClick={create}>
             <PlusIcon />
             Create key
           </Button>
         }
       />
       <Card label="API keys">
-        <Listed query={query} empty="No API keys" pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}>
-          {(keys) => (
-            <EditableKeys
-              keys={keys}
-              mayControl={(key) => mayControl(session, key)}
-              update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
-              revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
-              onClose={query.reload}
-            />
-          )}
-        </Listed>
+        <EditableKeys
+          key={after}
+          mayControl={(key) => mayControl(session, key)}
+          update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
+          revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
+          onClose={query.reload}
+        >
+          {(list) => <Listed query={query} list={list} empty="No API keys" pages={{ route, names: firstAndNext }} />}
+        </EditableKeys>
       </Card>
-      {creating && <CreateKey onClose={close} />}
+      {dialog}
     </>
   );
 }
@@ -134,21 +129,20 @@ function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
   );
 }
 
-/** What concerns one account alone. Keys that reach other accounts are made with the operator's own tools. */
-const accountScopes = ['models', 'webhooks', 'keys'] as const;
-
-type GrantableScope = (typeof accountScopes)[number];
-
-/** The scopes that the API lets this session give to a new key, of those that customers have. */
-function grantableScopes({ scopes, has_budgets }: Session): readonly GrantableScope[] {
-  return accountScopes.filter((scope) => scopes.includes(scope) && !(has_budgets && scope === 'models'));
-}
-
-const meanings: Readonly<Record<GrantableScope, string>> = {
+/** The scopes that concern one account alone. Keys that reach other accounts are made with the operator's own tools. */
+const accountScopes = {
   models: 'Model calls, usage and credits',
   webhooks: 'Webhooks, events and deliveries',
   keys: 'API keys such as this one',
-};
+} as const;
+
+type GrantableScope = keyof typeof accountScopes;
+
+/** The scopes that the API lets this session give to a new key, of those that customers have. */
+function grantableScopes({ scopes, has_budgets }: Session): GrantableScope[] {
+  const all = Object.keys(accountScopes) as GrantableScope[];
+  return all.filter((scope) => scopes.includes(scope) && !(has_budgets && scope === 'models'));
+}
 
 interface ScopesProps {
   readonly value: readonly GrantableScope[];
@@ -163,7 +157,7 @@ function ScopesField({ value, onInput }: ScopesProps) {
       <legend>Good for</legend>
       <Checks
         chosen={value}
-        options={grantableScopes(session).map((name) => ({ name, meaning: meanings[name] }))}
+        options={grantableScopes(session).map((name) => ({ name, meaning: accountScopes[name] }))}
         onChosen={onInput}
       />
       {session.has_budgets && session.scopes.includes('models') && (

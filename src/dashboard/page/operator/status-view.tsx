@@ -3,7 +3,7 @@ import type { GatewayProcess, UpstreamStatus } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, Listed, None, numbers, Scroll, Table } from '../elements/table.tsx';
+import { type List, Listed, None, numbers } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 
@@ -71,31 +71,25 @@ function UpstreamsCard() {
       title="Upstreams"
       aside={<span class="muted small">The last five minutes, all live processes together</span>}
     >
-      <Listed query={query} empty="No upstreams">
-        {(upstreams) => (
-          <Scroll>
-            <Table
-              kind="upstreams"
-              caption="Upstreams"
-              columns={upstreamColumns}
-              rows={upstreams}
-              keyOf={({ name }) => name}
-            />
-          </Scroll>
-        )}
-      </Listed>
+      <Listed query={query} list={upstreams} empty="No upstreams" />
     </Card>
   );
 }
 
-const upstreamColumns: readonly Column<UpstreamStatus>[] = [
-  { head: 'Breaker', cell: Breaker },
-  { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
-  numbers('Requests', ({ requests }) => count(requests)),
-  { head: 'Errors', name: true, cell: Errors },
-  numbers('Latency p50 / p95', ({ latency_seconds }) => times(latency_seconds)),
-  numbers('First byte p50 / p95', ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds)),
-];
+const upstreams: List<UpstreamStatus> = {
+  kind: 'upstreams',
+  caption: 'Upstreams',
+  scrolls: true,
+  keyOf: ({ name }) => name,
+  columns: [
+    { head: 'Breaker', cell: Breaker },
+    { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
+    numbers('Requests', ({ requests }) => count(requests)),
+    { head: 'Errors', name: true, cell: Errors },
+    numbers('Latency p50 / p95', ({ latency_seconds }) => times(latency_seconds)),
+    numbers('First byte p50 / p95', ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds)),
+  ],
+};
 
 /** In how many of the processes the breaker is not closed. */
 function Breaker({ breaker: { open, half_open, closed } }: UpstreamStatus) {
@@ -129,64 +123,58 @@ function ProcessesCard() {
   const query = useRead('/v1/admin/processes', {}, refreshEvery);
   return (
     <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
-      <Listed query={query} empty="No processes">
-        {(processes) => (
-          <Scroll>
-            <Table
-              kind="processes"
-              caption="Processes"
-              columns={processColumns}
-              rows={processes}
-              keyOf={({ id }) => id}
-            />
-          </Scroll>
-        )}
-      </Listed>
+      <Listed query={query} list={processes} empty="No processes" />
     </Card>
   );
 }
 
-const processColumns: readonly Column<GatewayProcess>[] = [
-  {
-    head: 'State',
-    cell: ({ is_live, seen_at }) =>
-      is_live ? (
-        <Badge shape="good">Live</Badge>
-      ) : (
+const processes: List<GatewayProcess> = {
+  kind: 'processes',
+  caption: 'Processes',
+  scrolls: true,
+  keyOf: ({ id }) => id,
+  columns: [
+    {
+      head: 'State',
+      cell: ({ is_live, seen_at }) =>
+        is_live ? (
+          <Badge shape="good">Live</Badge>
+        ) : (
+          <>
+            <Badge shape="stopped">Gone</Badge>
+            <span class="under">
+              last seen <Ago at={seen_at} />
+            </span>
+          </>
+        ),
+    },
+    {
+      head: 'Process',
+      class: 'cell-main',
+      scopes: true,
+      cell: ({ hostname, pid, role, version }) => (
         <>
-          <Badge shape="stopped">Gone</Badge>
+          <b>
+            {hostname} {pid}
+          </b>
           <span class="under">
-            last seen <Ago at={seen_at} />
+            {role}, version {version}
           </span>
         </>
       ),
-  },
-  {
-    head: 'Process',
-    class: 'cell-main',
-    scopes: true,
-    cell: ({ hostname, pid, role, version }) => (
+    },
+    numbers('Started', ({ started_at: at }) => <Ago at={at} />),
+    numbers('In progress', ({ attempts_in_progress, relayed_calls_in_progress }) => (
       <>
-        <b>
-          {hostname} {pid}
-        </b>
-        <span class="under">
-          {role}, version {version}
-        </span>
+        {counted(attempts_in_progress, 'attempt')}
+        <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
       </>
-    ),
-  },
-  numbers('Started', ({ started_at: at }) => <Ago at={at} />),
-  numbers('In progress', ({ attempts_in_progress, relayed_calls_in_progress }) => (
-    <>
-      {counted(attempts_in_progress, 'attempt')}
-      <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
-    </>
-  )),
-  numbers('Event loop lag', ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds)),
-  numbers('Clock skew', ({ clock_skew_seconds }) => seconds(clock_skew_seconds)),
-  numbers('Last sweep', ({ last_sweep_at: at }) => <AgoOr at={at} />),
-];
+    )),
+    numbers('Event loop lag', ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds)),
+    numbers('Clock skew', ({ clock_skew_seconds }) => seconds(clock_skew_seconds)),
+    numbers('Last sweep', ({ last_sweep_at: at }) => <AgoOr at={at} />),
+  ],
+};
 
 function seconds(n: number | null) {
   if (n === null) return <None />;
