@@ -69,14 +69,14 @@ function CreateKey({ onClose }: { onClose: () => void }) {
   const [budgets, setBudgets] = useState<BudgetInputs>({});
   const [made, setMade] = useState<NewApiKey>();
   async function create(): Promise<void> {
-    // a key cannot make one that may call more models
-    const callable = models && { models: [...models] };
+    const expires_at = expiry === 'own' ? sessionExpiry : expiry === '0' ? null : endAfter(Number(expiry));
     const body = {
       name: name.trim(),
       scopes: [...scopes],
       budgets: budgetsFrom(budgets),
-      ...callable,
-      ...toExpiry(expiry, sessionExpiry),
+      // a key cannot make one that may call more models
+      ...(models && { models: [...models] }),
+      ...(expires_at && { expires_at }),
     };
     setMade(await dataOf(api.POST('/v1/api_keys', { body })));
   }
@@ -178,12 +178,6 @@ const expiryChoices = [
 type ExpiryChoice = (typeof expiryChoices)[number][0] | 'own';
 
 const endAfter = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
-
-/** What the API is given for it; nothing for a key without an end. @param sessionExpiry when the session's own key ends */
-function toExpiry(choice: ExpiryChoice, sessionExpiry: string | null): { expires_at?: string } {
-  if (choice === 'own') return sessionExpiry === null ? {} : { expires_at: sessionExpiry };
-  return choice === '0' ? {} : { expires_at: endAfter(Number(choice)) };
-}
 
 /** Offers no end later than that of the session's own key: the API refuses that. */
 function ExpiryField({ value, onInput }: { value: ExpiryChoice; onInput: (choice: ExpiryChoice) => void }) {

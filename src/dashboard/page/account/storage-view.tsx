@@ -9,7 +9,7 @@ import { Choice, ClearFilters, Filters, isNarrowed, TimeRange, usePeriod } from 
 import { FormDialog } from '../elements/form.tsx';
 import { bytes, count } from '../elements/format.ts';
 import { Empty } from '../elements/states.tsx';
-import { type List, Listed, None, numbers } from '../elements/table.tsx';
+import { endNumbers, type List, Listed, None, numbers, rowNames } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { useDialog } from '../elements/use-dialog.ts';
 import { Card, Facts, Heading } from '../elements/view.tsx';
@@ -105,26 +105,20 @@ function listOf(keyName: (id: string) => string, onDelete: (object: StoredObject
     keyOf: ({ id }) => id,
     columns: [
       {
-        head: 'Name',
         width: '30%',
-        scopes: true,
-        class: 'cell-main',
-        cell: ({ id, name }) => (
+        ...rowNames('Name', ({ id, name }) => (
           <>
             {name && <b>{name}</b>}
             <code class={name ? 'under' : undefined}>{id}</code>
           </>
-        ),
+        )),
       },
       { head: 'Kind', cell: ({ kind }) => <Tag>{kinds[kind]?.one ?? kind}</Tag> },
       {
-        head: 'Size',
-        headClass: 'cell-end',
+        ...endNumbers('Size', Size),
         name: true,
         // nothing is shown of an unknown size at the width of a phone
         class: ({ bytes: size }) => `numbers cell-end${size === null ? ' cell-none' : ''}`,
-        cell: ({ bytes: size }) =>
-          size === null ? <None /> : <span title={`${count(size)} bytes`}>{bytes(size)}</span>,
       },
       { head: 'Made by', name: true, cell: ({ made_by }) => <Maker {...made_by} keyName={keyName} /> },
       {
@@ -147,6 +141,10 @@ function listOf(keyName: (id: string) => string, onDelete: (object: StoredObject
       },
     ],
   };
+}
+
+function Size({ bytes: size }: StoredObject) {
+  return size === null ? <None /> : <span title={`${count(size)} bytes`}>{bytes(size)}</span>;
 }
 
 interface MakerProps extends Readonly<StoredObject['made_by']> {

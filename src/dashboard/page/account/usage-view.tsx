@@ -6,7 +6,7 @@ import { AsTable, BarChart, niceTop } from '../elements/charts.tsx';
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
 import { amount, bytes, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, rowNames, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
 import { useKeyNames } from './keys-view.tsx';
@@ -156,13 +156,10 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
   const hasFiles = lines.some(({ uploaded_bytes, downloaded_bytes }) => uploaded_bytes + downloaded_bytes > 0);
   const hasPrices = lines.some(({ credits }) => credits !== undefined);
-  const columns = [
+  const columns: (Column<UsageLine> | null)[] = [
     {
-      head: by === 'model' ? 'Model' : 'API key',
       width: '40%',
-      scopes: true,
-      class: 'cell-main',
-      cell: (line: UsageLine) => <code>{nameOf(groupOf(line, by))}</code>,
+      ...rowNames(by === 'model' ? 'Model' : 'API key', (line) => <code>{nameOf(groupOf(line, by))}</code>),
     },
     amounts('Requests', ({ requests }) => requests),
     amounts('Tokens in', ({ input_tokens }) => input_tokens),
@@ -180,5 +177,5 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
 }
 
 function amounts(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
-  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => text(of(used)) };
+  return { ...endNumbers(name, (used) => text(of(used))), name };
 }

@@ -12,7 +12,7 @@ import { counted } from '../elements/format.ts';
 import { type HistoryFilter, HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
-import { type Column, type List, numbers, RowName, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, type List, numbers, RowName, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
 import { Heading } from '../elements/view.tsx';
 import { EventTypeChoice } from '../events/event-types.tsx';
@@ -124,7 +124,7 @@ function listOf(urls: ReadonlyMap<string, string> | undefined, selection: Select
                 type="checkbox"
                 class="pick"
                 aria-label={`Select ${delivery.type} ${delivery.id}`}
-                checked={selection.ids.has(delivery.id)}
+                checked={selection.ids.includes(delivery.id)}
                 onChange={({ currentTarget }) => selection.set([delivery.id], currentTarget.checked)}
               />
             )}
@@ -155,13 +155,7 @@ function listOf(urls: ReadonlyMap<string, string> | undefined, selection: Select
         class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
         cell: Next,
       },
-      {
-        head: 'Created',
-        width: '104px',
-        headClass: 'cell-end',
-        class: 'numbers cell-end',
-        cell: ({ created_at }) => <Ago at={created_at} />,
-      },
+      { width: '104px', ...endNumbers('Created', ({ created_at }) => <Ago at={created_at} />) },
     ],
   };
 }
@@ -197,13 +191,9 @@ const concurrency = 4;
 type Selection = ReturnType<typeof useSelection>;
 
 function useSelection() {
-  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const [ids, setIds] = useState<readonly string[]>([]);
   const set = (changed: readonly string[], chosen: boolean) =>
-    setIds((before) => {
-      const next = new Set(before);
-      for (const id of changed) chosen ? next.add(id) : next.delete(id);
-      return next;
-    });
+    setIds((before) => [...before.filter((id) => !changed.includes(id)), ...(chosen ? changed : [])]);
   return { ids, set };
 }
 
@@ -220,7 +210,7 @@ function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
   const announce = useAnnounce();
   const [progress, setProgress] = useState('');
   const ids = deliveries.map(({ id }) => id);
-  const chosen = ids.filter((id) => selection.ids.has(id));
+  const chosen = ids.filter((id) => selection.ids.includes(id));
   const resend = useAction(async () => {
     const waiting = [...chosen];
     let [sent, delivered] = [0, 0];

@@ -25,6 +25,16 @@ export function numbers<Row>(head: string, cell: Column<Row>['cell'], name: stri
   return { head, name, class: 'numbers', cell };
 }
 
+/** As {@link numbers}, at the end of their columns, and without names. */
+export function endNumbers<Row>(head: string, cell: Column<Row>['cell']): Column<Row> {
+  return { head, headClass: 'cell-end', class: 'numbers cell-end', cell };
+}
+
+/** The column that says what each row is about. */
+export function rowNames<Row>(head: string, cell: Column<Row>['cell']): Column<Row> {
+  return { head, class: 'cell-main', scopes: true, cell };
+}
+
 /** Where there is nothing to show. */
 export function None() {
   return <span class="muted">–</span>;

@@ -4,7 +4,7 @@ import type { EventType } from '../data/types.ts';
 import { Tag } from '../elements/badge.tsx';
 import { Choice } from '../elements/filters.tsx';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { type Column, rowNames, Table } from '../elements/table.tsx';
 import { Card, Code, Heading } from '../elements/view.tsx';
 
 /** What a webhook may subscribe to. */
@@ -79,7 +79,7 @@ function TypeCard({ described }: { described: EventType }) {
 /** The fields on the first level of a JSON schema. */
 function FieldsTable({ caption, schema }: { caption: string; schema: Schema }) {
   const columns: readonly Column<[name: string, field: Schema]>[] = [
-    { head: 'Field', scopes: true, class: 'cell-main', cell: ([name]) => <code>{name}</code> },
+    rowNames('Field', ([name]) => <code>{name}</code>),
     { head: 'Type', name: true, cell: ([, field]) => <code>{typeOf(field)}</code> },
     { head: 'Required', name: true, cell: ([name]) => (schema.required?.includes(name) ? 'yes' : 'no') },
     { head: 'Meaning', class: 'cell-wide', cell: ([, { description = '' }]) => description.replaceAll('`', '') },

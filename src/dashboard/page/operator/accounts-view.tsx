@@ -9,7 +9,7 @@ import { Badge } from '../elements/badge.tsx';
 import { Filters, TextFilter } from '../elements/filters.tsx';
 import { amount, count } from '../elements/format.ts';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, firstAndNext, type List, Listed, None, numbers, Table } from '../elements/table.tsx';
+import { type Column, firstAndNext, type List, Listed, None, numbers, rowNames, Table } from '../elements/table.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { AccountLink, webhookHealth } from './failing-webhooks-view.tsx';
 import { FoundNotice } from './find-view.tsx';
@@ -47,7 +47,7 @@ const accounts: List<AccountSummary> = {
   caption: 'Accounts, by id',
   keyOf: ({ user_id }) => user_id,
   columns: [
-    { head: 'Account', class: 'cell-main', scopes: true, cell: AccountLink },
+    rowNames('Account', AccountLink),
     numbers('Working API keys', ({ api_keys }) => count(api_keys.working)),
     numbers('Webhooks', WebhookCounts),
     numbers('Requests', ({ usage }) => count(usage?.requests ?? 0)),
@@ -87,7 +87,13 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
             <Card id="webhooks" title="Webhooks">
               <Table {...webhookHealth} rows={details.webhooks} empty="No webhooks" />
             </Card>
-            <Refused {...details} />
+            <Card
+              id="refused"
+              title="Refused in the last 24 hours"
+              aside={details.refusals.length > 0 && <a href={href(['refusals'], { user: userId })}>When</a>}
+            >
+              <Table {...refusedCodes} rows={details.refusals} empty="Nothing was refused" />
+            </Card>
           </>
         )}
       </Loaded>
@@ -169,18 +175,6 @@ function Keys({ details: { account, api_keys }, onClose }: { details: AccountDet
       >
         {(list) => <Table {...list} rows={api_keys.data} empty="No API keys" />}
       </EditableKeys>
-    </Card>
-  );
-}
-
-function Refused({ account, refusals }: AccountDetails) {
-  return (
-    <Card
-      id="refused"
-      title="Refused in the last 24 hours"
-      aside={refusals.length > 0 && <a href={href(['refusals'], { user: account.user_id })}>When</a>}
-    >
-      <Table {...refusedCodes} rows={refusals} empty="Nothing was refused" />
     </Card>
   );
 }

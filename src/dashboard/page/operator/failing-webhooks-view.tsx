@@ -4,7 +4,7 @@ import type { AccountWebhook } from '../data/types.ts';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
 import { Filters, Tabs } from '../elements/filters.tsx';
-import { firstAndNext, type List, Listed, numbers } from '../elements/table.tsx';
+import { firstAndNext, type List, Listed, numbers, rowNames } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Url, webhookStatus } from '../webhooks/webhook.tsx';
@@ -50,16 +50,13 @@ export const webhookHealth: List<AccountWebhook> = {
   columns: [
     { head: 'State', cell: (webhook) => <StatusBadge status={webhookStatus(webhook)} /> },
     {
-      head: 'URL',
       width: '40%',
-      class: 'cell-main',
-      scopes: true,
-      cell: ({ url, id }) => (
+      ...rowNames('URL', ({ url, id }) => (
         <>
           <Url url={url} bold />
           <code class="under">{id}</code>
         </>
-      ),
+      )),
     },
     numbers('Failing since', ({ health: { failing_since: at } }) => <AgoOr at={at} never="–" />),
     { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },

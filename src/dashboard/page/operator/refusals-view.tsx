@@ -4,7 +4,7 @@ import type { Refusal, RefusalCount } from '../data/types.ts';
 import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
 import { count } from '../elements/format.ts';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, type List, numbers, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, type List, numbers, rowNames, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 
@@ -45,19 +45,8 @@ export function RefusalsView({ route }: { route: Route }) {
   );
 }
 
-const code: Column<RefusalCount> = {
-  head: 'Error code',
-  class: 'cell-main',
-  scopes: true,
-  cell: (refused) => <code>{refused.code}</code>,
-};
-const times: Column<RefusalCount> = {
-  head: 'Times',
-  headClass: 'cell-end',
-  name: true,
-  class: 'numbers cell-end',
-  cell: (refused) => count(refused.count),
-};
+const code = rowNames<RefusalCount>('Error code', (refused) => <code>{refused.code}</code>);
+const times: Column<RefusalCount> = { ...endNumbers('Times', (refused) => count(refused.count)), name: true };
 
 /** What was refused, of one account. */
 export const refusedCodes: List<RefusalCount> = {
