@@ -37,6 +37,7 @@ export function KeysView({ route }: { route: Route }) {
       />
       <Card label="API keys">
         <EditableKeys
+          // a dialog closes with the page of the list that it was opened on
           key={after}
           mayControl={(key) => mayControl(session, key)}
           update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
