@@ -8,6 +8,7 @@ import { Button } from '../elements/button.tsx';
 import { FieldError, FormDialog, useFieldError } from '../elements/form.tsx';
 import { amount } from '../elements/format.ts';
 import { Ago } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Card } from '../elements/view.tsx';
 
 /** What budgets can have a maximum of. */
@@ -40,41 +41,31 @@ interface SectionProps {
 /** The budgets of an account; nothing where it has none and this session may set none. */
 export function BudgetsSection({ userId, budgets, onClose }: SectionProps) {
   const { api, scopes, has_budgets } = useSession();
-  const [editing, setEditing] = useState(false);
-  const close = () => {
-    setEditing(false);
-    onClose();
-  };
+  const [dialog, edit] = useDialog(
+    (close) => (
+      <EditBudgets
+        title={`Budgets of the account ${userId}`}
+        of="account"
+        budgets={budgets}
+        save={(changed) =>
+          api.PUT('/v1/users/{user_id}/budgets', { params: { path: { user_id: userId } }, body: { budgets: changed } })
+        }
+        onClose={close}
+      />
+    ),
+    onClose,
+  );
   const mayEdit = scopes.includes('admin') && !has_budgets;
   if (budgets.length === 0 && !mayEdit) return null;
+  const button = (
+    <Button label="Edit the budgets of the account" onClick={edit}>
+      Edit
+    </Button>
+  );
   return (
-    <Card
-      text
-      id="budgets"
-      title="Budgets"
-      aside={
-        mayEdit && (
-          <Button label="Edit the budgets of the account" onClick={() => setEditing(true)}>
-            Edit
-          </Button>
-        )
-      }
-    >
+    <Card text id="budgets" title="Budgets" aside={mayEdit && button}>
       <BudgetLines budgets={budgets} />
-      {editing && (
-        <EditBudgets
-          title={`Budgets of the account ${userId}`}
-          of="account"
-          budgets={budgets}
-          save={(changed) =>
-            api.PUT('/v1/users/{user_id}/budgets', {
-              params: { path: { user_id: userId } },
-              body: { budgets: changed },
-            })
-          }
-          onClose={close}
-        />
-      )}
+      {dialog}
     </Card>
   );
 }

@@ -1,31 +1,43 @@
-import { useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
 import { useSession } from '../data/session.ts';
 import type { ApiKey, Budget } from '../data/types.ts';
 import { type Status, StatusBadge, Tags } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { FormDialog } from '../elements/form.tsx';
-import { type Column, numbers, Table } from '../elements/table.tsx';
+import { type Column, type List, numbers } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { BudgetLines, EditBudgets } from './budgets.tsx';
 
 interface Props {
-  readonly keys: readonly ApiKey[];
   /** Whether this session may change or revoke a key. */
   readonly mayControl: (key: ApiKey) => boolean;
   readonly update: (id: string, budgets: Budget[]) => Promise<unknown>;
   readonly revoke: (id: string) => Promise<unknown>;
   /** Called when a dialog has closed, after a change or without one. */
   readonly onClose: () => void;
+  readonly children: (list: List<ApiKey>) => ComponentChildren;
 }
 
-/** The keys, each with what this session may do with it, and the dialogs that change and revoke them. */
-export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Props) {
+/** A list of keys, each with what this session may do with it, and the dialogs that change and revoke them. */
+export function EditableKeys({ mayControl, update, revoke, onClose, children }: Props) {
   const { has_budgets } = useSession();
-  const [open, setOpen] = useState<{ readonly action: 'edit' | 'revoke'; readonly apiKey: ApiKey }>();
-  const close = () => {
-    setOpen(undefined);
-    onClose();
-  };
+  const [revokeDialog, openRevoke] = useDialog<ApiKey>(
+    (close, apiKey) => <RevokeKey apiKey={apiKey} revoke={revoke} onClose={close} />,
+    onClose,
+  );
+  const [editDialog, openEdit] = useDialog<ApiKey>(
+    (close, apiKey) => (
+      <EditBudgets
+        title={`Budgets of ${nameOf(apiKey)}`}
+        of="key"
+        budgets={apiKey.budgets}
+        save={(budgets) => update(apiKey.id, budgets)}
+        onClose={close}
+      />
+    ),
+    onClose,
+  );
   const actions: Column<ApiKey> = {
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
@@ -34,15 +46,11 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
       mayControl(apiKey) && (
         <span class="wrap end">
           {!has_budgets && (
-            <Button label={`Edit the budgets of ${nameOf(apiKey)}`} onClick={() => setOpen({ action: 'edit', apiKey })}>
+            <Button label={`Edit the budgets of ${nameOf(apiKey)}`} onClick={() => openEdit(apiKey)}>
               Edit
             </Button>
           )}
-          <Button
-            kind="danger"
-            label={`Revoke ${nameOf(apiKey)}`}
-            onClick={() => setOpen({ action: 'revoke', apiKey })}
-          >
+          <Button kind="danger" label={`Revoke ${nameOf(apiKey)}`} onClick={() => openRevoke(apiKey)}>
             Revoke
           </Button>
         </span>
@@ -50,17 +58,9 @@ export function EditableKeys({ keys, mayControl, update, revoke, onClose }: Prop
   };
   return (
     <>
-      <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />
-      {open?.action === 'revoke' && <RevokeKey apiKey={open.apiKey} revoke={revoke} onClose={close} />}
-      {open?.action === 'edit' && (
-        <EditBudgets
-          title={`Budgets of ${nameOf(open.apiKey)}`}
-          of="key"
-          budgets={open.apiKey.budgets}
-          save={(budgets) => update(open.apiKey.id, budgets)}
-          onClose={close}
-        />
-      )}
+      {children({ kind: 'keys', caption: 'API keys', keyOf: ({ id }) => id, columns: [...columns, actions] })}
+      {revokeDialog}
+      {editDialog}
     </>
   );
 }

@@ -12,6 +12,7 @@ import { PlusIcon } from '../elements/icons.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { firstAndNext, Listed } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { type BudgetInputs, BudgetLines, BudgetsField, budgetsFrom } from './budgets.tsx';
 import { EditableKeys } from './editable-keys.tsx';
@@ -22,36 +23,31 @@ export function KeysView({ route }: { route: Route }) {
   const { api } = session;
   const { after } = route.query;
   const query = useRead('/v1/api_keys', { query: { limit: 50, after } });
-  const [creating, setCreating] = useState(false);
-  const close = () => {
-    setCreating(false);
-    query.reload();
-  };
+  const [dialog, create] = useDialog((close) => <CreateKey onClose={close} />, query.reload);
   return (
     <>
       <Heading
         title="API keys"
         actions={
-          <Button kind="primary" onClick={() => setCreating(true)}>
+          <Button kind="primary" onClick={create}>
             <PlusIcon />
             Create key
           </Button>
         }
       />
       <Card label="API keys">
-        <Listed query={query} empty="No API keys" pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}>
-          {(keys) => (
-            <EditableKeys
-              keys={keys}
-              mayControl={(key) => mayControl(session, key)}
-              update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
-              revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
-              onClose={query.reload}
-            />
-          )}
-        </Listed>
+        <EditableKeys
+          // a dialog closes with the page of the list that it was opened on
+          key={after}
+          mayControl={(key) => mayControl(session, key)}
+          update={(id, budgets) => api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body: { budgets } })}
+          revoke={(id) => api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })}
+          onClose={query.reload}
+        >
+          {(list) => <Listed query={query} list={list} empty="No API keys" pages={{ route, names: firstAndNext }} />}
+        </EditableKeys>
       </Card>
-      {creating && <CreateKey onClose={close} />}
+      {dialog}
     </>
   );
 }
@@ -74,14 +70,14 @@ function CreateKey({ onClose }: { onClose: () => void }) {
   const [budgets, setBudgets] = useState<BudgetInputs>({});
   const [made, setMade] = useState<NewApiKey>();
   async function create(): Promise<void> {
-    // a key cannot make one that may call more models
-    const callable = models && { models: [...models] };
+    const expires_at = expiry === 'own' ? sessionExpiry : expiry === '0' ? null : endAfter(Number(expiry));
     const body = {
       name: name.trim(),
       scopes: [...scopes],
       budgets: budgetsFrom(budgets),
-      ...callable,
-      ...toExpiry(expiry, sessionExpiry),
+      // a key cannot make one that may call more models
+      ...(models && { models: [...models] }),
+      ...(expires_at && { expires_at }),
     };
     setMade(await dataOf(api.POST('/v1/api_keys', { body })));
   }
@@ -134,21 +130,20 @@ function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
   );
 }
 
-/** What concerns one account alone. Keys that reach other accounts are made with the operator's own tools. */
-const accountScopes = ['models', 'webhooks', 'keys'] as const;
-
-type GrantableScope = (typeof accountScopes)[number];
-
-/** The scopes that the API lets this session give to a new key, of those that customers have. */
-function grantableScopes({ scopes, has_budgets }: Session): readonly GrantableScope[] {
-  return accountScopes.filter((scope) => scopes.includes(scope) && !(has_budgets && scope === 'models'));
-}
-
-const meanings: Readonly<Record<GrantableScope, string>> = {
+/** The scopes that concern one account alone. Keys that reach other accounts are made with the operator's own tools. */
+const accountScopes = {
   models: 'Model calls, usage and credits',
   webhooks: 'Webhooks, events and deliveries',
   keys: 'API keys such as this one',
-};
+} as const;
+
+type GrantableScope = keyof typeof accountScopes;
+
+/** The scopes that the API lets this session give to a new key, of those that customers have. */
+function grantableScopes({ scopes, has_budgets }: Session): GrantableScope[] {
+  const all = Object.keys(accountScopes) as GrantableScope[];
+  return all.filter((scope) => scopes.includes(scope) && !(has_budgets && scope === 'models'));
+}
 
 interface ScopesProps {
   readonly value: readonly GrantableScope[];
@@ -163,7 +158,7 @@ function ScopesField({ value, onInput }: ScopesProps) {
       <legend>Good for</legend>
       <Checks
         chosen={value}
-        options={grantableScopes(session).map((name) => ({ name, meaning: meanings[name] }))}
+        options={grantableScopes(session).map((name) => ({ name, meaning: accountScopes[name] }))}
         onChosen={onInput}
       />
       {session.has_budgets && session.scopes.includes('models') && (
@@ -184,12 +179,6 @@ const expiryChoices = [
 type ExpiryChoice = (typeof expiryChoices)[number][0] | 'own';
 
 const endAfter = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
-
-/** What the API is given for it; nothing for a key without an end. @param sessionExpiry when the session's own key ends */
-function toExpiry(choice: ExpiryChoice, sessionExpiry: string | null): { expires_at?: string } {
-  if (choice === 'own') return sessionExpiry === null ? {} : { expires_at: sessionExpiry };
-  return choice === '0' ? {} : { expires_at: endAfter(Number(choice)) };
-}
 
 /** Offers no end later than that of the session's own key: the API refuses that. */
 function ExpiryField({ value, onInput }: { value: ExpiryChoice; onInput: (choice: ExpiryChoice) => void }) {

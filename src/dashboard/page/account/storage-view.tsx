@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks';
 import type { DeletePath } from '../data/api.ts';
 import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
@@ -10,8 +9,9 @@ import { Choice, ClearFilters, Filters, isNarrowed, TimeRange, usePeriod } from 
 import { FormDialog } from '../elements/form.tsx';
 import { bytes, count } from '../elements/format.ts';
 import { Empty } from '../elements/states.tsx';
-import { type Column, Listed, None, numbers, Table } from '../elements/table.tsx';
+import { endNumbers, type List, Listed, None, numbers, rowNames } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 import { useKeyNames } from './keys-view.tsx';
 
@@ -47,11 +47,10 @@ export function StorageView({ route }: { route: Route }) {
   const { after, kind } = route.query;
   const filter = { ...usePeriod(route), kind, after, limit: 50 };
   const query = useRead('/v1/stored_objects', { query: filter }, refreshEvery);
-  const [deleting, setDeleting] = useState<StoredObject>();
-  const close = () => {
-    setDeleting(undefined);
-    query.reload();
-  };
+  const [dialog, open] = useDialog<StoredObject>(
+    (close, object) => <DeleteStored object={object} onClose={close} />,
+    query.reload,
+  );
   const keyName = useKeyNames();
   return (
     <>
@@ -65,21 +64,12 @@ export function StorageView({ route }: { route: Route }) {
       <Card label="Kept" title={kinds[kind as StoredObjectKind]?.several ?? 'All, newest first'}>
         <Listed
           query={query}
+          list={listOf(keyName, open)}
           empty={isNarrowed(route, narrowing) ? nothingMatches : nothing}
-          pages={{ route, idOf: ({ id }) => id }}
-        >
-          {(objects) => (
-            <Table
-              kind="storage"
-              caption="What is kept, newest first"
-              columns={[...columnsOf(keyName), actions(setDeleting)]}
-              rows={objects}
-              keyOf={({ id }) => id}
-            />
-          )}
-        </Listed>
+          pages={{ route }}
+        />
       </Card>
-      {deleting && <DeleteStored object={deleting} onClose={close} />}
+      {dialog}
     </>
   );
 }
@@ -107,48 +97,62 @@ export function StorageTotals({ totals }: { totals: readonly StoredObjectTotal[]
   );
 }
 
-const columnsOf = (keyName: (id: string) => string): readonly Column<StoredObject>[] => [
-  {
-    head: 'Name',
-    width: '30%',
-    scopes: true,
-    class: 'cell-main',
-    cell: ({ id, name }) => (
-      <>
-        {name && <b>{name}</b>}
-        <code class={name ? 'under' : undefined}>{id}</code>
-      </>
-    ),
-  },
-  { head: 'Kind', cell: ({ kind }) => <Tag>{kinds[kind]?.one ?? kind}</Tag> },
-  { head: 'Size', headClass: 'cell-end', name: true, class: sizeClass, cell: Size },
-  { head: 'Made by', name: true, cell: ({ made_by }) => <Maker {...made_by} keyName={keyName} /> },
-  {
-    head: 'Model',
-    name: true,
-    class: ({ model }) => (model ? '' : 'cell-none'),
-    cell: ({ model }) => model ?? <None />,
-  },
-  numbers('Created', ({ created_at: at }) => <Ago at={at} />),
-  numbers('Ends', ({ expires_at: at }) => (at ? <Ago at={at} /> : <span>When deleted</span>)),
-];
-
-/** Nothing is shown of an unknown size at the width of a phone. */
-function sizeClass({ bytes: size }: StoredObject): string {
-  return size === null ? 'numbers cell-end cell-none' : 'numbers cell-end';
+/** @param onDelete what the button does of each that the API can delete */
+function listOf(keyName: (id: string) => string, onDelete: (object: StoredObject) => void): List<StoredObject> {
+  return {
+    kind: 'storage',
+    caption: 'What is kept, newest first',
+    keyOf: ({ id }) => id,
+    columns: [
+      {
+        width: '30%',
+        ...rowNames('Name', ({ id, name }) => (
+          <>
+            {name && <b>{name}</b>}
+            <code class={name ? 'under' : undefined}>{id}</code>
+          </>
+        )),
+      },
+      { head: 'Kind', cell: ({ kind }) => <Tag>{kinds[kind]?.one ?? kind}</Tag> },
+      {
+        ...endNumbers('Size', Size),
+        name: true,
+        // nothing is shown of an unknown size at the width of a phone
+        class: ({ bytes: size }) => `numbers cell-end${size === null ? ' cell-none' : ''}`,
+      },
+      { head: 'Made by', name: true, cell: ({ made_by }) => <Maker {...made_by} keyName={keyName} /> },
+      {
+        head: 'Model',
+        name: true,
+        class: ({ model }) => (model ? '' : 'cell-none'),
+        cell: ({ model }) => model ?? <None />,
+      },
+      numbers('Created', ({ created_at: at }) => <Ago at={at} />),
+      numbers('Ends', ({ expires_at: at }) => (at ? <Ago at={at} /> : <span>When deleted</span>)),
+      {
+        head: <span class="visually-hidden">Actions</span>,
+        class: 'cell-end',
+        cell: (object) =>
+          kinds[object.kind]?.path && (
+            <Button kind="danger" label={`Delete ${nameOf(object)}`} onClick={() => onDelete(object)}>
+              Delete
+            </Button>
+          ),
+      },
+    ],
+  };
 }
 
 function Size({ bytes: size }: StoredObject) {
   return size === null ? <None /> : <span title={`${count(size)} bytes`}>{bytes(size)}</span>;
 }
 
+interface MakerProps extends Readonly<StoredObject['made_by']> {
+  readonly keyName: (id: string) => string;
+}
+
 /** The object that something was made for, or else the call that made it, and the key of that. */
-function Maker({
-  api_key_id,
-  endpoint,
-  object_id,
-  keyName,
-}: StoredObject['made_by'] & { keyName: (id: string) => string }) {
+function Maker({ api_key_id, endpoint, object_id, keyName }: MakerProps) {
   const call = object_id ?? endpoint;
   if (!api_key_id && !call) return <None />;
   return (
@@ -160,20 +164,6 @@ function Maker({
 }
 
 const nameOf = ({ id, name }: StoredObject) => name || id;
-
-/** A button for each that the API can delete. */
-function actions(onDelete: (object: StoredObject) => void): Column<StoredObject> {
-  return {
-    head: <span class="visually-hidden">Actions</span>,
-    class: 'cell-end',
-    cell: (object) =>
-      kinds[object.kind]?.path && (
-        <Button kind="danger" label={`Delete ${nameOf(object)}`} onClick={() => onDelete(object)}>
-          Delete
-        </Button>
-      ),
-  };
-}
 
 function DeleteStored({ object, onClose }: { object: StoredObject; onClose: () => void }) {
   const api = useApi();

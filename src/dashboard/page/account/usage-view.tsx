@@ -6,7 +6,7 @@ import { AsTable, BarChart, ColourKey, niceTop } from '../elements/charts.tsx';
 import { Choice, Filters, Tabs } from '../elements/filters.tsx';
 import { amount, bytes, count } from '../elements/format.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, Listed, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, rowNames, Table } from '../elements/table.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { BudgetsCard } from './budgets.tsx';
 import { useKeyNames } from './keys-view.tsx';
@@ -52,19 +52,16 @@ export function UsageView({ route }: { route: Route }) {
             return (
               <div class="chart">
                 {has_more && <p class="note">The chart does not show all: choose fewer days.</p>}
-                {series.length === 0 && <p class="muted">No usage in this period.</p>}
-                {series.length > 0 && <UsageChart days={days} series={series} label={label} nameOf={nameOf} />}
-                {series.length > 0 && <UsageByDay days={days} series={series} nameOf={nameOf} />}
+                {series.length === 0 ? (
+                  <p class="muted">No usage in this period.</p>
+                ) : (
+                  <UsageChart days={days} series={series} label={label} nameOf={nameOf} />
+                )}
               </div>
             );
           }}
         </Loaded>
-        <Listed
-          query={totals}
-          empty={<Empty title="Nothing used yet" text="Each model call is counted here a moment after it has ended." />}
-        >
-          {(lines) => <UsageTable lines={lines} by={by} nameOf={nameOf} />}
-        </Listed>
+        <Loaded query={totals}>{({ data }) => <UsageTable lines={data} by={by} nameOf={nameOf} />}</Loaded>
       </Card>
     </>
   );
@@ -107,29 +104,13 @@ interface ChartProps {
   readonly nameOf: (name: string) => string;
 }
 
-/** Usage by day, a bar for each. A table says the same to readers who cannot see it. */
-function UsageChart(props: ChartProps) {
-  const { days, series, label } = props;
+/** Usage by day, a bar for each. A table, without the days that have none, says the same to readers who cannot see it. */
+function UsageChart({ days, series, label, nameOf }: ChartProps) {
   const labelOf = (i: number, plotWidth: number) => {
     const every = Math.ceil(days.length / Math.max(1, Math.floor(plotWidth / 56)));
     return i % every === 0 ? (days[i]?.slice(5) ?? null) : null;
   };
-  return (
-    <BarChart
-      keys={days}
-      series={series.map((part, i) => ({ ...part, colour: `series-${i}` }))}
-      topOf={(highest) => (highest > 0 && highest < 4 ? highest : niceTop(highest))}
-      axisWidth={44}
-      label={label}
-      axisText={amount}
-      labelOf={labelOf}
-      readout={(shown) => <Legend {...props} shown={shown} />}
-    />
-  );
-}
-
-function Legend({ days, series, nameOf, shown }: ChartProps & { readonly shown: number | undefined }) {
-  return (
+  const legend = (shown: number | undefined) => (
     <p class="readout muted small numbers">
       {shown !== undefined && <b>{days[shown]} </b>}
       {series.map(({ name, values }, i) => (
@@ -140,41 +121,45 @@ function Legend({ days, series, nameOf, shown }: ChartProps & { readonly shown: 
       ))}
     </p>
   );
-}
-
-/** The chart's numbers; days without any are left out. */
-function UsageByDay({ days, series, nameOf }: Omit<ChartProps, 'label'>) {
-  const used = days.flatMap((day, i) => (series.some(({ values }) => (values[i] ?? 0) > 0) ? [{ day, i }] : []));
+  const rows = days.map((day, i) => ({ key: day, name: day, values: series.map(({ values }) => values[i] ?? 0) }));
   return (
-    <AsTable
-      head={['Day, UTC', ...series.map(({ name }) => nameOf(name))]}
-      rows={used.map(({ day, i }) => ({
-        key: day,
-        name: day,
-        values: series.map(({ values }) => amount(values[i] ?? 0)),
-      }))}
-    />
+    <>
+      <BarChart
+        keys={days}
+        series={series.map((part, i) => ({ ...part, colour: `series-${i}` }))}
+        topOf={(highest) => (highest > 0 && highest < 4 ? highest : niceTop(highest))}
+        axisWidth={44}
+        label={label}
+        axisText={amount}
+        labelOf={labelOf}
+        readout={legend}
+      />
+      <AsTable
+        head={['Day, UTC', ...series.map(({ name }) => nameOf(name))]}
+        rows={rows
+          .filter(({ values }) => values.some((value) => value > 0))
+          .map((row) => ({ ...row, values: row.values.map(amount) }))}
+      />
+    </>
   );
 }
 
+interface TableProps extends Pick<ChartProps, 'nameOf'> {
+  readonly lines: readonly UsageLine[];
+  readonly by: Dimension;
+}
+
 /** What each model or key used in all; reasoning is a part of the tokens out. */
-function UsageTable({
-  lines,
-  by,
-  nameOf,
-}: { lines: readonly UsageLine[]; by: Dimension } & Pick<ChartProps, 'nameOf'>) {
+function UsageTable({ lines, by, nameOf }: TableProps) {
   const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
   // audio that is not counted in tokens
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
   const hasFiles = lines.some(({ uploaded_bytes, downloaded_bytes }) => uploaded_bytes + downloaded_bytes > 0);
   const hasPrices = lines.some(({ credits }) => credits !== undefined);
-  const columns = [
+  const columns: (Column<UsageLine> | null)[] = [
     {
-      head: by === 'model' ? 'Model' : 'API key',
       width: '40%',
-      scopes: true,
-      class: 'cell-main',
-      cell: (line: UsageLine) => <code>{nameOf(groupOf(line, by))}</code>,
+      ...rowNames(by === 'model' ? 'Model' : 'API key', (line) => <code>{nameOf(groupOf(line, by))}</code>),
     },
     amounts('Requests', ({ requests }) => requests),
     amounts('Tokens in', ({ input_tokens }) => input_tokens),
@@ -187,9 +172,10 @@ function UsageTable({
     hasFiles ? amounts('Downloaded', ({ downloaded_bytes }) => downloaded_bytes, bytes) : null,
     hasPrices ? amounts('Credits', ({ credits }) => credits ?? 0) : null,
   ];
-  return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} />;
+  const empty = <Empty title="Nothing used yet" text="Each model call is counted here a moment after it has ended." />;
+  return <Table kind="usage" columns={columns} rows={lines} keyOf={(line) => groupOf(line, by)} empty={empty} />;
 }
 
 function amounts(name: string, of: (used: UsageLine) => number, text = amount): Column<UsageLine> {
-  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => text(of(used)) };
+  return { ...endNumbers(name, (used) => text(of(used))), name };
 }

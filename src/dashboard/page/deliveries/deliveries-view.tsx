@@ -12,11 +12,11 @@ import { counted } from '../elements/format.ts';
 import { type HistoryFilter, HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
-import { type Column, numbers, RowName, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, type List, numbers, RowName, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
 import { Heading } from '../elements/view.tsx';
 import { EventTypeChoice } from '../events/event-types.tsx';
-import { hostsOf, useWebhooks } from '../webhooks/webhook.tsx';
+import { shortUrl, useWebhooks } from '../webhooks/webhook.tsx';
 import { deliveryStatus, outcomeWords } from './delivery.tsx';
 
 export const deliveryStates = [
@@ -74,16 +74,10 @@ interface Props {
 /** Deliveries, newest first; those on a page can be sent again. */
 export function DeliveryList({ route, filter, webhooks, mayRecover, narrowed }: Props) {
   const selection = useSelection();
-  const hosts = webhooks && hostsOf(webhooks);
+  const urls = webhooks && new Map(webhooks.map(({ id, url }) => [id, shortUrl(url)]));
   const { state } = route.query;
-  const tableOf = (rows: readonly Delivery[], caption: string, selection?: Selection) => (
-    <Table
-      kind="deliveries"
-      caption={caption}
-      columns={columnsOf(hosts, selection)}
-      rows={rows}
-      keyOf={({ id }) => id}
-    />
+  const tableOf = (rows: readonly Delivery[], caption: string, chosen?: Selection) => (
+    <Table {...listOf(urls, chosen)} caption={caption} rows={rows} />
   );
   return (
     <HistoryList
@@ -112,66 +106,71 @@ export function DeliveryList({ route, filter, webhooks, mayRecover, narrowed }: 
 }
 
 /**
- * @param hosts the host of each webhook's URL, by id; absent where all are of one
+ * @param urls of the webhooks, by id; absent where all deliveries are of one
  * @param selection absent where rows cannot be chosen
  */
-function columnsOf(
-  hosts: ReadonlyMap<string, string> | undefined,
-  selection: Selection | undefined,
-): readonly (Column<Delivery> | null)[] {
-  return [
-    {
-      head: 'State',
-      width: '126px',
-      cell: (delivery) => (
-        <span class="line">
-          {selection && <PickRow delivery={delivery} selection={selection} />}
-          <StatusBadge status={deliveryStatus(delivery)} />
-        </span>
-      ),
-    },
-    {
-      head: 'Event',
-      class: 'cell-main',
-      cell: ({ id, type, test }) => <RowName to={['deliveries', id]} name={type} test={test} id={id} />,
-    },
-    hosts
-      ? {
-          head: 'Webhook',
-          width: '186px',
-          class: 'cell-wide',
-          cell: ({ webhook_id: id }) => (
-            <div class="cut" title={hosts.get(id)}>
-              {hosts.get(id) ?? <code>{id}</code>}
-            </div>
-          ),
-        }
-      : null,
-    { head: 'Last result', width: '132px', name: 'Result', cell: LastResult },
-    {
-      width: '84px',
-      ...numbers('Attempts', ({ attempts_made, max_attempts }) => (
-        <>
-          {attempts_made}
-          <span class="muted"> of {max_attempts}</span>
-        </>
-      )),
-    },
-    {
-      head: 'Next attempt',
-      width: '124px',
-      name: 'Next',
-      class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
-      cell: Next,
-    },
-    {
-      head: 'Created',
-      width: '104px',
-      headClass: 'cell-end',
-      class: 'numbers cell-end',
-      cell: ({ created_at }) => <Ago at={created_at} />,
-    },
-  ];
+function listOf(urls: ReadonlyMap<string, string> | undefined, selection: Selection | undefined): List<Delivery> {
+  return {
+    kind: 'deliveries',
+    keyOf: ({ id }) => id,
+    columns: [
+      {
+        head: 'State',
+        width: '126px',
+        cell: (delivery) => (
+          <span class="line">
+            {selection && (
+              <input
+                type="checkbox"
+                class="pick"
+                aria-label={`Select ${delivery.type} ${delivery.id}`}
+                checked={selection.ids.includes(delivery.id)}
+                onChange={({ currentTarget }) => selection.set([delivery.id], currentTarget.checked)}
+              />
+            )}
+            <StatusBadge status={deliveryStatus(delivery)} />
+          </span>
+        ),
+      },
+      {
+        head: 'Event',
+        class: 'cell-main',
+        cell: ({ id, type, test }) => <RowName to={['deliveries', id]} name={type} test={test} id={id} />,
+      },
+      urls ? webhookColumn(urls) : null,
+      { head: 'Last result', width: '132px', name: 'Result', cell: LastResult },
+      {
+        width: '84px',
+        ...numbers('Attempts', ({ attempts_made, max_attempts }) => (
+          <>
+            {attempts_made}
+            <span class="muted"> of {max_attempts}</span>
+          </>
+        )),
+      },
+      {
+        head: 'Next attempt',
+        width: '124px',
+        name: 'Next',
+        class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
+        cell: Next,
+      },
+      { width: '104px', ...endNumbers('Created', ({ created_at }) => <Ago at={created_at} />) },
+    ],
+  };
+}
+
+function webhookColumn(urls: ReadonlyMap<string, string>): Column<Delivery> {
+  return {
+    head: 'Webhook',
+    width: '186px',
+    class: 'cell-wide',
+    cell: ({ webhook_id: id }) => (
+      <div class="cut" title={urls.get(id)}>
+        {urls.get(id) ?? <code>{id}</code>}
+      </div>
+    ),
+  };
 }
 
 function LastResult({ last_status: status, last_code: code, attempts_made }: Delivery) {
@@ -185,38 +184,17 @@ function Next({ state, in_flight, next_attempt_at }: Delivery) {
   return <Countdown to={next_attempt_at} />;
 }
 
-function PickRow({ delivery: { id, type }, selection }: { delivery: Delivery; selection: Selection }) {
-  return (
-    <input
-      type="checkbox"
-      class="pick"
-      aria-label={`Select ${type} ${id}`}
-      checked={selection.ids.has(id)}
-      onChange={({ currentTarget }) => selection.set([id], currentTarget.checked)}
-    />
-  );
-}
-
 /** How many are sent at once. */
 const concurrency = 4;
 
 /** Which rows are chosen. */
-interface Selection {
-  readonly ids: ReadonlySet<string>;
-  set(ids: readonly string[], chosen: boolean): void;
-}
+type Selection = ReturnType<typeof useSelection>;
 
-function useSelection(): Selection {
-  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
-  return {
-    ids,
-    set: (changed, chosen) =>
-      setIds((before) => {
-        const next = new Set(before);
-        for (const id of changed) chosen ? next.add(id) : next.delete(id);
-        return next;
-      }),
-  };
+function useSelection() {
+  const [ids, setIds] = useState<readonly string[]>([]);
+  const set = (changed: readonly string[], chosen: boolean) =>
+    setIds((before) => [...before.filter((id) => !changed.includes(id)), ...(chosen ? changed : [])]);
+  return { ids, set };
 }
 
 interface ResendProps {
@@ -232,7 +210,7 @@ function ResendSelected({ deliveries, selection, onSent }: ResendProps) {
   const announce = useAnnounce();
   const [progress, setProgress] = useState('');
   const ids = deliveries.map(({ id }) => id);
-  const chosen = ids.filter((id) => selection.ids.has(id));
+  const chosen = ids.filter((id) => selection.ids.includes(id));
   const resend = useAction(async () => {
     const waiting = [...chosen];
     let [sent, delivered] = [0, 0];

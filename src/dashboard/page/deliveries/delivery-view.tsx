@@ -12,15 +12,7 @@ import { AgainIcon } from '../elements/icons.tsx';
 import { Failure, Loaded } from '../elements/states.tsx';
 import { Countdown, Time, useNow } from '../elements/time.tsx';
 import { Card, Code, Facts, Heading } from '../elements/view.tsx';
-import {
-  AttemptExchange,
-  type AttemptProps,
-  AttemptSummary,
-  deliveryStatus,
-  outcomeWords,
-  succeeded,
-  useDelivery,
-} from './delivery.tsx';
+import { AttemptExchange, AttemptSummary, deliveryStatus, outcomeWords, succeeded, useDelivery } from './delivery.tsx';
 
 /** One delivery: what was tried, what comes next, and why. */
 export function DeliveryView({ id }: { id: string }) {
@@ -33,15 +25,38 @@ export function DeliveryView({ id }: { id: string }) {
 }
 
 function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<DeliveryDetails> }) {
-  const resend = useResend(delivery, query.set);
+  const api = useApi();
+  const announce = useAnnounce();
+  const { id, type, test, url, in_flight } = delivery;
+  const resend = useAction(async () => {
+    const sent = await dataOf(api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } }));
+    query.set(sent);
+    const attempt = sent.attempts.at(-1);
+    announce(
+      sent.in_flight || !attempt ? 'Sent; the receiver has not answered yet' : `Sent again: ${outcomeWords(attempt)}`,
+    );
+  });
+  const resendButton = (
+    <Button
+      kind="primary"
+      busy={resend.running}
+      disabledReason={
+        url === null ? 'Its webhook has been deleted' : in_flight && 'An attempt is under way: wait for its end'
+      }
+      onClick={() => void resend.run()}
+    >
+      <AgainIcon />
+      {resend.running ? 'Sending…' : 'Send again'}
+    </Button>
+  );
   const status = deliveryStatus(delivery);
   return (
     <>
-      <Heading title={delivery.type} up="deliveries" actions={resend.button}>
-        {delivery.type} <StatusBadge status={status} />
-        {delivery.test && <Tag>test</Tag>}
+      <Heading title={type} up="deliveries" actions={resendButton}>
+        {type} <StatusBadge status={status} />
+        {test && <Tag>test</Tag>}
       </Heading>
-      {resend.failure}
+      {resend.error && <Failure error={resend.error} />}
       <div class={`delivery-summary mark-${status.shape}`} aria-live="polite">
         <DeliverySummary delivery={delivery} />
       </div>
@@ -56,40 +71,6 @@ function Opened({ delivery, query }: { delivery: DeliveryDetails; query: Query<D
       </div>
     </>
   );
-}
-
-/** Makes one more attempt now and shows its result: a button, and why it failed. */
-function useResend(delivery: DeliveryDetails, onSent: (delivery: DeliveryDetails) => void) {
-  const api = useApi();
-  const announce = useAnnounce();
-  const resend = useAction(async () => {
-    const sent = await dataOf(api.POST('/v1/deliveries/{id}/resend', { params: { path: { id: delivery.id } } }));
-    onSent(sent);
-    const attempt = sent.attempts.at(-1);
-    announce(
-      sent.in_flight || !attempt ? 'Sent; the receiver has not answered yet' : `Sent again: ${outcomeWords(attempt)}`,
-    );
-  });
-  return {
-    button: (
-      <Button
-        kind="primary"
-        busy={resend.running}
-        disabledReason={disabledReason(delivery)}
-        onClick={() => void resend.run()}
-      >
-        <AgainIcon />
-        {resend.running ? 'Sending…' : 'Send again'}
-      </Button>
-    ),
-    failure: resend.error && <Failure error={resend.error} />,
-  };
-}
-
-/** Why a delivery cannot be sent again at present. */
-function disabledReason({ in_flight, url }: DeliveryDetails): string | undefined {
-  if (url === null) return 'Its webhook has been deleted';
-  return in_flight ? 'An attempt is under way: wait for its end' : undefined;
 }
 
 /** The state of a delivery, its reason if it needs one, and what happens next. */
@@ -188,12 +169,18 @@ function Timeline({ delivery }: { delivery: DeliveryDetails }) {
   return (
     <ol class="timeline">
       {attempts.map((attempt, i) => (
-        <AttemptEntry
+        <Moment
           key={attempt.started_at}
-          attempt={attempt}
-          after={attempts[i - 1]}
-          open={i === attempts.length - 1}
-        />
+          mark={succeeded(attempt) ? 'mark-good' : 'mark-bad'}
+          title={attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}
+          at={attempt.started_at}
+        >
+          <AttemptSummary attempt={attempt} after={attempts[i - 1]} />
+          <details open={i === attempts.length - 1}>
+            <summary>Request and response</summary>
+            <AttemptExchange attempt={attempt} />
+          </details>
+        </Moment>
       ))}
       {in_flight && (
         <li class="moment moment-sending mark-waiting">
@@ -202,10 +189,12 @@ function Timeline({ delivery }: { delivery: DeliveryDetails }) {
         </li>
       )}
       {schedule.map(({ number, due_at }, i) => (
-        <Coming key={number} next={i === 0 && !in_flight} at={due_at}>
-          Attempt {number}
-          {number === max_attempts && ', the last'}
-        </Coming>
+        <Coming
+          key={number}
+          next={i === 0 && !in_flight}
+          title={`Attempt ${number}${number === max_attempts ? ', the last' : ''}`}
+          at={due_at}
+        />
       ))}
       {state !== 'pending' && !in_flight && first <= max_attempts && (
         <li class="moment moment-later">
@@ -220,35 +209,31 @@ function Timeline({ delivery }: { delivery: DeliveryDetails }) {
   );
 }
 
-/** One attempt of the timeline; the last one is open. */
-function AttemptEntry({ attempt, after, open }: AttemptProps & { readonly open: boolean }) {
+interface MomentProps {
+  /** Its class, which has its colour. */
+  readonly mark: string;
+  readonly title: string;
+  readonly at: string;
+  readonly children: ComponentChildren;
+}
+
+function Moment({ mark, title, at, children }: MomentProps) {
   return (
-    <li class={`moment ${succeeded(attempt) ? 'mark-good' : 'mark-bad'}`}>
-      <MomentHead at={attempt.started_at}>{attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}</MomentHead>
-      <AttemptSummary attempt={attempt} after={after} />
-      <details open={open}>
-        <summary>Request and response</summary>
-        <AttemptExchange attempt={attempt} />
-      </details>
+    <li class={`moment ${mark}`}>
+      <div class="wrap spread baseline">
+        <h3>{title}</h3>
+        <span class="muted small">
+          <Time at={at} />
+        </span>
+      </div>
+      {children}
     </li>
   );
 }
 
-function MomentHead({ at, children }: { at: string; children: ComponentChildren }) {
+function Coming({ next, title, at }: { next: boolean; title: string; at: string }) {
   return (
-    <div class="wrap spread baseline">
-      <h3>{children}</h3>
-      <span class="muted small">
-        <Time at={at} />
-      </span>
-    </div>
-  );
-}
-
-function Coming({ next, at, children }: { next: boolean; at: string; children: ComponentChildren }) {
-  return (
-    <li class={`moment ${next ? 'mark-waiting' : 'moment-later'}`}>
-      <MomentHead at={at}>{children}</MomentHead>
+    <Moment mark={next ? 'mark-waiting' : 'moment-later'} title={title} at={at}>
       <p>
         {next ? (
           <>
@@ -258,6 +243,6 @@ function Coming({ next, at, children }: { next: boolean; at: string; children: C
           <span class="muted">If the ones before fail at once</span>
         )}
       </p>
-    </li>
+    </Moment>
   );
 }

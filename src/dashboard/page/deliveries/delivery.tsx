@@ -51,14 +51,11 @@ export function succeeded({ status, code }: Pick<Attempt, 'status' | 'code'>): b
   return code === null && status !== null;
 }
 
-export interface AttemptProps {
-  readonly attempt: Attempt;
-  /** What has been explained just before is not explained again. */
-  readonly after?: Attempt | undefined;
-}
-
-/** The result of one attempt in a line and, where it failed, why. */
-export function AttemptSummary({ attempt, after }: AttemptProps) {
+/**
+ * The result of one attempt in a line and, where it failed, why.
+ * @param after what has been explained just before is not explained again
+ */
+export function AttemptSummary({ attempt, after }: { attempt: Attempt; after?: Attempt | undefined }) {
   const good = succeeded(attempt);
   return (
     <>
@@ -75,10 +72,11 @@ export function AttemptSummary({ attempt, after }: AttemptProps) {
 
 /** The request and the response; the page shows both as text, whatever they contain. */
 export function AttemptExchange({ attempt }: { attempt: Attempt }) {
-  const received = headerLines(responseHeaders(attempt));
+  const { request_headers, retry_after, location } = attempt;
+  const received = headerLines({ 'retry-after': retry_after, location });
   return (
     <div class="stack exchange">
-      <Code title="Request headers" text={headerLines(attempt.request_headers)} empty="Not recorded" />
+      <Code title="Request headers" text={headerLines(request_headers)} empty="Not recorded" />
       {received !== '' && <Code title="Response headers" text={received} />}
       <Code
         title={attempt.status === null ? 'Response' : `Response, HTTP ${attempt.status}`}
@@ -89,13 +87,8 @@ export function AttemptExchange({ attempt }: { attempt: Attempt }) {
   );
 }
 
-/** The headers of the response that are recorded. */
-function responseHeaders({ retry_after, location }: Attempt): Attempt['request_headers'] {
-  return { ...(retry_after !== null && { 'retry-after': retry_after }), ...(location !== null && { location }) };
-}
-
-function headerLines(headers: Attempt['request_headers']): string {
-  return Object.entries(headers)
-    .map(([name, value]) => `${name}: ${value}`)
-    .join('\n');
+/** The headers that there are, a line for each. */
+function headerLines(headers: Readonly<Record<string, string | null>>): string {
+  const sent = Object.entries(headers).filter(([, value]) => value !== null);
+  return sent.map(([name, value]) => `${name}: ${value}`).join('\n');
 }

@@ -25,24 +25,43 @@ export function numbers<Row>(head: string, cell: Column<Row>['cell'], name: stri
   return { head, name, class: 'numbers', cell };
 }
 
+/** As {@link numbers}, at the end of their columns, and without names. */
+export function endNumbers<Row>(head: string, cell: Column<Row>['cell']): Column<Row> {
+  return { head, headClass: 'cell-end', class: 'numbers cell-end', cell };
+}
+
+/** The column that says what each row is about. */
+export function rowNames<Row>(head: string, cell: Column<Row>['cell']): Column<Row> {
+  return { head, class: 'cell-main', scopes: true, cell };
+}
+
 /** Where there is nothing to show. */
 export function None() {
   return <span class="muted">–</span>;
 }
 
-interface TableProps<Row> {
+/** How rows of one kind are shown. */
+export interface List<Row> {
   readonly kind: string;
   readonly caption?: string;
   /** Left out where null. */
   readonly columns: readonly (Column<Row> | null)[];
-  readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
+  /** Whether it scrolls where the page is narrower: for a wide table without any controls. */
+  readonly scrolls?: boolean;
+}
+
+interface TableProps<Row> extends List<Row> {
+  readonly rows: readonly Row[];
+  /** Stands where there is none: a text, or more. */
+  readonly empty?: ComponentChildren;
 }
 
 /** Rows of one kind; at the width of a phone each is a small card. */
-export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TableProps<Row>) {
+export function Table<Row>({ kind, caption, columns: all, rows, keyOf, scrolls, empty }: TableProps<Row>) {
+  if (rows.length === 0 && empty) return typeof empty === 'string' ? <Empty title={empty} /> : empty;
   const columns = all.filter((column) => column !== null);
-  return (
+  const table = (
     <table class={`list ${kind}`}>
       {caption && <caption class="visually-hidden">{caption}</caption>}
       <thead>
@@ -64,6 +83,13 @@ export function Table<Row>({ kind, caption, columns: all, rows, keyOf }: TablePr
         ))}
       </tbody>
     </table>
+  );
+  if (!scrolls) return table;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <div class="scroll-x" tabIndex={0}>
+      {table}
+    </div>
   );
 }
 
@@ -132,39 +158,26 @@ export function Pager({ route, next, names = { first: 'Newest', next: 'Older' } 
   );
 }
 
-interface ListedProps<Row> {
+interface ListedProps<Row> extends Pick<TableProps<Row>, 'empty'> {
   readonly query: Query<{ readonly data: readonly Row[]; readonly has_more?: boolean }>;
-  /** Stands where there is none: a text, or more. */
-  readonly empty: ComponentChildren;
-  /** Of a list with pages: the next one follows the id of its last row. */
-  readonly pages?: Pick<PagerProps, 'route' | 'names'> & { readonly idOf: (row: Row) => string };
-  readonly children: (rows: readonly Row[]) => ComponentChildren;
+  readonly list: List<Row>;
+  /** Of a list with pages: the next one follows the key of its last row. */
+  readonly pages?: Pick<PagerProps, 'route' | 'names'>;
 }
 
 /** What a query has listed, and the way to its other pages. */
-export function Listed<Row>({ query, empty, pages, children }: ListedProps<Row>) {
+export function Listed<Row>({ query, list, empty, pages }: ListedProps<Row>) {
   return (
     <Loaded query={query}>
       {({ data, has_more }) => {
         const last = data.at(-1);
-        if (!last) return typeof empty === 'string' ? <Empty title={empty} /> : empty;
         return (
           <>
-            {children(data)}
-            {pages && <Pager {...pages} next={has_more ? pages.idOf(last) : undefined} />}
+            <Table {...list} rows={data} empty={empty} />
+            {pages && last && <Pager {...pages} next={has_more ? list.keyOf(last) : undefined} />}
           </>
         );
       }}
     </Loaded>
-  );
-}
-
-/** Lets a wide table without any controls scroll where the page is narrower. */
-export function Scroll({ children }: { children: ComponentChildren }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <div class="scroll-x" tabIndex={0}>
-      {children}
-    </div>
   );
 }

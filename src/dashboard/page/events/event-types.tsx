@@ -4,7 +4,7 @@ import type { EventType } from '../data/types.ts';
 import { Tag } from '../elements/badge.tsx';
 import { Choice } from '../elements/filters.tsx';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, Table } from '../elements/table.tsx';
+import { type Column, rowNames, Table } from '../elements/table.tsx';
 import { Card, Code, Heading } from '../elements/view.tsx';
 
 /** What a webhook may subscribe to. */
@@ -64,13 +64,7 @@ function TypeCard({ described }: { described: EventType }) {
       }
     >
       <p>{withoutStage(description)}</p>
-      <Table
-        kind="fields"
-        caption={`Fields of data of ${type}`}
-        columns={columns}
-        rows={fieldsOf(schema)}
-        keyOf={({ name }) => name}
-      />
+      <FieldsTable caption={`Fields of data of ${type}`} schema={schema} />
       <details>
         <summary>Example and schema</summary>
         <div class="stack exchange">
@@ -82,25 +76,22 @@ function TypeCard({ described }: { described: EventType }) {
   );
 }
 
-const columns: readonly Column<DataField>[] = [
-  { head: 'Field', scopes: true, class: 'cell-main', cell: ({ name }) => <code>{name}</code> },
-  { head: 'Type', name: true, cell: ({ type }) => <code>{type}</code> },
-  { head: 'Required', name: true, cell: ({ isRequired }) => (isRequired ? 'yes' : 'no') },
-  { head: 'Meaning', class: 'cell-wide', cell: ({ description }) => description },
-];
+/** The fields on the first level of a JSON schema. */
+function FieldsTable({ caption, schema }: { caption: string; schema: Schema }) {
+  const columns: readonly Column<[name: string, field: Schema]>[] = [
+    rowNames('Field', ([name]) => <code>{name}</code>),
+    { head: 'Type', name: true, cell: ([, field]) => <code>{typeOf(field)}</code> },
+    { head: 'Required', name: true, cell: ([name]) => (schema.required?.includes(name) ? 'yes' : 'no') },
+    { head: 'Meaning', class: 'cell-wide', cell: ([, { description = '' }]) => description.replaceAll('`', '') },
+  ];
+  const rows = Object.entries(schema.properties ?? {});
+  return <Table kind="fields" caption={caption} columns={columns} rows={rows} keyOf={([name]) => name} />;
+}
 
 /** A delivery's body, with this example as its data. */
 function exampleBody({ type, example }: EventType): string {
   const created = '2026-01-31T12:00:00.000Z';
   return JSON.stringify({ id: 'evt_01kaj3m5x5a1b2c3d4e5f6g7h8', type, created, data: example });
-}
-
-/** One field of an event's data. */
-interface DataField {
-  readonly name: string;
-  readonly type: string;
-  readonly isRequired: boolean;
-  readonly description: string;
 }
 
 interface Schema {
@@ -118,14 +109,4 @@ function typeOf(schema: Schema): string {
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
   const types = [schema.type ?? 'any'].flat().join(' | ');
   return schema.format ? `${types} (${schema.format})` : types;
-}
-
-/** The fields on the first level of a JSON schema. */
-function fieldsOf(schema: Schema): DataField[] {
-  return Object.entries(schema.properties ?? {}).map(([name, field]) => ({
-    name,
-    type: typeOf(field),
-    isRequired: schema.required?.includes(name) ?? false,
-    description: (field.description ?? '').replaceAll('`', ''),
-  }));
 }

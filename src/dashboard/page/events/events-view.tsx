@@ -8,7 +8,7 @@ import { ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '.
 import { counted } from '../elements/format.ts';
 import { HistoryList, liveEvery } from '../elements/history.tsx';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, RowName, Table } from '../elements/table.tsx';
+import { type Column, endNumbers, RowName, Table } from '../elements/table.tsx';
 import { Ago, Time } from '../elements/time.tsx';
 import { Code, Facts, Heading, Notice } from '../elements/view.tsx';
 import { useWebhooks } from '../webhooks/webhook.tsx';
@@ -52,13 +52,7 @@ const columns: readonly Column<PastEvent>[] = [
     cell: ({ id, type, test }) => <RowName to={['events', id]} name={type} test={test} id={id} />,
   },
   { head: 'Deliveries', name: true, class: 'cell-wide', cell: countsOf },
-  {
-    head: 'Created',
-    width: '104px',
-    headClass: 'cell-end',
-    class: 'numbers cell-end',
-    cell: ({ created }) => <Ago at={created} />,
-  },
+  { width: '104px', ...endNumbers('Created', ({ created }) => <Ago at={created} />) },
 ];
 
 /** How an event stands as a whole. */

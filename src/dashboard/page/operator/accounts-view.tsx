@@ -8,17 +8,18 @@ import type { AccountDetails, AccountSummary, RateLimits } from '../data/types.t
 import { Badge } from '../elements/badge.tsx';
 import { Filters, TextFilter } from '../elements/filters.tsx';
 import { amount, count } from '../elements/format.ts';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, firstAndNext, Listed, None, numbers, Table } from '../elements/table.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { type Column, firstAndNext, type List, Listed, None, numbers, rowNames, Table } from '../elements/table.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
-import { AccountLink, WebhookHealthTable } from './failing-webhooks-view.tsx';
+import { AccountLink, webhookHealth } from './failing-webhooks-view.tsx';
 import { FoundNotice } from './find-view.tsx';
-import { RefusedCodes } from './refusals-view.tsx';
+import { refusedCodes } from './refusals-view.tsx';
 
 /** Every account that has API keys, webhooks or usage of this month. */
 export function AccountsView({ route }: { route: Route }) {
   const { prefix, after } = route.query;
   const query = useRead('/v1/admin/accounts', { query: { limit: 50, after, prefix } });
+  const hasCredits = query.data?.data.some(({ credits_remaining }) => credits_remaining !== null);
   return (
     <>
       <Heading title="Accounts" />
@@ -32,39 +33,27 @@ export function AccountsView({ route }: { route: Route }) {
       >
         <Listed
           query={query}
+          list={{ ...accounts, columns: [...accounts.columns, ...(hasCredits ? creditColumns : [])] }}
           empty={prefix ? 'No account has such an id' : 'No accounts yet'}
-          pages={{ route, names: firstAndNext, idOf: ({ user_id }) => user_id }}
-        >
-          {(accounts) => (
-            <Table
-              kind="accounts"
-              caption="Accounts, by id"
-              columns={[
-                ...columns,
-                ...(accounts.some(({ credits_remaining }) => credits_remaining !== null) ? creditColumns : []),
-              ]}
-              rows={accounts}
-              keyOf={({ user_id }) => user_id}
-            />
-          )}
-        </Listed>
+          pages={{ route, names: firstAndNext }}
+        />
       </Card>
     </>
   );
 }
 
-const columns: readonly Column<AccountSummary>[] = [
-  {
-    head: 'Account',
-    class: 'cell-main',
-    scopes: true,
-    cell: AccountLink,
-  },
-  numbers('Working API keys', ({ api_keys }) => count(api_keys.working)),
-  numbers('Webhooks', WebhookCounts),
-  numbers('Requests', ({ usage }) => count(usage?.requests ?? 0)),
-  numbers('Tokens', ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0))),
-];
+const accounts: List<AccountSummary> = {
+  kind: 'accounts',
+  caption: 'Accounts, by id',
+  keyOf: ({ user_id }) => user_id,
+  columns: [
+    rowNames('Account', AccountLink),
+    numbers('Working API keys', ({ api_keys }) => count(api_keys.working)),
+    numbers('Webhooks', WebhookCounts),
+    numbers('Requests', ({ usage }) => count(usage?.requests ?? 0)),
+    numbers('Tokens', ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0))),
+  ],
+};
 
 function WebhookCounts({ webhooks: { total, failing, disabled } }: AccountSummary) {
   return (
@@ -96,13 +85,15 @@ export function AccountView({ userId, route }: { userId: string; route: Route })
             <Storage userId={userId} />
             <Keys details={details} onClose={query.reload} />
             <Card id="webhooks" title="Webhooks">
-              {details.webhooks.length === 0 ? (
-                <Empty title="No webhooks" />
-              ) : (
-                <WebhookHealthTable webhooks={details.webhooks} />
-              )}
+              <Table {...webhookHealth} rows={details.webhooks} empty="No webhooks" />
             </Card>
-            <Refused {...details} />
+            <Card
+              id="refused"
+              title="Refused in the last 24 hours"
+              aside={details.refusals.length > 0 && <a href={href(['refusals'], { user: userId })}>When</a>}
+            >
+              <Table {...refusedCodes} rows={details.refusals} empty="Nothing was refused" />
+            </Card>
           </>
         )}
       </Loaded>
@@ -176,31 +167,14 @@ function Keys({ details: { account, api_keys }, onClose }: { details: AccountDet
       title="API keys"
       aside={api_keys.has_more && <span class="muted small">The first {api_keys.data.length}</span>}
     >
-      {api_keys.data.length === 0 ? (
-        <Empty title="No API keys" />
-      ) : (
-        <EditableKeys
-          keys={api_keys.data}
-          mayControl={() => true}
-          update={(id, budgets) =>
-            api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: of(id), body: { budgets } })
-          }
-          revoke={(id) => api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: of(id) })}
-          onClose={onClose}
-        />
-      )}
-    </Card>
-  );
-}
-
-function Refused({ account, refusals }: AccountDetails) {
-  return (
-    <Card
-      id="refused"
-      title="Refused in the last 24 hours"
-      aside={refusals.length > 0 && <a href={href(['refusals'], { user: account.user_id })}>When</a>}
-    >
-      {refusals.length === 0 ? <Empty title="Nothing was refused" /> : <RefusedCodes refusals={refusals} />}
+      <EditableKeys
+        mayControl={() => true}
+        update={(id, budgets) => api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: of(id), body: { budgets } })}
+        revoke={(id) => api.DELETE('/v1/users/{user_id}/api_keys/{id}', { params: of(id) })}
+        onClose={onClose}
+      >
+        {(list) => <Table {...list} rows={api_keys.data} empty="No API keys" />}
+      </EditableKeys>
     </Card>
   );
 }

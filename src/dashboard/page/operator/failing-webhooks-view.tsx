@@ -4,7 +4,7 @@ import type { AccountWebhook } from '../data/types.ts';
 import { outcomeWords } from '../deliveries/delivery.tsx';
 import { StatusBadge } from '../elements/badge.tsx';
 import { Filters, Tabs } from '../elements/filters.tsx';
-import { type Column, firstAndNext, Listed, numbers, Scroll, Table } from '../elements/table.tsx';
+import { firstAndNext, type List, Listed, numbers, rowNames } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 import { Url, webhookStatus } from '../webhooks/webhook.tsx';
@@ -29,54 +29,39 @@ export function FailingWebhooksView({ route }: { route: Route }) {
       <Card label="Webhooks">
         <Listed
           query={query}
+          list={{
+            ...webhookHealth,
+            columns: [...webhookHealth.columns, { head: 'Account', name: true, cell: AccountLink }],
+          }}
           empty={state === 'failing' ? 'No webhook fails' : 'No webhook is disabled'}
-          pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}
-        >
-          {(webhooks) => <WebhookHealthTable webhooks={webhooks} byAccount />}
-        </Listed>
+          pages={{ route, names: firstAndNext }}
+        />
       </Card>
     </>
   );
 }
 
-/** Webhooks and how they do; and whose they are, where they are of several accounts. */
-export function WebhookHealthTable({
-  webhooks,
-  byAccount,
-}: {
-  webhooks: readonly AccountWebhook[];
-  byAccount?: boolean;
-}) {
-  return (
-    <Scroll>
-      <Table
-        kind="webhooks"
-        caption="Webhooks"
-        columns={byAccount ? [...columns, { head: 'Account', name: true, cell: AccountLink }] : columns}
-        rows={webhooks}
-        keyOf={({ id }) => id}
-      />
-    </Scroll>
-  );
-}
-
-const columns: readonly Column<AccountWebhook>[] = [
-  { head: 'State', cell: (webhook) => <StatusBadge status={webhookStatus(webhook)} /> },
-  {
-    head: 'URL',
-    width: '40%',
-    class: 'cell-main',
-    scopes: true,
-    cell: ({ url, id }) => (
-      <>
-        <Url url={url} bold />
-        <code class="under">{id}</code>
-      </>
-    ),
-  },
-  numbers('Failing since', ({ health: { failing_since: at } }) => <AgoOr at={at} never="–" />),
-  { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },
-];
+/** Webhooks and how they do. */
+export const webhookHealth: List<AccountWebhook> = {
+  kind: 'webhooks',
+  caption: 'Webhooks',
+  scrolls: true,
+  keyOf: ({ id }) => id,
+  columns: [
+    { head: 'State', cell: (webhook) => <StatusBadge status={webhookStatus(webhook)} /> },
+    {
+      width: '40%',
+      ...rowNames('URL', ({ url, id }) => (
+        <>
+          <Url url={url} bold />
+          <code class="under">{id}</code>
+        </>
+      )),
+    },
+    numbers('Failing since', ({ health: { failing_since: at } }) => <AgoOr at={at} never="–" />),
+    { head: 'Last failure', name: true, class: 'cell-wide', cell: LastFailure },
+  ],
+};
 
 function LastFailure({ health: { last_failure } }: AccountWebhook) {
   if (!last_failure) return <span class="muted">None</span>;

@@ -3,7 +3,7 @@ import { useRead } from '../data/query.ts';
 import { href, type Route } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
 import type { SearchResult, Session } from '../data/types.ts';
-import { Listed, Table } from '../elements/table.tsx';
+import { Listed, rowNames } from '../elements/table.tsx';
 import { Time } from '../elements/time.tsx';
 import { Card, Heading, Notice } from '../elements/view.tsx';
 import { addressOf, missingScope } from '../shell/views.ts';
@@ -22,30 +22,24 @@ export function FindView({ id }: { id: string }) {
     <>
       <Heading title="Find by id" />
       <Card label="Found">
-        <Listed query={query} empty={`Nothing has the id ${id}`}>
-          {(results) => (
-            <Table
-              kind="found"
-              caption="What has this id"
-              columns={[
-                {
-                  head: 'What',
-                  scopes: true,
-                  class: 'cell-main',
-                  cell: (row) => (
-                    <a class="row-link" href={resultAddress(row, session)}>
-                      {typeName(row.type) ?? row.type}
-                    </a>
-                  ),
-                },
-                { head: 'Id', name: true, cell: (row) => <code>{row.id}</code> },
-                { head: 'Account', name: true, cell: ({ user_id }) => <code>{user_id}</code> },
-              ]}
-              rows={results}
-              keyOf={(row) => `${row.type} ${row.id} ${row.user_id}`}
-            />
-          )}
-        </Listed>
+        <Listed
+          query={query}
+          empty={`Nothing has the id ${id}`}
+          list={{
+            kind: 'found',
+            caption: 'What has this id',
+            keyOf: (row) => `${row.type} ${row.id} ${row.user_id}`,
+            columns: [
+              rowNames<SearchResult>('What', (row) => (
+                <a class="row-link" href={resultAddress(row, session)}>
+                  {typeName(row.type) ?? row.type}
+                </a>
+              )),
+              { head: 'Id', name: true, cell: (row) => <code>{row.id}</code> },
+              { head: 'Account', name: true, cell: ({ user_id }) => <code>{user_id}</code> },
+            ],
+          }}
+        />
       </Card>
     </>
   );

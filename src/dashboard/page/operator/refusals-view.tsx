@@ -3,8 +3,8 @@ import { href, type Route } from '../data/route.ts';
 import type { Refusal, RefusalCount } from '../data/types.ts';
 import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
 import { count } from '../elements/format.ts';
-import { Empty, Loaded } from '../elements/states.tsx';
-import { type Column, numbers, Table } from '../elements/table.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { type Column, endNumbers, type List, numbers, rowNames, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
 
@@ -30,17 +30,13 @@ export function RefusalsView({ route }: { route: Route }) {
           {({ data, has_more }) => (
             <>
               {has_more && <p class="note">Earlier hours are left out: choose a shorter time or one account.</p>}
-              {data.length === 0 ? (
-                <Empty title="Nothing was refused" />
-              ) : (
-                <Table
-                  kind="refusals"
-                  caption="Refusal, the most frequent first"
-                  columns={[code, account, lastHour, times]}
-                  rows={sumOf(data)}
-                  keyOf={keyOf}
-                />
-              )}
+              <Table
+                {...refusedCodes}
+                columns={[code, account, lastHour, times]}
+                rows={sumOf(data)}
+                keyOf={keyOf}
+                empty="Nothing was refused"
+              />
             </>
           )}
         </Loaded>
@@ -49,32 +45,17 @@ export function RefusalsView({ route }: { route: Route }) {
   );
 }
 
-/** What was refused to one account. */
-export function RefusedCodes({ refusals }: { refusals: readonly RefusalCount[] }) {
-  return (
-    <Table
-      kind="refusals"
-      caption="Refusal, the most frequent first"
-      columns={[code, times]}
-      rows={refusals}
-      keyOf={(refused) => refused.code}
-    />
-  );
-}
+const code = rowNames<RefusalCount>('Error code', (refused) => <code>{refused.code}</code>);
+const times: Column<RefusalCount> = { ...endNumbers('Times', (refused) => count(refused.count)), name: true };
 
-const code: Column<RefusalCount> = {
-  head: 'Error code',
-  class: 'cell-main',
-  scopes: true,
-  cell: (refused) => <code>{refused.code}</code>,
+/** What was refused, of one account. */
+export const refusedCodes: List<RefusalCount> = {
+  kind: 'refusals',
+  caption: 'Refusal, the most frequent first',
+  columns: [code, times],
+  keyOf: (refused) => refused.code,
 };
-const times: Column<RefusalCount> = {
-  head: 'Times',
-  headClass: 'cell-end',
-  name: true,
-  class: 'numbers cell-end',
-  cell: (refused) => count(refused.count),
-};
+
 const account: Column<Refusal> = {
   head: 'Account',
   name: true,

@@ -1,51 +1,56 @@
+import type { ReadResult } from '../data/api.ts';
 import { refreshEvery, useRead } from '../data/query.ts';
 import type { GatewayProcess, UpstreamStatus } from '../data/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { count, counted, milliseconds, percent, span } from '../elements/format.ts';
 import { Loaded } from '../elements/states.tsx';
-import { type Column, Listed, None, numbers, Scroll, Table } from '../elements/table.tsx';
+import { type List, Listed, None, numbers, rowNames } from '../elements/table.tsx';
 import { Ago, AgoOr } from '../elements/time.tsx';
 import { Card, Facts, Heading } from '../elements/view.tsx';
 
 /** How the gateway is doing at this moment, all its processes together. */
 export function StatusView() {
+  const backlog = useRead('/v1/admin/backlog', {}, refreshEvery);
+  const upstreams = useRead('/v1/admin/upstreams', {}, refreshEvery);
+  const processes = useRead('/v1/admin/processes', {}, refreshEvery);
   return (
     <>
       <Heading title="Status" />
-      <BacklogCard />
-      <UpstreamsCard />
-      <ProcessesCard />
+      <Card text id="backlog" title="Backlog">
+        <Loaded query={backlog} lines={2}>
+          {(data) => <BacklogFacts backlog={data} />}
+        </Loaded>
+      </Card>
+      <Card
+        id="upstreams"
+        title="Upstreams"
+        aside={<span class="muted small">The last five minutes, all live processes together</span>}
+      >
+        <Listed query={upstreams} list={upstreamList} empty="No upstreams" />
+      </Card>
+      <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
+        <Listed query={processes} list={processList} empty="No processes" />
+      </Card>
     </>
   );
 }
 
 /** What waits to be sent. */
-function BacklogCard() {
-  const query = useRead('/v1/admin/backlog', {}, refreshEvery);
+function BacklogFacts({ backlog }: { backlog: ReadResult<'/v1/admin/backlog'> }) {
   const orMore = (n: number, isMore: boolean) => `${count(n)}${isMore ? ' or more' : ''}`;
+  const oldestDue = <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />;
+  const oldestFanOut = <Waiting seconds={backlog.oldest_fan_out_seconds} none={backlog.fan_outs_pending === 0} />;
   return (
-    <Card text id="backlog" title="Backlog">
-      <Loaded query={query} lines={2}>
-        {(backlog) => (
-          <Facts
-            facts={[
-              ['Deliveries due', orMore(backlog.due, backlog.due_is_more)],
-              [
-                'Oldest due for',
-                <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />,
-              ],
-              ['Being sent', count(backlog.in_progress)],
-              ['Due later', orMore(backlog.scheduled, backlog.scheduled_is_more)],
-              ['Events in fan-out', orMore(backlog.fan_outs_pending, backlog.fan_outs_is_more)],
-              [
-                'Oldest in fan-out for',
-                <Waiting seconds={backlog.oldest_fan_out_seconds} none={backlog.fan_outs_pending === 0} />,
-              ],
-            ]}
-          />
-        )}
-      </Loaded>
-    </Card>
+    <Facts
+      facts={[
+        ['Deliveries due', orMore(backlog.due, backlog.due_is_more)],
+        ['Oldest due for', oldestDue],
+        ['Being sent', count(backlog.in_progress)],
+        ['Due later', orMore(backlog.scheduled, backlog.scheduled_is_more)],
+        ['Events in fan-out', orMore(backlog.fan_outs_pending, backlog.fan_outs_is_more)],
+        ['Oldest in fan-out for', oldestFanOut],
+      ]}
+    />
   );
 }
 
@@ -63,39 +68,20 @@ function Waiting({ seconds, none }: { seconds: number; none: boolean }) {
 }
 
 /** How the upstreams did in the last minutes. */
-function UpstreamsCard() {
-  const query = useRead('/v1/admin/upstreams', {}, refreshEvery);
-  return (
-    <Card
-      id="upstreams"
-      title="Upstreams"
-      aside={<span class="muted small">The last five minutes, all live processes together</span>}
-    >
-      <Listed query={query} empty="No upstreams">
-        {(upstreams) => (
-          <Scroll>
-            <Table
-              kind="upstreams"
-              caption="Upstreams"
-              columns={upstreamColumns}
-              rows={upstreams}
-              keyOf={({ name }) => name}
-            />
-          </Scroll>
-        )}
-      </Listed>
-    </Card>
-  );
-}
-
-const upstreamColumns: readonly Column<UpstreamStatus>[] = [
-  { head: 'Breaker', cell: Breaker },
-  { head: 'Upstream', class: 'cell-main', scopes: true, cell: ({ name }) => <b>{name}</b> },
-  numbers('Requests', ({ requests }) => count(requests)),
-  { head: 'Errors', name: true, cell: Errors },
-  numbers('Latency p50 / p95', ({ latency_seconds }) => times(latency_seconds)),
-  numbers('First byte p50 / p95', ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds)),
-];
+const upstreamList: List<UpstreamStatus> = {
+  kind: 'upstreams',
+  caption: 'Upstreams',
+  scrolls: true,
+  keyOf: ({ name }) => name,
+  columns: [
+    { head: 'Breaker', cell: Breaker },
+    rowNames('Upstream', ({ name }) => <b>{name}</b>),
+    numbers('Requests', ({ requests }) => count(requests)),
+    { head: 'Errors', name: true, cell: Errors },
+    numbers('Latency p50 / p95', ({ latency_seconds }) => times(latency_seconds)),
+    numbers('First byte p50 / p95', ({ time_to_first_byte_seconds }) => times(time_to_first_byte_seconds)),
+  ],
+};
 
 /** In how many of the processes the breaker is not closed. */
 function Breaker({ breaker: { open, half_open, closed } }: UpstreamStatus) {
@@ -125,47 +111,27 @@ function times(of: UpstreamStatus['latency_seconds']) {
 }
 
 /** The processes of the last day, those that run at this moment first. */
-function ProcessesCard() {
-  const query = useRead('/v1/admin/processes', {}, refreshEvery);
-  return (
-    <Card id="processes" title="Processes" aside={<span class="muted small">Of the last day</span>}>
-      <Listed query={query} empty="No processes">
-        {(processes) => (
-          <Scroll>
-            <Table
-              kind="processes"
-              caption="Processes"
-              columns={processColumns}
-              rows={processes}
-              keyOf={({ id }) => id}
-            />
-          </Scroll>
-        )}
-      </Listed>
-    </Card>
-  );
-}
-
-const processColumns: readonly Column<GatewayProcess>[] = [
-  {
-    head: 'State',
-    cell: ({ is_live, seen_at }) =>
-      is_live ? (
-        <Badge shape="good">Live</Badge>
-      ) : (
-        <>
-          <Badge shape="stopped">Gone</Badge>
-          <span class="under">
-            last seen <Ago at={seen_at} />
-          </span>
-        </>
-      ),
-  },
-  {
-    head: 'Process',
-    class: 'cell-main',
-    scopes: true,
-    cell: ({ hostname, pid, role, version }) => (
+const processList: List<GatewayProcess> = {
+  kind: 'processes',
+  caption: 'Processes',
+  scrolls: true,
+  keyOf: ({ id }) => id,
+  columns: [
+    {
+      head: 'State',
+      cell: ({ is_live, seen_at }) =>
+        is_live ? (
+          <Badge shape="good">Live</Badge>
+        ) : (
+          <>
+            <Badge shape="stopped">Gone</Badge>
+            <span class="under">
+              last seen <Ago at={seen_at} />
+            </span>
+          </>
+        ),
+    },
+    rowNames('Process', ({ hostname, pid, role, version }) => (
       <>
         <b>
           {hostname} {pid}
@@ -174,19 +140,19 @@ const processColumns: readonly Column<GatewayProcess>[] = [
           {role}, version {version}
         </span>
       </>
-    ),
-  },
-  numbers('Started', ({ started_at: at }) => <Ago at={at} />),
-  numbers('In progress', ({ attempts_in_progress, relayed_calls_in_progress }) => (
-    <>
-      {counted(attempts_in_progress, 'attempt')}
-      <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
-    </>
-  )),
-  numbers('Event loop lag', ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds)),
-  numbers('Clock skew', ({ clock_skew_seconds }) => seconds(clock_skew_seconds)),
-  numbers('Last sweep', ({ last_sweep_at: at }) => <AgoOr at={at} />),
-];
+    )),
+    numbers('Started', ({ started_at: at }) => <Ago at={at} />),
+    numbers('In progress', ({ attempts_in_progress, relayed_calls_in_progress }) => (
+      <>
+        {counted(attempts_in_progress, 'attempt')}
+        <span class="under">{counted(relayed_calls_in_progress, 'model call')}</span>
+      </>
+    )),
+    numbers('Event loop lag', ({ event_loop_lag_seconds }) => seconds(event_loop_lag_seconds)),
+    numbers('Clock skew', ({ clock_skew_seconds }) => seconds(clock_skew_seconds)),
+    numbers('Last sweep', ({ last_sweep_at: at }) => <AgoOr at={at} />),
+  ],
+};
 
 function seconds(n: number | null) {
   if (n === null) return <None />;

@@ -93,9 +93,7 @@ export function toOptions({ description, metadata, filters, rate_limit, headers 
 /** What the form has changed; `null` for what is now empty. */
 export function toOptionChanges(texts: OptionTexts, webhook: Webhook): Pick<WebhookUpdate, keyof Options> {
   const before = toTexts(webhook);
-  const names = (['description', 'metadata', 'filters', 'rate_limit', 'headers'] as const).filter(
-    (name) => texts[name] !== before[name],
-  );
+  const names = (Object.keys(before) as (keyof OptionTexts)[]).filter((name) => texts[name] !== before[name]);
   const options = toOptions(texts);
   return Object.fromEntries(names.map((name) => [name, options[name] ?? null]));
 }

@@ -20,23 +20,42 @@ const kinds = [
 /** While one runs, its progress is this old at most, in milliseconds. */
 const progressEvery = 1_000;
 
+const spans = [
+  [1, 'The last hour'],
+  [24, 'The last 24 hours'],
+  [168, 'The last 7 days'],
+  [696, 'The last 29 days'],
+  [0, 'A time of your own…'],
+] as const;
+
+const local = { type: 'datetime-local' } as const;
+
 /** Sends again what was missed, and shows how far that has come. */
 export function Recover({ webhook }: { webhook: Webhook }) {
   const api = useApi();
   const announce = useAnnounce();
-  const [span, setSpan] = useState<TimeSpan>({ hours: 24, from: '', until: '' });
+  const [hours, setHours] = useState<(typeof spans)[number][0]>(24);
+  // as the browser writes local times; of a time of one's own
+  const [from, setFrom] = useState('');
+  const [until, setUntil] = useState('');
   const [states, setStates] = useState<readonly string[]>(kinds.map(({ state }) => state));
   const path = { id: webhook.id };
   const recoveries = useRead('/v1/webhooks/{id}/recoveries', { path, query: { limit: 5 } }, ({ data }) =>
     data.some(({ state }) => state === 'running') ? progressEvery : null,
   );
   const recover = useAction(async () => {
-    const body = { ...toPeriod(span), states } as RecoverBody;
-    await api.POST('/v1/webhooks/{id}/recover', { params: { path }, body });
+    const period =
+      hours > 0
+        ? { since: new Date(Date.now() - hours * 3_600_000).toISOString() }
+        : { since: fromLocal(from), ...(until && { until: fromLocal(until) }) };
+    await api.POST('/v1/webhooks/{id}/recover', { params: { path }, body: { ...period, states } as RecoverBody });
     announce('Recovery has begun');
     recoveries.reload();
   });
   const [latest, ...earlier] = recoveries.data?.data ?? [];
+  const disabledReason = webhook.active
+    ? states.length === 0 && 'Choose what to send again'
+    : 'The webhook is paused: resume it first';
   return (
     <Card id="recover" title="Recover">
       <form
@@ -48,31 +67,22 @@ export function Recover({ webhook }: { webhook: Webhook }) {
       >
         <p class="muted">Sends again what this webhook missed, at a rate that leaves room for new events.</p>
         <div class="row">
-          <SpanFields span={span} onChange={(change) => setSpan({ ...span, ...change })} />
+          <SelectField label="From" value={hours} options={spans} onChosen={setHours} />
+          {hours === 0 && (
+            <>
+              <TextField label="Since" input={{ ...local, required: true }} value={from} onText={setFrom} />
+              <TextField label="Until (optional)" input={local} value={until} onText={setUntil} />
+            </>
+          )}
           <KindsField states={states} onStates={setStates} />
-          <Button
-            type="submit"
-            busy={recover.running || latest?.state === 'running'}
-            disabledReason={
-              !webhook.active
-                ? 'The webhook is paused: resume it first'
-                : states.length === 0 && 'Choose what to send again'
-            }
-          >
+          <Button type="submit" busy={recover.running || latest?.state === 'running'} disabledReason={disabledReason}>
             Recover
           </Button>
         </div>
         {!webhook.active && <p class="note">Resume the webhook first: nothing is sent to it while it is paused.</p>}
         {recover.error && <Failure error={recover.error} />}
         {latest && <RecoveryProgress recovery={latest} />}
-        {earlier.length > 0 && (
-          <details>
-            <summary>Earlier recoveries</summary>
-            {earlier.map((one) => (
-              <RecoveryProgress key={one.id} recovery={one} />
-            ))}
-          </details>
-        )}
+        {earlier.length > 0 && <Earlier recoveries={earlier} />}
       </form>
     </Card>
   );
@@ -98,49 +108,14 @@ function KindsField({ states, onStates }: { states: readonly string[]; onStates:
   );
 }
 
-/** A choice of the last so many hours, or of two moments in the reader's zone. */
-interface TimeSpan {
-  /** 0 where `from` and `until` say it. */
-  readonly hours: number;
-  /** As the browser writes local times; `''` where none is given. */
-  readonly from: string;
-  readonly until: string;
-}
-
-/** What the API is asked for. A custom span has at least its start. */
-function toPeriod({ hours, from, until }: TimeSpan): { since: string; until?: string } {
-  if (hours > 0) return { since: new Date(Date.now() - hours * 3_600_000).toISOString() };
-  return { since: fromLocal(from), ...(until && { until: fromLocal(until) }) };
-}
-
-const spans = [
-  [1, 'The last hour'],
-  [24, 'The last 24 hours'],
-  [168, 'The last 7 days'],
-  [696, 'The last 29 days'],
-  [0, 'A time of your own…'],
-] as const;
-
-const bounds = [
-  ['from', 'Since'],
-  ['until', 'Until (optional)'],
-] as const;
-
-function SpanFields({ span, onChange }: { span: TimeSpan; onChange: (change: Partial<TimeSpan>) => void }) {
+function Earlier({ recoveries }: { recoveries: readonly Recovery[] }) {
   return (
-    <>
-      <SelectField label="From" value={span.hours} options={spans} onChosen={(hours) => onChange({ hours })} />
-      {span.hours === 0 &&
-        bounds.map(([name, label]) => (
-          <TextField
-            key={name}
-            label={label}
-            input={{ type: 'datetime-local', required: name === 'from' }}
-            value={span[name]}
-            onText={(text) => onChange({ [name]: text })}
-          />
-        ))}
-    </>
+    <details>
+      <summary>Earlier recoveries</summary>
+      {recoveries.map((recovery) => (
+        <RecoveryProgress key={recovery.id} recovery={recovery} />
+      ))}
+    </details>
   );
 }
 

@@ -14,9 +14,8 @@ const ranges = [
 export function StatsCard({ stats }: { stats: Stats }) {
   const [chosen, setChosen] = useState<(typeof ranges)[number]>(ranges[1]);
   const bins = binsOf(stats.hours, chosen.hours, chosen.size);
-  const failed = bins.reduce((sum, bin) => sum + bin.failed, 0);
-  const succeeded = bins.reduce((sum, bin) => sum + bin.succeeded, 0);
-  const label = `Attempts in the last ${chosen.name}: ${count(succeeded)} succeeded, ${counted(failed, 'failure')}`;
+  const failed = sum(bins, 'failed');
+  const label = `Attempts in the last ${chosen.name}: ${count(sum(bins, 'succeeded'))} succeeded, ${counted(failed, 'failure')}`;
   return (
     <Card id="stats" title="Last 7 days">
       <Numbers stats={stats} />
@@ -34,14 +33,6 @@ export function StatsCard({ stats }: { stats: Stats }) {
             </div>
           </div>
           <Bars bins={bins} label={label} />
-          <AsTable
-            head={['From', 'Succeeded', 'Failed']}
-            rows={bins.map(({ start, succeeded, failed }) => ({
-              key: start,
-              name: localTime(start),
-              values: [succeeded, failed],
-            }))}
-          />
         </div>
       )}
     </Card>
@@ -72,19 +63,29 @@ function Numbers({ stats }: { stats: Stats }) {
 /** Attempts over time, those that failed on top of those that succeeded. A table says the same to readers who cannot see it. */
 function Bars({ bins, label }: { bins: readonly Bin[]; label: string }) {
   return (
-    <BarChart
-      keys={bins.map(({ start }) => start)}
-      series={[
-        { name: 'succeeded', colour: 'good-fill', values: bins.map(({ succeeded }) => succeeded) },
-        { name: 'failed', colour: 'bad-fill', values: bins.map(({ failed }) => failed) },
-      ]}
-      rx={1.5}
-      axisWidth={34}
-      label={label}
-      axisText={String}
-      labelOf={(i, plotWidth) => labelOf(i, bins, plotWidth < 526)}
-      readout={(shown) => <Readout bin={shown === undefined ? undefined : bins[shown]} />}
-    />
+    <>
+      <BarChart
+        keys={bins.map(({ start }) => start)}
+        series={[
+          { name: 'succeeded', colour: 'good-fill', values: bins.map(({ succeeded }) => succeeded) },
+          { name: 'failed', colour: 'bad-fill', values: bins.map(({ failed }) => failed) },
+        ]}
+        rx={1.5}
+        axisWidth={34}
+        label={label}
+        axisText={String}
+        labelOf={(i, plotWidth) => labelOf(i, bins, plotWidth < 526)}
+        readout={(shown) => <Readout bin={shown === undefined ? undefined : bins[shown]} />}
+      />
+      <AsTable
+        head={['From', 'Succeeded', 'Failed']}
+        rows={bins.map(({ start, succeeded, failed }) => ({
+          key: start,
+          name: localTime(start),
+          values: [succeeded, failed],
+        }))}
+      />
+    </>
   );
 }
 
@@ -138,16 +139,8 @@ export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
         const scale = (sparkHeight - 2) / top;
         const bar = (colour: string, n: number, foot: number) => {
           const height = Math.max(2, n * scale);
-          return (
-            <rect
-              fill={`var(--${colour})`}
-              x={i * sparkStep}
-              y={foot - height}
-              width={sparkWidth}
-              height={height}
-              rx={1}
-            />
-          );
+          const place = { x: i * sparkStep, y: foot - height, width: sparkWidth, height };
+          return <rect fill={`var(--${colour})`} {...place} rx={1} />;
         };
         return (
           <g key={start}>
@@ -161,13 +154,10 @@ export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
   );
 }
 
-/** Several hours taken together. */
-interface Bin {
+/** Several hours taken together, from `start` on. */
+interface Bin extends Pick<StatsHour, 'start' | 'succeeded' | 'failed'> {
   /** ISO 8601. */
-  readonly start: string;
   readonly end: string;
-  readonly succeeded: number;
-  readonly failed: number;
 }
 
 /** The last `take` hours, `size` of them in a bin. */
@@ -180,12 +170,12 @@ function binsOf(hours: readonly StatsHour[], take: number, size: number): Bin[] 
     return {
       start,
       end: new Date(Date.parse(last) + 3_600_000).toISOString(),
-      succeeded: sum(part, ({ succeeded }) => succeeded),
-      failed: sum(part, ({ failed }) => failed),
+      succeeded: sum(part, 'succeeded'),
+      failed: sum(part, 'failed'),
     };
   });
 }
 
-function sum(hours: readonly StatsHour[], of: (hour: StatsHour) => number): number {
-  return hours.reduce((total, item) => total + of(item), 0);
+function sum(parts: readonly Bin[] | readonly StatsHour[], of: 'succeeded' | 'failed'): number {
+  return parts.reduce((total, part) => total + part[of], 0);
 }

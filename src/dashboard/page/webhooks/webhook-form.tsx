@@ -1,3 +1,4 @@
+import type { InputHTMLAttributes } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { dataOf } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
@@ -30,7 +31,7 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
     <FormDialog
       title="Add a webhook"
       submit="Add webhook"
-      fields={['url', 'secret', 'events', ...optionFields]}
+      fields={['url', 'secret', 'events', ...optionNames]}
       onSubmit={async () => {
         requireEvents(events);
         const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
@@ -76,7 +77,7 @@ export function EditWebhook({ webhook, onClose, onChanged }: ChangeProps) {
     <FormDialog
       title="Edit the webhook"
       submit="Save"
-      fields={['events', ...optionFields]}
+      fields={['events', ...optionNames]}
       onSubmit={async () => {
         requireEvents(events);
         const body = { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate;
@@ -229,80 +230,66 @@ function requireEvents(chosen: readonly string[]): void {
   throw new ApiError('events: choose at least one', { status: 0, code: 'missing_required_parameter', param: 'events' });
 }
 
-/** The fields of the form, as errors name them. */
-const optionFields = ['description', 'metadata', 'filters', 'rate_limit', 'headers'];
-
-interface OptionProps {
-  readonly texts: OptionTexts;
-  readonly onTexts: (texts: OptionTexts) => void;
+interface OptionField {
+  /** As errors name it. */
+  readonly name: keyof OptionTexts;
+  readonly label: string;
+  readonly hint?: string;
+  /** Of a line of text. */
+  readonly input?: InputHTMLAttributes;
+  /** Of several lines, each with a name and what belongs to it: what they look like. */
+  readonly example?: string;
 }
 
 /** What a webhook may have beside its URL and its events. */
-function OptionFields(props: OptionProps) {
-  const { texts, onTexts } = props;
-  return (
-    <>
-      <TextField
-        label="Description"
-        name="description"
-        input={{ maxLength: 500 }}
-        value={texts.description}
-        onText={(description) => onTexts({ ...texts, description })}
-      />
-      <LinesField
-        {...props}
-        name="filters"
-        label="Filters"
-        hint="Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event."
-        placeholder="data.currency = usd, eur"
-      />
-      <TextField
-        label="Rate limit"
-        hint="The most requests a second, 1 to 1,000; what is above waits. Empty for no limit."
-        name="rate_limit"
-        input={{ type: 'number', min: 1, max: 1_000, step: 1 }}
-        value={texts.rate_limit}
-        onText={(rate_limit) => onTexts({ ...texts, rate_limit })}
-      />
-      <LinesField
-        {...props}
-        name="headers"
-        label="Headers"
-        hint="Sent with each delivery: a name and its value on each line. Values are never shown again; a change replaces all of them."
-        placeholder="x-api-key: 1234"
-      />
-      <LinesField
-        {...props}
-        name="metadata"
-        label="Metadata"
-        hint="Values of your own: a key and its value on each line."
-        placeholder="team = accounting"
-      />
-    </>
-  );
-}
+const optionFields: readonly OptionField[] = [
+  { name: 'description', label: 'Description', input: { maxLength: 500 } },
+  {
+    name: 'filters',
+    label: 'Filters',
+    hint: 'Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event.',
+    example: 'data.currency = usd, eur',
+  },
+  {
+    name: 'rate_limit',
+    label: 'Rate limit',
+    hint: 'The most requests a second, 1 to 1,000; what is above waits. Empty for no limit.',
+    input: { type: 'number', min: 1, max: 1_000, step: 1 },
+  },
+  {
+    name: 'headers',
+    label: 'Headers',
+    hint: 'Sent with each delivery: a name and its value on each line. Values are never shown again; a change replaces all of them.',
+    example: 'x-api-key: 1234',
+  },
+  {
+    name: 'metadata',
+    label: 'Metadata',
+    hint: 'Values of your own: a key and its value on each line.',
+    example: 'team = accounting',
+  },
+];
 
-interface LinesProps extends OptionProps {
-  readonly name: 'filters' | 'headers' | 'metadata';
-  readonly label: string;
-  readonly hint: string;
-  readonly placeholder: string;
-}
+const optionNames = optionFields.map(({ name }) => name);
 
-/** An option of several lines, each with a name and what belongs to it. */
-function LinesField({ name, label, hint, placeholder, texts, onTexts }: LinesProps) {
-  return (
-    <Field label={label} name={name} hint={hint}>
-      {(field) => (
-        <textarea
-          {...field}
-          {...verbatim}
-          rows={2}
-          placeholder={placeholder}
-          value={texts[name]}
-          onInput={(event) => onTexts({ ...texts, [name]: event.currentTarget.value })}
-        />
-      )}
-    </Field>
-  );
+function OptionFields({ texts, onTexts }: { texts: OptionTexts; onTexts: (texts: OptionTexts) => void }) {
+  return optionFields.map(({ example, input = {}, ...field }) => {
+    const value = texts[field.name];
+    const onText = (text: string) => onTexts({ ...texts, [field.name]: text });
+    if (!example) return <TextField key={field.name} {...field} input={input} value={value} onText={onText} />;
+    return (
+      <Field key={field.name} {...field}>
+        {(control) => (
+          <textarea
+            {...control}
+            {...verbatim}
+            rows={2}
+            placeholder={example}
+            value={value}
+            onInput={({ currentTarget }) => onText(currentTarget.value)}
+          />
+        )}
+      </Field>
+    );
+  });
 }

@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks';
 import { useAction, useRead } from '../data/query.ts';
 import { goTo, href, type Route } from '../data/route.ts';
 import { useApi } from '../data/session.ts';
@@ -13,6 +12,7 @@ import { FormDialog } from '../elements/form.tsx';
 import { EditIcon, KeyIcon, PauseIcon, PlayIcon, SendIcon, TrashIcon } from '../elements/icons.tsx';
 import { Failure, Loaded } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Facts, Heading, Notice } from '../elements/view.tsx';
 import { toTexts } from './option-texts.ts';
 import { Recover } from './recover.tsx';
@@ -69,14 +69,15 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
   );
 }
 
-type Open = 'test' | 'edit' | 'rotate' | 'delete';
-
 /** Everything that can be done to a webhook. */
 function WebhookActions({ webhook, onChanged }: { webhook: Webhook; onChanged: () => void }) {
   const api = useApi();
   const announce = useAnnounce();
-  const [open, setOpen] = useState<Open>();
-  const close = () => setOpen(undefined);
+  const [testDialog, openTest] = useDialog((close) => <TestEvent webhook={webhook} onClose={close} />, onChanged);
+  const changes = { webhook, onChanged };
+  const [editDialog, openEdit] = useDialog((close) => <EditWebhook {...changes} onClose={close} />);
+  const [rotateDialog, openRotate] = useDialog((close) => <RotateSecret {...changes} onClose={close} />);
+  const [deleteDialog, openDelete] = useDialog((close) => <DeleteWebhook webhook={webhook} onClose={close} />);
   const toggle = useAction(async () => {
     const body = { active: !webhook.active };
     await api.PATCH('/v1/webhooks/{id}', { params: { path: { id: webhook.id } }, body });
@@ -88,7 +89,7 @@ function WebhookActions({ webhook, onChanged }: { webhook: Webhook; onChanged: (
       <Button
         kind="primary"
         disabledReason={!webhook.active && 'The webhook is paused: resume it first'}
-        onClick={() => setOpen('test')}
+        onClick={openTest}
       >
         <SendIcon />
         Send test event
@@ -97,31 +98,23 @@ function WebhookActions({ webhook, onChanged }: { webhook: Webhook; onChanged: (
         {webhook.active ? <PauseIcon /> : <PlayIcon />}
         {webhook.active ? 'Pause' : 'Resume'}
       </Button>
-      <Button onClick={() => setOpen('edit')}>
+      <Button onClick={openEdit}>
         <EditIcon />
         Edit
       </Button>
-      <Button onClick={() => setOpen('rotate')}>
+      <Button onClick={openRotate}>
         <KeyIcon />
         Rotate secret
       </Button>
-      <Button kind="danger" onClick={() => setOpen('delete')}>
+      <Button kind="danger" onClick={openDelete}>
         <TrashIcon />
         Delete
       </Button>
       {toggle.error && <Failure error={toggle.error} />}
-      {open === 'test' && (
-        <TestEvent
-          webhook={webhook}
-          onClose={() => {
-            close();
-            onChanged();
-          }}
-        />
-      )}
-      {open === 'edit' && <EditWebhook webhook={webhook} onClose={close} onChanged={onChanged} />}
-      {open === 'rotate' && <RotateSecret webhook={webhook} onClose={close} onChanged={onChanged} />}
-      {open === 'delete' && <DeleteWebhook webhook={webhook} onClose={close} />}
+      {testDialog}
+      {editDialog}
+      {rotateDialog}
+      {deleteDialog}
     </>
   );
 }
@@ -156,7 +149,7 @@ const disabledFor = {
 
 /** What its owner should know first. */
 function HealthNotice({ webhook }: { webhook: Webhook }) {
-  const { active, disabled } = webhook;
+  const { active, disabled, secret_rotation: rotation } = webhook;
   return (
     <>
       {disabled && (
@@ -171,7 +164,12 @@ function HealthNotice({ webhook }: { webhook: Webhook }) {
         </Notice>
       )}
       <LastFailure webhook={webhook} />
-      <Rotation webhook={webhook} />
+      {rotation && (
+        <Notice>
+          Two secrets are good until <Time at={rotation.ends_at} />. x-service-signature is made with the{' '}
+          {rotation.service_signature} one.
+        </Notice>
+      )}
     </>
   );
 }
@@ -189,16 +187,6 @@ function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webho
       <Ago at={since || last_failure.at} />
       <br />
       {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
-    </Notice>
-  );
-}
-
-function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
-  if (!secret_rotation) return null;
-  const { ends_at, service_signature } = secret_rotation;
-  return (
-    <Notice>
-      Two secrets are good until <Time at={ends_at} />. x-service-signature is made with the {service_signature} one.
     </Notice>
   );
 }

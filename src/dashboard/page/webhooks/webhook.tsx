@@ -1,5 +1,5 @@
 import { useRead } from '../data/query.ts';
-import type { Webhook, WebhookSummary } from '../data/types.ts';
+import type { Webhook } from '../data/types.ts';
 import type { Status } from '../elements/badge.tsx';
 
 /** The account's webhooks, as many as one page holds. */
@@ -26,7 +26,7 @@ export function lastFailed({ last_success_at, last_failure }: Webhook['health'])
   return last_failure !== null && (last_success_at === null || last_success_at < last_failure.at);
 }
 
-/** A URL in parts, so that the one that tells webhooks apart can stand out. */
+/** A URL in parts, so that the one that tells webhooks apart can stand out; without the `/` that stands for no path. */
 export function urlParts(url: string): { scheme: string; host: string; rest: string } {
   const { protocol, host, pathname, search } = new URL(url);
   return { scheme: `${protocol}//`, host, rest: `${pathname}${search}`.replace(/^\/$/, '') };
@@ -44,12 +44,7 @@ export function Url({ url, bold = false }: { url: string; bold?: boolean }) {
   );
 }
 
-/** What each webhook is called in lists, by id. */
-export function hostsOf(webhooks: readonly WebhookSummary[]): ReadonlyMap<string, string> {
-  return new Map(
-    webhooks.map(({ id, url }) => {
-      const { scheme, host, rest } = urlParts(url);
-      return [id, `${scheme}${host}${rest}`];
-    }),
-  );
+/** A URL as lists show it. */
+export function shortUrl(url: string): string {
+  return Object.values(urlParts(url)).join('');
 }

@@ -8,8 +8,9 @@ import { Button } from '../elements/button.tsx';
 import { counted, percent } from '../elements/format.ts';
 import { PlusIcon } from '../elements/icons.tsx';
 import { Empty } from '../elements/states.tsx';
-import { type Column, firstAndNext, Listed, Table } from '../elements/table.tsx';
+import { firstAndNext, type List, Listed } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
+import { useDialog } from '../elements/use-dialog.ts';
 import { Card, Heading } from '../elements/view.tsx';
 import { Sparkline } from './stats.tsx';
 import { Url, useWebhooks, webhookStatus } from './webhook.tsx';
@@ -18,73 +19,63 @@ import { CreateWebhook } from './webhook-form.tsx';
 /** The account's webhooks, with their health at a glance. */
 export function WebhooksView({ route }: { route: Route }) {
   const query = useWebhooks(route.query.after);
-  const [adding, setAdding] = useState(false);
-  const close = () => {
-    setAdding(false);
-    query.reload();
-  };
-  const add = (
-    <Button kind="primary" onClick={() => setAdding(true)}>
-      <PlusIcon />
-      Add webhook
-    </Button>
+  const [dialog, add] = useDialog((close) => <CreateWebhook onClose={close} />, query.reload);
+  const empty = (
+    <Empty
+      title="No webhooks yet"
+      text="A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and limits. What it misses is sent again, up to six times."
+    >
+      <Button onClick={add}>Add the first one</Button>
+    </Empty>
   );
   return (
     <>
-      <Heading title="Webhooks" actions={add} />
+      <Heading
+        title="Webhooks"
+        actions={
+          <Button kind="primary" onClick={add}>
+            <PlusIcon />
+            Add webhook
+          </Button>
+        }
+      />
       <Card label="Webhooks">
-        <Listed
-          query={query}
-          pages={{ route, names: firstAndNext, idOf: ({ id }) => id }}
-          empty={
-            <Empty
-              title="No webhooks yet"
-              text="A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and limits. What it misses is sent again, up to six times."
-            >
-              <Button onClick={() => setAdding(true)}>Add the first one</Button>
-            </Empty>
-          }
-        >
-          {(webhooks) => (
-            <Table
-              kind="webhooks"
-              caption="Webhooks, oldest first"
-              columns={columns}
-              rows={webhooks}
-              keyOf={({ id }) => id}
-            />
-          )}
-        </Listed>
+        <Listed query={query} list={list} empty={empty} pages={{ route, names: firstAndNext }} />
       </Card>
-      {adding && <CreateWebhook onClose={close} />}
+      {dialog}
     </>
   );
 }
 
-const columns: readonly Column<WebhookSummary>[] = [
-  {
-    head: 'State',
-    cell: (webhook) => (
-      <WhenSeen>
-        <WebhookStatusBadge key={String(webhook.active)} webhook={webhook} />
-      </WhenSeen>
-    ),
-  },
-  { head: 'Webhook', width: '40%', class: 'cell-main', cell: WebhookName },
-  {
-    head: 'Subscribed to',
-    cell: ({ events }) => <span title={events.join(', ')}>{counted(events.length, 'event type')}</span>,
-  },
-  {
-    head: 'Last 7 days',
-    class: 'cell-wide',
-    cell: ({ id }) => (
-      <WhenSeen>
-        <Health id={id} />
-      </WhenSeen>
-    ),
-  },
-];
+const list: List<WebhookSummary> = {
+  kind: 'webhooks',
+  caption: 'Webhooks, oldest first',
+  keyOf: ({ id }) => id,
+  columns: [
+    {
+      head: 'State',
+      cell: (webhook) => (
+        <WhenSeen>
+          <WebhookStatusBadge key={String(webhook.active)} webhook={webhook} />
+        </WhenSeen>
+      ),
+    },
+    { head: 'Webhook', width: '40%', class: 'cell-main', cell: WebhookName },
+    {
+      head: 'Subscribed to',
+      cell: ({ events }) => <span title={events.join(', ')}>{counted(events.length, 'event type')}</span>,
+    },
+    {
+      head: 'Last 7 days',
+      class: 'cell-wide',
+      cell: ({ id }) => (
+        <WhenSeen>
+          <Health id={id} />
+        </WhenSeen>
+      ),
+    },
+  ],
+};
 
 function WebhookName({ id, url, description }: WebhookSummary) {
   return (
