@@ -40,6 +40,8 @@ function ofOptions<Path extends OptionPath>(
   return Object.fromEntries(described);
 }
 
+const optionsWithVariable = (Object.keys(table) as OptionPath[]).filter((path) => 'variable' in table[path]);
+
 const hour = 3_600_000;
 
 const secretKey = matching(/^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/_-]{43}=?$/, '<id>:<32 bytes in base64>');
@@ -258,40 +260,8 @@ const rows = {
     default: '127.0.0.0/8,::1/128 while HOST is loopback and NODE_ENV is not production, else none',
     example: '10.0.0.0/8,192.168.0.0/16',
   },
-  ...ofOptions(
-    'retryDelays',
-    'honorRetryAfter',
-    'attemptTimeout',
-    'concurrency',
-    'concurrencyPerAccount',
-    'concurrencyPerWebhook',
-    'changeStreams',
-    'recoverRate',
-    'disableAfterDays',
-    'disableOnGone',
-    'maxWebhooks',
-    'eventTypes',
-    'retentionDays',
-    'maxApiKeys',
-    'managementRateLimit',
-    'readRateLimit',
-    'limits.perKey.requestsPerMinute',
-    'limits.perKey.tokensPerMinute',
-    'limits.perUser.requestsPerMinute',
-    'limits.perUser.tokensPerMinute',
-    'limits.shared',
-    'limits.eventWindow',
-    'quotas.perUser.unit',
-    'quotas.perUser.daily',
-    'quotas.perUser.monthly',
-    'quotas.thresholds',
-    'quotas.enforce',
-    'credits.prices',
-    'credits.storedPrices',
-    'credits.initialBalance',
-    'credits.lowThreshold',
-    'credits.allowance',
-  ),
+  // the others; those above keep their places
+  ...ofOptions(...optionsWithVariable),
 } as const satisfies Readonly<Record<string, Variable>>;
 
 export type VariableName = keyof typeof rows;
