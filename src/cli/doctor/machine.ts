@@ -60,20 +60,16 @@ const remedies: Readonly<Record<string, string>> = {
 
 type Upstream = NonNullable<CheckContext['settings']['upstreams']>[number];
 
-function modelsUrl(baseUrl: string): string {
-  const url = new URL(baseUrl);
-  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
-  return url.href;
-}
-
 async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream): Promise<Result> {
   const dispatcher = createDispatcher({ connectTimeout });
-  const { origin } = new URL(baseUrl);
+  const url = new URL(baseUrl);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
+  const { origin, href } = url;
   try {
     const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
     const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
     const { status, data } = await createHttpClient(dispatcher).request({
-      url: modelsUrl(baseUrl),
+      url: href,
       headers: { accept: 'application/json', ...authorization, ...own },
       signal: AbortSignal.timeout(longestCall),
     });
