@@ -57,15 +57,11 @@ export async function besideGateway<T>(
   use: (gateway: ModelGateway) => Promise<T>,
 ): Promise<T> {
   const { uri, options } = await locateDatabase(settings);
-  const secretKeys = await findSecretKeys(settings);
+  const { dataDir, mongodbUri } = settings;
+  // without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks
+  const secretKeys = settings.secretKeys ?? (mongodbUri ? [newSecretKey()] : await loadSecretKeys(dataDir));
   const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
   return using(settings, () => createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }), use);
-}
-
-/** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
-async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
-  if (secretKeys) return secretKeys;
-  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
 }
 
 /** Whether a gateway or `migrate` has prepared the database. */
