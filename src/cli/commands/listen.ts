@@ -172,7 +172,7 @@ function reasonOf(error: unknown): string {
 
 function lineOf({ event_id: id, type, status, error, duration_ms: ms }: Forwarded, { paint, now }: Terminal): string {
   const isGood = status !== null && status >= 200 && status < 300;
-  const time = paint('dim', localTime(new Date(now()).toISOString()).slice(11));
+  const time = paint('dim', localTime(now()).slice(11));
   const result = paint(isGood ? 'green' : 'red', status === null ? `failed: ${printable(error ?? '')}` : `${status}`);
   return [time, printable(type), id, result, spanOf(ms)].join('  ');
 }

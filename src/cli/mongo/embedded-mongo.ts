@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { keepToOwner } from '../private-file.ts';
 import { defaultCacheFolder, findMongod, mongodSources } from './binary.ts';
 import { startGuardian } from './guardian.ts';
-import { type Mongod, type MongodOptions, startMongod, startOnData } from './mongod.ts';
+import { type MongodOptions, startMongod, startOnData } from './mongod.ts';
 import { readRecord, writeRecord } from './record.ts';
 import { bringUpReplicaSet, loadAccess, replicaSetUri } from './replica-set.ts';
 
@@ -60,9 +60,9 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
 
   try {
     for (let i = 0; i < replicas; i += 1) {
-      const common = { binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
       const place = { dbPath: join(dataDir, 'mongo', String(i)), logPath: join(dataDir, `mongo-${i}.log`) };
-      nodes.push(await startNode({ ...common, ...place }, dataDir));
+      const options = { ...place, binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
+      nodes.push(await startNode(options, dataDir));
     }
     const { addressOf = async (member) => nodes[member]?.host ?? '' } = options;
     const hosts = await Promise.all(nodes.map(({ port }, member) => addressOf(member, port)));
@@ -125,7 +125,7 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
 
   async function startAgain(): Promise<void> {
     mongod = await startMongod({ ...options, preferredPort: port });
-    void watch(mongod);
+    void watch();
   }
 
   async function recover(): Promise<void> {
@@ -140,12 +140,12 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
     }
   }
 
-  async function watch(running: Mongod): Promise<void> {
-    await running.ended;
+  async function watch(): Promise<void> {
+    await mongod.ended;
     if (shouldRun) restarting = recover();
   }
 
-  void watch(mongod);
+  void watch();
   return {
     host: `127.0.0.1:${port}`,
     port,
@@ -164,14 +164,10 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
     async stop() {
       shouldRun = false;
       await restarting;
-      await endInOrder(mongod);
+      mongod.kill('SIGTERM');
+      const forced = setTimeout(() => mongod.kill('SIGKILL'), stopTimeout);
+      await mongod.ended;
+      clearTimeout(forced);
     },
   };
-}
-
-async function endInOrder(mongod: Mongod): Promise<void> {
-  mongod.kill('SIGTERM');
-  const forced = setTimeout(() => mongod.kill('SIGKILL'), stopTimeout);
-  await mongod.ended;
-  clearTimeout(forced);
 }

@@ -22,21 +22,12 @@ export interface MongodOptions {
   readonly guardian: Guardian;
 }
 
-/** A mongod that runs and belongs to this process. */
-export interface Mongod {
-  readonly pid: number;
-  readonly port: number;
-  /** Resolves when it has ended, however. */
-  readonly ended: Promise<void>;
-  kill(signal: NodeJS.Signals): void;
-}
-
 /**
  * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to end,
  * and ends it if it does not. Two never run on the same data: mongod's own lock decides.
  * @throws Error when another living gateway runs on this data
  */
-export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
+export async function startOnData(options: MongodOptions, dataDir: string) {
   const startedAt = Date.now();
   let signalledPid: number | undefined;
 
@@ -83,10 +74,10 @@ class MongodStartError extends Error {
 }
 
 /**
- * Starts a mongod on loopback and resolves when it accepts connections.
+ * Starts a mongod on loopback and resolves when it accepts connections. `ended` resolves when it has ended, however.
  * @throws MongodStartError when it ends before that
  */
-export async function startMongod(options: MongodOptions): Promise<Mongod> {
+export async function startMongod(options: MongodOptions) {
   await mkdir(options.dbPath, { recursive: true, mode: 0o700 });
   const port = await freePort(options.preferredPort);
   const { child, logStart } = await spawnLogged(options, port);
@@ -100,7 +91,7 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
   child.unref();
   while (running && !((await isListening(port)) && (await pidAt(port, options.access)) === pid)) await sleep(20);
   if (!running) throw await whyItEnded(options, logStart);
-  return { pid, port, ended, kill: (signal) => void child.kill(signal) };
+  return { pid, port, ended, kill: (signal: NodeJS.Signals) => void child.kill(signal) };
 }
 
 const largestLog = 5 * 1024 * 1024;
