@@ -24,7 +24,6 @@ export function databaseOption(): Option {
   return new Option('--database', `without a key, straight in the database: ${where}`).conflicts(['baseUrl', 'apiKey']);
 }
 
-/** Commands of one subject. */
 export function subject(name: string, description: string, commands: readonly Command[]): Command {
   const command = new Command(name).description(description);
   for (const below of commands) command.addCommand(below);
@@ -41,7 +40,6 @@ export interface CommandContext {
   readonly show: <Body>(body: Body, lines: Lines<Body>) => void;
 }
 
-/** An answer in lines, for people. */
 type Lines<Body> = (body: Body, paint: Paint, now: number) => readonly string[];
 
 /** A call of the API, made with the arguments of a command and its options. */

@@ -58,7 +58,6 @@ export function decimal(text: string): number | undefined {
   throw new InvalidArgumentError('It has more digits than JSON numbers keep, so it would change; use fewer.');
 }
 
-/** Reads an amount above nothing. */
 export const amount = take({
   allowed: 'a number above 0, such as 500 or 0.25',
   read: (text) => decimal(text) || undefined,

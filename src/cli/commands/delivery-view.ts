@@ -18,7 +18,6 @@ export interface FilterOptions {
   readonly until?: string;
 }
 
-/** Every state a delivery can be in. */
 const states: Readonly<Record<Schemas['DeliveryState'], true>> = {
   pending: true,
   delivered: true,
@@ -37,7 +36,6 @@ export function withFilter<Filtered extends Command>(command: Filtered, { now }:
     .option('--until <when>', 'made before: a span before now, or a time', moment(now));
 }
 
-/** The options as the API takes them. */
 export function toQuery({ webhook, event, type, state, since, until }: FilterOptions) {
   return {
     ...(webhook && { webhook_id: webhook }),

@@ -53,7 +53,6 @@ export function eventsCommand(terminal: Terminal): Command {
 
 type Event = Schemas['PastEvent'];
 
-/** Every state an event can be in, and how it looks. */
 const eventStyles: Readonly<Record<Schemas['EventState'], Style>> = {
   pending: 'yellow',
   delivered: 'green',

@@ -97,7 +97,6 @@ interface Forwarded {
 const interval = 1_000;
 /** How long the receiver may take, as for a delivery. Milliseconds. */
 const timeout = 30_000;
-/** The most requests at once. */
 const maxInFlight = 20;
 
 /** Sends an account's new events to an address, until Ctrl-C. */

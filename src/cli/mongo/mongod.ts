@@ -8,7 +8,6 @@ import type { Guardian } from './guardian.ts';
 import { runningRecord } from './record.ts';
 import { type MongoAccess, memberClient } from './replica-set.ts';
 
-/** How one mongod is run. */
 export interface MongodOptions {
   readonly binary: string;
   readonly dbPath: string;
@@ -175,7 +174,6 @@ function listenOnce(port: number): Promise<number | undefined> {
   });
 }
 
-/** Whether something accepts connections there now. */
 export function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, loopback);

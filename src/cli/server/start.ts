@@ -7,7 +7,6 @@ import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
 import { createOperationsListener, createRequestListener, startServer, withProbes } from './http-server.ts';
 
-/** A gateway that serves. */
 export interface Standalone {
   readonly baseUrl: string;
   readonly dashboardUrl: string;
@@ -29,7 +28,6 @@ const serveNoApi: RequestListener = (_req, res) => {
   res.end('This process has ROLE worker, and serves /healthz and /readyz alone\n');
 };
 
-/** The account that the first start creates a key for. */
 const firstUserId = 'usr_1';
 
 /** What to undo, last step first: whatever was started is stopped, also when a later step fails. */
