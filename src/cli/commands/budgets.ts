@@ -58,13 +58,7 @@ export function budgetsCommand(terminal: Terminal): Command {
   ]);
 }
 
-interface Replacement {
-  readonly user: string;
-  /** @default none */
-  readonly budget?: readonly Budget[];
-}
-
-async function replace({ api, show }: CommandContext, { user, budget = [] }: Replacement): Promise<void> {
+async function replace({ api, show }: CommandContext, { user, budget = [] }: { user: string; budget?: Budget[] }) {
   const params = { path: { user_id: user } };
   const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budget] } }));
   show(replaced, ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);

@@ -83,7 +83,9 @@ export function follow({ get, now, ...followed }: FollowOptions): { changes(): P
     markOf: ({ state, attempts_made: attempts, last_code: code, last_status: status }) =>
       [state, attempts, code, status].join(' '),
     readOlder(known) {
-      const due = known.filter((delivery) => mayHaveChanged(delivery, now())).slice(0, maxOlder);
+      const mayHaveChanged = ({ state, in_flight: inFlight, next_attempt_at: next }: Summary) =>
+        state === 'pending' && (inFlight || next === null || Date.parse(next) <= now() + skew);
+      const due = known.filter(mayHaveChanged).slice(0, maxOlder);
       return Promise.all(
         due.map(async ({ id }) => {
           const { url: _, body: __, attempts: ___, schedule: ____, ...summary } = await get(id);
@@ -92,8 +94,4 @@ export function follow({ get, now, ...followed }: FollowOptions): { changes(): P
       );
     },
   });
-}
-
-function mayHaveChanged({ state, in_flight: inFlight, next_attempt_at: next }: Summary, now: number): boolean {
-  return state === 'pending' && (inFlight || next === null || Date.parse(next) <= now + skew);
 }

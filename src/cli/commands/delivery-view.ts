@@ -85,16 +85,18 @@ export function lastOf({ last_code: code, last_status: status }: Summary): strin
 
 /** One delivery as a person reads it: what it is, every attempt and what is still to come, what was sent and answered. */
 export function deliveryLines(delivery: Details, paint: Paint, now: number): string[] {
+  const { attempts } = delivery;
+  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
   return [
     ...summaryLines(delivery, paint, now),
     '',
-    ...attemptLines(delivery, paint, now),
+    ...tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint, now),
     ...delivery.schedule.map(
       ({ number, due_at: due }) => `${String(number).padEnd(9)}${localTime(due)}  ${relative(due, now)}`,
     ),
     ...whyLines(delivery, paint),
     ...block('Sent', prettyJson(delivery.body), paint),
-    ...block('Answered to the last attempt', delivery.attempts.at(-1)?.response ?? '', paint),
+    ...block('Answered to the last attempt', attempts.at(-1)?.response ?? '', paint),
   ];
 }
 
@@ -121,12 +123,6 @@ const attemptColumns: readonly Column<Attempt>[] = [
 ];
 
 const retryAfterColumn: Column<Attempt> = { header: 'RETRY-AFTER', cell: ({ retry_after: wait }) => wait ?? '' };
-
-/** The attempts; what a receiver asked for, where one did. */
-function attemptLines({ attempts }: Details, paint: Paint, now: number): string[] {
-  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
-  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint, now);
-}
 
 /** Each way in which it failed, once, in words, and each place that it was redirected to. */
 function whyLines({ attempts }: Details, paint: Paint): string[] {

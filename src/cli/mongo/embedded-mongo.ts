@@ -92,19 +92,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
 }
 
 /** One member of the replica set. */
-export interface MongoNode {
-  /** `127.0.0.1:<port>` */
-  readonly host: string;
-  readonly port: number;
-  /** Of the mongod that runs now, or ran last. */
-  readonly pid: number;
-  /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
-  kill(): Promise<void>;
-  /** Brings it back after `kill`, on the same data and port. */
-  start(): Promise<void>;
-  /** Ends it in order, by force after 15 s. */
-  stop(): Promise<void>;
-}
+export type MongoNode = Awaited<ReturnType<typeof startNode>>;
 
 export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
 
@@ -114,7 +102,7 @@ const stopTimeout = 15_000;
 const maxRestarts = 5;
 
 /** Starts a member on its data, and starts it again when it ends without having been asked to: for example because memory ran out. */
-export async function startNode(options: NodeOptions, dataDir: string): Promise<MongoNode> {
+export async function startNode(options: NodeOptions, dataDir: string) {
   let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
   /** Whether its end would be unexpected. */
@@ -148,19 +136,23 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
   return {
     host: `127.0.0.1:${port}`,
     port,
-    get pid() {
+    /** Of the mongod that runs now, or ran last. */
+    get pid(): number {
       return mongod.pid;
     },
-    async kill() {
+    /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
+    async kill(): Promise<void> {
       shouldRun = false;
       mongod.kill('SIGKILL');
       await mongod.ended;
     },
-    async start() {
+    /** Brings it back after `kill`, on the same data and port. */
+    async start(): Promise<void> {
       shouldRun = true;
       await startAgain();
     },
-    async stop() {
+    /** Ends it in order, by force after 15 s. */
+    async stop(): Promise<void> {
       shouldRun = false;
       await restarting;
       mongod.kill('SIGTERM');

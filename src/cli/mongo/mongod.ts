@@ -114,10 +114,7 @@ function commandLine(options: MongodOptions, port: number): string[] {
 }
 
 async function spawnLogged(options: MongodOptions, port: number): Promise<{ child: ChildProcess; logStart: number }> {
-  const size = await stat(options.logPath).then(
-    (stats) => stats.size,
-    () => 0,
-  );
+  const { size } = await stat(options.logPath).catch(() => ({ size: 0 }));
   if (size > largestLog) await truncate(options.logPath);
   // appended to, never replaced: another mongod may still be writing its last lines
   const log = await open(options.logPath, 'a', 0o600);
