@@ -37,12 +37,11 @@ export function migrateCommand(terminal: Terminal): Command {
         async (connection, prefix): Promise<Migration | MigrationPlan> =>
           dryRun ? planMigration(connection, prefix) : migrate(connection, prefix, { info: printNote }),
       );
-      const { packageVersion, ...shown } = result;
-      if (json) return print(JSON.stringify({ dry_run: dryRun, ...shown }));
+      const { from, to, packageVersion } = result;
       const [done, indexes] = 'built' in result ? ['Built', result.built] : ['Would build', result.missing];
+      if (json) return print(JSON.stringify({ dry_run: dryRun, [dryRun ? 'missing' : 'built']: indexes, from, to }));
       for (const name of indexes) print(`${done}: ${name}`);
       if (indexes.length === 0) print('Indexes: nothing is missing');
-      const { from, to } = result;
       const change = from === to ? `${to}` : `${from ?? 'none'} -> ${to}`;
       print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
     });

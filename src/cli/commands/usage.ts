@@ -35,22 +35,13 @@ const groups: readonly { readonly names: readonly Amount[]; readonly always?: tr
   { names: ['uploaded_bytes', 'downloaded_bytes'] },
 ];
 
-/** Shown where something has a price. */
-const creditsColumn: Column<Line> = {
-  header: 'CREDITS',
-  cell: ({ credits = 0 }) => figure(credits),
-  align: 'right',
-};
-
 function columnsOf(lines: readonly Line[], by: readonly string[]): Column<Line>[] {
   const isUsed = (name: Amount) => lines.some((line) => line[name] > 0);
   const shown = groups.filter(({ names, always }) => always || names.some(isUsed)).flatMap(({ names }) => names);
   const hasPrice = lines.some(({ credits }) => credits !== undefined);
-  return [
-    ...by.flatMap((name) => dimensions[name] ?? []),
-    ...shown.map(amountColumn),
-    ...(hasPrice ? [creditsColumn] : []),
-  ];
+  const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...shown.map(amountColumn)];
+  if (!hasPrice) return columns;
+  return [...columns, { header: 'CREDITS', cell: ({ credits = 0 }) => figure(credits), align: 'right' }];
 }
 
 export function usageCommand(terminal: Terminal): Command {
