@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { isExactNumber } from '../../http/json/exact-number.ts';
 import { parseJson } from '../../http/json/scan.ts';
-import { parseDuration, type Reader, wholeNumber } from '../../options/kinds.ts';
+import { isObject, parseDuration, type Reader, wholeNumber } from '../../options/kinds.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -93,7 +93,7 @@ export async function readJsonObject(
   const text = await readText(option, value, terminal);
   try {
     const data = parseExact(text);
-    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+    if (isObject(data)) return data;
   } catch (error) {
     const { message } = error as Error;
     throw wrongUse(error instanceof SyntaxError ? `${option}: is not JSON: ${message}` : `${option}: ${message}`);

@@ -8,7 +8,6 @@ import { figure, momentOf } from '../terminal/text.ts';
 import { budgetsText } from './budgets.ts';
 
 type Summary = Schemas['AccountSummary'];
-type Details = Schemas['AccountDetails'];
 
 function webhooksCell({ webhooks: { total, failing, disabled } }: Summary): Cell {
   const bad = [failing > 0 && `${failing} failing`, disabled > 0 && `${disabled} disabled`].filter(Boolean);
@@ -42,7 +41,7 @@ function webhookText({ id, url, active, disabled, health }: Schemas['AccountWebh
   return `${id} ${state}${why} ${url}`;
 }
 
-const accountLines = detailLines((details: Details, now) => {
+const accountLines = detailLines((details: Schemas['AccountDetails'], now) => {
   const { account, api_keys: keys, webhooks, budgets, credits, rate_limits: limits, refusals } = details;
   const { usage } = account;
   return [

@@ -23,7 +23,7 @@ export interface Diagnosis {
 const checksOfMachine: Checks<CheckContext> = {
   configuration: checkConfiguration,
   processes: async ({ settings }) => [ok(`start serves with ${describeProcesses(settings)}`)],
-  versions: async (context) => checkNode(context),
+  versions: checkNode,
   upstreams: diagnoseUpstreams,
   'address guard': checkAddressGuard,
 };

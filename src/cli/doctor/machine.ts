@@ -29,12 +29,12 @@ function isOlderVersion(version: string, [major, minor]: readonly [number, numbe
   return a < major || (a === major && b < minor);
 }
 
-/** Node and the package itself. @param version of Node, as `process.version` has it */
-export function checkNode(_: CheckContext, version = process.version): readonly Result[] {
-  if (isOlderVersion(version, oldestNode)) {
-    return [warning(`Node ${version} is older than ${oldestNode.join('.')}`, 'update Node')];
+/** Node and the package itself. */
+export async function checkNode(): Promise<readonly Result[]> {
+  if (isOlderVersion(process.version, oldestNode)) {
+    return [warning(`Node ${process.version} is older than ${oldestNode.join('.')}`, 'update Node')];
   }
-  return [ok(`express-model-gateway ${readVersion()}, Node ${version}`)];
+  return [ok(`express-model-gateway ${readVersion()}, Node ${process.version}`)];
 }
 
 export async function checkMongoVersions({ admin, connection }: DatabaseContext): Promise<readonly Result[]> {

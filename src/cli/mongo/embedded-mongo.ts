@@ -60,8 +60,8 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
   try {
     for (let i = 0; i < replicas; i += 1) {
       const place = { dbPath: join(dataDir, 'mongo', String(i)), logPath: join(dataDir, `mongo-${i}.log`) };
-      const options = { ...place, binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
-      nodes.push(await startNode(options, dataDir));
+      const nodeOptions = { ...place, binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
+      nodes.push(await startNode(nodeOptions, dataDir));
     }
     const { addressOf = async (member) => nodes[member]?.host ?? '' } = options;
     const hosts = await Promise.all(nodes.map(({ port }, member) => addressOf(member, port)));
