@@ -58,12 +58,6 @@ type State = Recovery['states'][number];
 
 const recoveredStates: readonly State[] = ['failed', 'canceled', 'skipped'];
 
-interface RecoverOptions {
-  readonly since: string;
-  readonly until?: string;
-  readonly state?: readonly State[];
-}
-
 function recoverCommand(terminal: Terminal): Command {
   const description = 'resend what a webhook did not get: failed, canceled, or skipped while it was inactive';
   return new ApiCommand(terminal, 'recover', description)
@@ -75,8 +69,8 @@ function recoverCommand(terminal: Terminal): Command {
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
     )
-    .runs(async (context, id: string, { since, until, state }: RecoverOptions) => {
-      const body = { since, ...(until && { until }), ...(state && { states: [...state] }) };
+    .runs(async (context, id: string, { since, until, state }: { since: string; until?: string; state?: State[] }) => {
+      const body = { since, ...(until && { until }), ...(state && { states: state }) };
       const started = context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body });
       const recovery = await untilDone(context, await dataFrom(started));
       context.show(recovery, recoveryLines);

@@ -3,11 +3,6 @@ import type { Migration, MigrationPlan } from '../../gateway/migrate.ts';
 import { readDatabaseSettings } from '../config/config.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-interface Flags {
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
-}
-
 const help = `
 Builds the indexes that are missing, and records for which version of the gateway the database is prepared. It may run
 beside gateways and again. Gateways that start with INDEXES=check need it before a new version.
@@ -28,7 +23,7 @@ export function migrateCommand(terminal: Terminal): Command {
     .option('--dry-run', 'only say what would be built')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
-    .action(async ({ dryRun = false, json = false }: Flags) => {
+    .action(async ({ dryRun = false, json = false }: { dryRun?: boolean; json?: boolean }) => {
       const { migrate, planMigration } = await import('../../gateway/migrate.ts');
       const { withConnection } = await import('../database/database.ts');
       const { print, printNote } = terminal;
