@@ -71,23 +71,21 @@ const entriesPerAccount = 4;
 
 /** Those of one collection. An account with very many entries costs one more read for so many of them, never a scan of them all. */
 async function idsIn({ collection, hint, filter }: Source, { after, prefix, limit }: AccountRange): Promise<string[]> {
-  const below = prefix === undefined ? {} : { $lt: `${prefix}\u{10ffff}` };
+  const withPrefix = prefix === undefined ? {} : { $gte: prefix, $lt: `${prefix}\u{10ffff}` };
   const ids: string[] = [];
   const size = entriesPerAccount * limit;
-  let past = after === undefined || (prefix !== undefined && prefix > after) ? undefined : after;
+  // no id is empty
+  let past = after ?? '';
   while (ids.length < limit) {
-    const from = past === undefined ? (prefix === undefined ? {} : { $gte: prefix }) : { $gt: past };
-    const bounds = { ...from, ...below };
-    const isBounded = Object.keys(bounds).length > 0;
     const options = { projection: { _id: 0, userId: 1 }, hint, batchSize: size + 1 } as const;
     const documents = await collection
-      .find({ ...filter, ...(isBounded && { userId: bounds }) }, options)
+      .find({ ...filter, userId: { ...withPrefix, $gt: past } }, options)
       .sort({ userId: 1 })
       .limit(size)
       .toArray();
     ids.push(...new Set(documents.map(({ userId }) => userId)));
     if (documents.length < size) break;
-    past = ids.at(-1);
+    past = ids.at(-1) as string;
   }
   return ids.slice(0, limit);
 }
