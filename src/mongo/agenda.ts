@@ -168,8 +168,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
       return job;
     },
     async saveJob(job, options) {
-      const { _id, unique, uniqueOpts, ...parameters } = job;
-      if (_id || !unique || uniqueOpts) return tracked(inner.saveJob(job, options));
+      const { unique, ...parameters } = job;
       const replacement = { ...parameters, lastModifiedBy: options?.lastModifiedBy };
       await tracked(write({ replaceOne: { filter: { ...unique, name: job.name }, replacement, upsert: true } }));
       return job;
@@ -179,9 +178,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
       if (job.nextRunAt || job.failedAt) await tracked(inner.saveJobState(job, options));
     },
     async removeJobs(options) {
-      const filter = filterOf(options);
-      if (!filter) return tracked(inner.removeJobs(options));
-      await tracked(write({ deleteMany: { filter } }));
+      await tracked(write({ deleteMany: { filter: filterOf(options) } }));
       locked.delete(String(options.id));
       return 1;
     },
@@ -207,12 +204,9 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
   };
 }
 
-/** The filter of the jobs to remove; `null` if they are not named by id or by data alone. */
-function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
-  if (Object.keys(others).length > 0) return null;
-  const _id = toObjectId(id);
-  if (data === undefined) return _id && { _id };
-  if (id !== undefined) return null;
+/** The filter of the jobs to remove: one by its id, as Agenda removes those that have run, or several by their data. */
+function filterOf({ id, data }: RemoveJobsOptions): object {
+  if (id !== undefined) return { _id: toObjectId(id) };
   return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
 }
 
