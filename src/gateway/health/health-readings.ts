@@ -1,4 +1,3 @@
-import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
 import {
   confirmWrites,
@@ -57,7 +56,7 @@ function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
 }
 
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
-export function createHealthReadings(services: Services, access: DatabaseAccess, schema: SchemaDeps) {
+export function createHealthReadings(services: Services, schema: SchemaDeps) {
   const { connection, prefix } = schema;
   const db = primaryOf(connection);
   const readSkew = createCachedReading(createReadSkew(connection), () => true, databaseTimeout);
@@ -78,7 +77,7 @@ export function createHealthReadings(services: Services, access: DatabaseAccess,
   const readWriteTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
 
   return async function read(): Promise<DatabaseReadings> {
-    const skew = access.isUnavailable ? undefined : await readSkew();
+    const skew = services.access.isUnavailable ? undefined : await readSkew();
     // without an answer nothing is known of the rest
     if (skew === undefined) return {};
     const [lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog] = await Promise.all([

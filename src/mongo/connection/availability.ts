@@ -69,15 +69,15 @@ export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>) {
 
 export type DatabaseBudget = ReturnType<typeof createDatabaseBudget>;
 
-type Functions = Record<string, (...args: never[]) => Promise<unknown>>;
-
-/** The same functions, each wrapped in {@link DatabaseAccess.run}. */
-export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess, 'run'>, functions: T): T {
-  const bounded = Object.entries(functions).map(([name, call]) => [
-    name,
-    (...args: never[]) => database.run(() => call(...args)),
-  ]);
-  return Object.fromEntries(bounded) as T;
+/** These functions of a service, each wrapped in {@link DatabaseAccess.run}. */
+export function withDatabase<Service extends object, Name extends keyof Service>(
+  database: Pick<DatabaseAccess, 'run'>,
+  service: Service,
+  ...names: readonly Name[]
+): Pick<Service, Name> {
+  const functions = service as Record<Name, (...args: never[]) => Promise<unknown>>;
+  const wrapped = names.map((name) => [name, (...args: never[]) => database.run(() => functions[name](...args))]);
+  return Object.fromEntries(wrapped);
 }
 
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
