@@ -269,7 +269,6 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const authenticateKey = createAuthenticateKey(keys, access);
   const modelCalls = createModelCalls(base, ofWebhooks.sealer, accounting, keys);
   const { proxy, upstreamWindow } = modelCalls;
-  const { connection } = database;
   const { processes } = models;
   const backlog = new BacklogReads(models.deliveries, models.events);
   const refusals = createRefusalRecorder(models.refusals, options.logger);
@@ -286,7 +285,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     authenticator: authenticatorOf(options, authenticateKey),
     ...modelCalls,
     backlog,
-    processRecord: createProcessRecord({ processes, connection, access, deliveries, proxy, upstreamWindow, options }),
+    processRecord: createProcessRecord({ processes, access, deliveries, proxy, upstreamWindow, options }),
     processes: createProcessService(processes, backlog),
     admin: createAdminService({ models, keys, budgets, credits, options }),
     refusals,

@@ -2,11 +2,11 @@ import type { Principal } from '../http/principal.ts';
 import {
   amount,
   type Check,
-  checkKeys,
   duration,
   isObject,
   jsonObject,
   listOf,
+  objectOf,
   oneOf,
   readAs,
   refuseOption,
@@ -142,17 +142,6 @@ export interface CreditOptions {
 
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
-
-/** Makes the check of an object that has these fields alone, any of which may be left out. */
-function objectOf(fields: Readonly<Record<string, Check>>): Check {
-  return (param, given) => {
-    if (!isObject(given)) refuseOption(param, 'must be an object');
-    checkKeys(param, given, Object.keys(fields));
-    for (const [name, value] of Object.entries(given)) {
-      if (value !== undefined) fields[name]?.(`${param}.${name}`, value);
-    }
-  };
-}
 
 const credits = amount(maxCredits).check;
 const checkPrice = objectOf({
