@@ -1,15 +1,14 @@
 import { everyIndex } from './gateway/collections.ts';
-import { type CheckHealth, createHealthCheck } from './gateway/health/gateway-health.ts';
+import { createHealthCheck } from './gateway/health/gateway-health.ts';
 import type { ModelGateway } from './gateway/model-gateway.ts';
 import { createGatewayRouter } from './gateway/router.ts';
-import { createServices, type OpenDatabase, type Services } from './gateway/services.ts';
+import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createClose } from './gateway/shutdown.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
-import { openDatabase, poolUsage, requireReplicaSet } from './mongo/connection/connection.ts';
+import { openDatabase, requireReplicaSet } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
-import { withTimeout } from './mongo/periodic.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
-import { addGauges, type GaugeReadings } from './operator/gauges.ts';
+import { addGauges } from './operator/gauges.ts';
 import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
 import { Sockets } from './sockets/sockets.ts';
@@ -65,7 +64,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { close, isClosing } = createClose(services, sockets);
 
   const checkHealth = createHealthCheck(services, schema, isClosing);
-  addGauges(metrics.registry, () => readGauges(services, checkHealth));
+  addGauges(metrics.registry, () => ({ ...services, checkHealth }));
   await processRecord.start();
 
   return {
@@ -105,26 +104,5 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     metrics: () => metrics.registry,
     health: async () => (await checkHealth()).health,
     close,
-  };
-}
-
-/** How long the database may take to say how large the backlog is. Milliseconds. */
-const backlogTimeout = 1_000;
-
-function readGauges({ backlog, deliveries, proxy, database }: Services, checkHealth: CheckHealth): GaugeReadings {
-  const { isUnavailable } = database.access;
-  return {
-    attempts: deliveries.scheduler.attempts,
-    upstreams: proxy.states(),
-    databaseAvailable: !isUnavailable,
-    pool: poolUsage(database.connection.getClient()),
-    workerLive: deliveries.due.isLive,
-    async health() {
-      const { health, readings } = await checkHealth();
-      return { checks: health.checks, ...readings };
-    },
-    async backlog() {
-      return isUnavailable ? undefined : withTimeout(backlog.size(), backlogTimeout, false).catch(() => undefined);
-    },
   };
 }

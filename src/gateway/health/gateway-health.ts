@@ -74,13 +74,7 @@ function checksOfDatabase(readings: DatabaseReadings) {
   } as const;
 }
 
-function namesOf(upstreams: readonly UpstreamState[]) {
-  const names = (isSo: (state: UpstreamState) => boolean) => upstreams.filter(isSo).map(({ name }) => name);
-  return {
-    openBreakers: names(({ breaker }) => breaker !== 'closed'),
-    hangingUpstreams: names(({ isHanging }) => isHanging),
-  };
-}
+const namesOf = (upstreams: readonly UpstreamState[]) => upstreams.map(({ name }) => name);
 
 const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
 
@@ -92,7 +86,9 @@ export function createHealthCheck(services: Services, schema: SchemaDeps, isClos
     const readings = await read();
     const { isLive } = deliveries.due;
     const { isWorking } = deliveries.scheduler;
-    const { openBreakers, hangingUpstreams } = namesOf(proxy.states());
+    const upstreams = proxy.states();
+    const openBreakers = namesOf(upstreams.filter(({ breaker }) => breaker !== 'closed'));
+    const hangingUpstreams = namesOf(upstreams.filter(({ isHanging }) => isHanging));
     const { lackingIndexes, missingKeys, backlog } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {
@@ -113,5 +109,3 @@ export function createHealthCheck(services: Services, schema: SchemaDeps, isClos
     return { health, readings };
   };
 }
-
-export type CheckHealth = ReturnType<typeof createHealthCheck>;

@@ -206,11 +206,16 @@ class DatabaseMonitor {
     const isWritable = [...newDescription.servers.values()].some((server) => server.isWritable);
     if (isWritable === !this.isLost) return;
     clearTimeout(this.#timer);
-    if (isWritable) this.#onFound();
-    else {
+    if (!isWritable) {
       this.#lostAt = performance.now();
       this.#timer = setTimeout(() => this.#onDown(), grace).unref();
+      return;
     }
+    const afterMs = Math.round(performance.now() - Number(this.#lostAt));
+    if (this.isDown) this.#logger.info('the database is available again', { afterMs });
+    this.#lostAt = undefined;
+    this.isDown = false;
+    void this.#probing.stop();
   };
 
   #onDown(): void {
@@ -218,14 +223,6 @@ class DatabaseMonitor {
     this.#logger.warn('the database is unavailable; requests that need it are answered 503');
     for (const listener of this.downListeners) listener();
     this.#probing.start();
-  }
-
-  #onFound(): void {
-    const afterMs = Math.round(performance.now() - Number(this.#lostAt));
-    if (this.isDown) this.#logger.info('the database is available again', { afterMs });
-    this.#lostAt = undefined;
-    this.isDown = false;
-    void this.#probing.stop();
   }
 }
 
