@@ -16,7 +16,7 @@ import {
   type SchemaDeps,
   schemaCollection,
 } from '../../mongo/schema/prepare-schema.ts';
-import { createHasWorker } from '../../operator/processes.ts';
+import { hasWorker } from '../../operator/processes.ts';
 import type { Services } from '../services.ts';
 
 /** What is due, and whether anybody sees to it. */
@@ -67,11 +67,10 @@ export function createHealthReadings(services: Services, schema: SchemaDeps) {
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
-  const hasWorker = createHasWorker(services.models.processes);
   /** Looks for a worker only where something is due. */
   async function readDue(): Promise<BacklogState> {
     const oldest = await services.backlog.oldestDue();
-    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await hasWorker()) };
+    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await hasWorker(services.models.processes)) };
   }
   const readBacklog = createCachedReading(readDue, (due) => due.oldestDue <= oldBacklog && due.hasWorker);
   const readWriteTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
