@@ -7,7 +7,7 @@ import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import { requireScope } from './authentication.ts';
-import { BodyMemory, BodyReservation } from './body/read-body.ts';
+import { BodyBuffer, type BodyMemory } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
@@ -120,7 +120,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest) {
   const { logger, observers = [] } = deps;
   const runOperation = createRunOperation(deps);
-  const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
+  const memory: BodyMemory = { size: deps.bodyMemory ?? Number.POSITIVE_INFINITY, reserved: 0, byAccount: new Map() };
 
   async function respond(
     req: IncomingMessage,
@@ -132,10 +132,10 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     // read once: where Express has changed its prototype, each access costs as much as hundreds of others
     const { headers, method = '' } = req;
     const id = requestId(headers, res);
-    let reservation: BodyReservation | undefined;
+    let buffer: BodyBuffer | undefined;
     const client = new ClientDisconnect(res, () => {
       openRequests.delete(res);
-      reservation?.release();
+      buffer?.release();
     });
     const relayed: RelayNote = {};
     let principal: Principal | undefined;
@@ -155,9 +155,9 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (limit) await limit(principal.userId);
       if (client.disconnected) return;
-      reservation = new BodyReservation(memory, principal.userId);
+      buffer = new BodyBuffer(memory, principal.userId);
       const head = { requestId: id, principal, params, client, relayed, headers };
-      const request = await readRequest(req, route, head, reservation);
+      const request = await readRequest(req, route, head, buffer);
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
         const reply = await runOperation(route.operation, route, request, waited);
@@ -165,7 +165,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       }
     } catch (error) {
       // keep nothing of the body, however long the error's answer takes
-      reservation?.release();
+      buffer?.release();
+      buffer = undefined;
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     } finally {
       const ended: EndedRequest = {

@@ -4,7 +4,7 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { BodyStream } from './body/body-stream.ts';
 import { readForm } from './body/form.ts';
-import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
+import { type BodyBounds, type BodyBuffer, type BodyLimits, checkSize, readBody } from './body/read-body.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
@@ -16,12 +16,12 @@ import { notAParameter } from './validation/invalid-request.ts';
 /** What is known of a request before its body is read. */
 type RequestHead = Pick<ApiRequest, 'requestId' | 'principal' | 'params' | 'client' | 'relayed' | 'headers'>;
 
-/** Reads, parses and validates the rest of a request. @param reservation of the memory for its body, which whoever made it releases */
+/** Reads, parses and validates the rest of a request. @param buffer for its body, which whoever made it releases */
 export type ReadRequest = (
   req: IncomingMessage,
   route: Route,
   head: RequestHead,
-  reservation: BodyReservation,
+  buffer: BodyBuffer,
 ) => Promise<ApiRequest>;
 
 /** What {@link createRequestReader} needs. */
@@ -53,11 +53,11 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     );
   };
 
-  return async function readRequest(req, route, head, reservation) {
+  return async function readRequest(req, route, head, buffer) {
     const isRelay = isRelayed(route);
     const { requestId, principal, params, client, relayed, headers } = head;
     const limits = isRelay ? deps.relayedLimits : deps.otherLimits;
-    const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
+    const plan = { route, limits, buffer, openRequests, shape: shapeOf(route), onReserialised };
     const bodyStream = openStream(req, headers, plan, deps.streamLimits);
     const { raw, value, fields = noFields } = bodyStream ? noBody : await takeBody(req, headers, plan);
     const search = searchOf(req.url ?? '');
@@ -92,7 +92,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       releaseBody(): void {
         request.rawBody = noBytes;
         request.form = undefined;
-        reservation.release();
+        buffer.release();
       },
     };
     return request;
@@ -218,17 +218,13 @@ function serialiseAgain(body: unknown): Buffer {
 }
 
 /** The bytes of a body that the host has read. */
-function takeFromHost(
-  req: ParsedByHost,
-  rawBody: Buffer | undefined,
-  { reservation, onReserialised }: BodyPlan,
-): Buffer {
+function takeFromHost(req: ParsedByHost, rawBody: Buffer | undefined, { buffer, onReserialised }: BodyPlan): Buffer {
   if (!rawBody && req.body === undefined) {
     throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
   }
   if (!rawBody) onReserialised();
   const bytes = rawBody ?? serialiseAgain(req.body);
-  reservation.grow(bytes.length);
+  buffer.reserve(bytes.length);
   return bytes;
 }
 
