@@ -79,13 +79,6 @@ type RouteMatch =
   | { readonly served: ServedRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly refusal: GatewayError };
 
-/** How the requests of a route are authenticated. */
-function authenticationOf({ operation }: Route, byKey: RequirePrincipal): RequirePrincipal {
-  const { authenticate } = 'relay' in operation ? operation : {};
-  if (!authenticate) return byKey;
-  return (req, isModelCall) => authenticate(req, () => byKey(req, isModelCall));
-}
-
 /** What counts the requests of a route. What changes something counts as a write, but for model calls and what the operator's services publish. */
 function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): LimitAccount | undefined {
   if (route.method === 'GET') return limitReads;
@@ -96,22 +89,19 @@ function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): Li
 function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies) {
   const readTurns = new AccountTurns(readsAtOnce);
 
-  function runWithDatabase(
+  /** @param waited how long the request has waited for the database already, in milliseconds */
+  return async (
     { handle, databaseWait }: DataOperation,
+    route: Route,
     request: ApiRequest,
     waited: number,
-  ): Promise<Reply> {
-    return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
-  }
-
-  /** @param waited how long the request has waited for the database already, in milliseconds */
-  return async (operation: DataOperation, route: Route, request: ApiRequest, waited: number) => {
-    if (route.method !== 'GET' || isModelRoute(route)) return runWithDatabase(operation, request, waited);
+  ): Promise<Reply | undefined> => {
+    const run = (waited: number) =>
+      databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
+    if (route.method !== 'GET' || isModelRoute(route)) return run(waited);
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>
-      request.client.disconnected
-        ? undefined
-        : runWithDatabase(operation, request, waited + performance.now() - readyAt),
+      request.client.disconnected ? undefined : run(waited + performance.now() - readyAt),
     );
   };
 }
@@ -217,9 +207,10 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
       { routes, sockets: socketPaths(spec) },
       {
         answer: (route) => {
-          const served = {
+          const own = 'relay' in route.operation ? route.operation.authenticate : undefined;
+          const served: ServedRoute = {
             route,
-            authenticate: authenticationOf(route, authenticate),
+            authenticate: own ? (req, isModelCall) => own(req, () => authenticate(req, isModelCall)) : authenticate,
             isModelRoute: isModelRoute(route),
             limit: limitOf(route, deps),
           };
@@ -253,14 +244,8 @@ function createAccountLimit(perMinute: number, what: string): LimitAccount {
   };
 }
 
-/**
- * Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write.
- */
-export function createWriteLimit(perMinute: number): LimitAccount {
-  return createAccountLimit(perMinute, 'changes');
-}
+/** Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write. */
+export const createWriteLimit = (perMinute: number): LimitAccount => createAccountLimit(perMinute, 'changes');
 
 /** Limits how often one account may read in a minute, in this process: every read costs the database a few queries. */
-export function createReadLimit(perMinute: number): LimitAccount {
-  return createAccountLimit(perMinute, 'reads');
-}
+export const createReadLimit = (perMinute: number): LimitAccount => createAccountLimit(perMinute, 'reads');

@@ -42,7 +42,7 @@ interface RequestReaderDependencies {
  */
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
   const { openRequests, streamLimits, logger } = deps;
-  const { shapeOf, checkForm, check } = await requestChecks(deps.spec, deps.routes);
+  const { shapes, checkForm, check } = await requestChecks(deps.spec, deps.routes);
 
   let warned = false;
   const onReserialised = (): void => {
@@ -57,7 +57,15 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const isRelay = isRelayed(route);
     const { params, headers } = head;
     const limits = isRelay ? deps.relayedLimits : deps.otherLimits;
-    const plan = { route, limits, buffer, openRequests, streamLimits, shape: shapeOf(route), onReserialised };
+    const plan = {
+      route,
+      limits,
+      buffer,
+      openRequests,
+      streamLimits,
+      shape: shapes.get(route.description),
+      onReserialised,
+    };
     const { raw, value, fields = noFields, stream } = await takeBody(req, headers, plan);
     const search = searchOf(req.url ?? '');
     const parameters = new URLSearchParams(search);

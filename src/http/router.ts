@@ -37,20 +37,15 @@ const notServed: readonly (readonly [paths: RegExp, says: string])[] = [
   ],
 ];
 
-function notFound(req: IncomingMessage, modelPaths: readonly string[]): GatewayError {
+function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
   const { method } = req;
   const path = pathOf(req);
-  if (!/^\/v1(?:\/|$)/.test(path)) {
-    return new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
+  let error = new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
+  if (/^\/v1(?:\/|$)/.test(path)) {
+    const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${modelPaths.join(', ')} and those below them`;
+    const says = notServed.find(([paths]) => paths.test(path))?.[1];
+    error = new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
   }
-  const served = `the model endpoints are ${modelPaths.join(', ')} and those below them`;
-  const message = `This gateway does not serve ${method} ${path}; ${served}`;
-  const says = notServed.find(([paths]) => paths.test(path))?.[1];
-  return new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
-}
-
-function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
-  const error = notFound(req, modelPaths);
   res.setHeader('x-request-id', requestId(req.headers, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
@@ -121,7 +116,7 @@ function malformedParameter(templates: Iterable<string>, path: string): string |
   return undefined;
 }
 
-function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
+export function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
   const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
 }
@@ -245,8 +240,6 @@ export interface Route {
   /** Its parameters, with `$ref`s resolved, and without the patterns of ids. */
   readonly parameters: readonly SpecSchema[];
   readonly query: readonly string[];
-  /** Names of the header parameters, in lower case. */
-  readonly headers: readonly string[];
 }
 
 /** The handler of each operation, by the operationId in openapi.yaml. */
@@ -261,10 +254,6 @@ function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
   if (!knownScope)
     throw new Error(`openapi.yaml: the operation ${operationId} needs an x-scope out of ${scopes.join(', ')}`);
   return knownScope;
-}
-
-function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]): string[] {
-  return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
 }
 
 /** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
@@ -294,22 +283,16 @@ function describeRoutes(spec: Spec): DescribedRoute[] {
           mediaTypes: new Set(Object.keys(bodiesOf(description))),
           bodyRequired: description.requestBody?.required === true,
           parameters,
-          query: namesIn('query', parameters),
-          headers: namesIn('header', parameters).map((name) => name.toLowerCase()),
+          query: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => String(name)),
         },
       ];
     }),
   );
 }
 
-const describedRoutes = new WeakMap<Spec, readonly DescribedRoute[]>();
-
 /** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
 export function joinRoutes(spec: Spec, operations: Operations): Route[] {
-  // twice for each gateway, and the same for all gateways of a process that have the same document
-  const described = describedRoutes.get(spec) ?? describeRoutes(spec);
-  describedRoutes.set(spec, described);
-  return described.map((route) => {
+  return describeRoutes(spec).map((route) => {
     const { operationId } = route.description;
     const operation = Object.hasOwn(operations, operationId) ? operations[operationId] : undefined;
     if (!operation) throw new Error(`openapi.yaml has the operation ${operationId}, which has no handler`);

@@ -32,8 +32,6 @@ export function isNumber(text: string): boolean {
  * @param literal a number of JSON (RFC 8259, section 6)
  */
 export function isExactNumber(literal: string): boolean {
-  // a double holds 15 digits (DBL_DIG)
-  if (literal.length <= 15 && !/e/i.test(literal)) return true;
   const given = toDecimal(literal);
   // null where the number is too large for a double
   const written = toDecimal(JSON.stringify(Number(literal)));

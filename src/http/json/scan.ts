@@ -207,8 +207,11 @@ export class JsonScan {
     if (this.#numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
     if (this.#weighsAll) {
       this.#spend(weights.scalar);
-      const isChanged = this.changedNumber === undefined && !isExactNumber(bytes.toString('latin1', start, end));
-      if (isChanged) this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
+      const text = bytes.toString('latin1', start, end);
+      // a double holds 15 digits (DBL_DIG)
+      const isShort = text.length <= 15 && !/e/i.test(text);
+      if (!isShort && this.changedNumber === undefined && !isExactNumber(text))
+        this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
     }
     const level = this.#level;
     if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(bytes, start, end)) {

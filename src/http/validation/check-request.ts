@@ -11,8 +11,8 @@ import { createValidator, type Parsed } from './validator.ts';
 
 /** What openapi.yaml says of requests, compiled. */
 interface RequestChecks {
-  /** What of a relayed JSON body is described; `undefined` for any other route. */
-  readonly shapeOf: (route: Route) => BodyShape | undefined;
+  /** What of a relayed JSON body is described, by its operation. */
+  readonly shapes: ReadonlyMap<SpecOperation, BodyShape>;
   readonly checkForm: CheckForm;
   /**
    * Checks a request that is no form. Takes the nulls out of its body that mean the same as no field, and turns the numbers in its query
@@ -41,7 +41,7 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
     checked.filter((route) => !isFrequent(route)),
   );
   return {
-    shapeOf: ({ description }) => shapes.get(description),
+    shapes,
     checkForm: createFormCheck(spec, routes),
     check(req, route, { params, query, body }) {
       if (!isFrequent(route)) {
