@@ -224,13 +224,16 @@ const dropsHiddenClasses = Number.parseInt(process.versions.v8, 10) < 13;
  */
 export function shareHiddenClasses(req: IncomingMessage, res: ServerResponse): void {
   if (!dropsHiddenClasses) return;
-  if (Object.getPrototypeOf(req) !== IncomingMessage.prototype) deleteAndSet(req, 'complete');
-  if (Object.getPrototypeOf(res) !== ServerResponse.prototype) deleteAndSet(res, 'sendDate');
+  deleteAndSet(req, IncomingMessage.prototype, 'complete');
+  deleteAndSet(res, ServerResponse.prototype, 'sendDate');
 }
 
-/** Takes a property away for a moment, unless it is another object's, as in HTTP/2 and where a host passes on an object that inherits from Node's. */
-function deleteAndSet<T extends object>(object: T, name: keyof T): void {
-  if (!Object.hasOwn(object, name)) return;
+/**
+ * Takes a property of an object away for a moment where its prototype is another one, unless the property is another object's, as in HTTP/2 and
+ * where a host passes on an object that inherits from Node's.
+ */
+function deleteAndSet<T extends object>(object: T, prototype: T, name: keyof T): void {
+  if (Object.getPrototypeOf(object) === prototype || !Object.hasOwn(object, name)) return;
   const value = object[name];
   delete object[name];
   object[name] = value;

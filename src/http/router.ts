@@ -200,19 +200,14 @@ export function addRoutes(
   const paths = groupByPath(routes);
   for (const [template, methods] of paths) {
     const path = router.route(expressPath(template));
+    path.get((req, res, next) => {
+      if (asksForWebSocket(req)) refuse(req, res, upgradeError('websocket_not_served', noWebSocket));
+      else next();
+    });
     for (const route of methods) {
-      const handler = answer(route);
-      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
-        if (route.method === 'GET' && asksForWebSocket(req))
-          refuse(req, res, upgradeError('websocket_not_served', noWebSocket));
-        else handler(req, res);
-      });
+      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>(answer(route));
     }
-    path.all(
-      refuseWith((req) =>
-        asksForWebSocket(req) ? upgradeError('websocket_not_served', noWebSocket) : methodNotAllowed(methods),
-      ),
-    );
+    path.all(refuseWith(() => methodNotAllowed(methods)));
   }
   for (const path of sockets) router.all(expressPath(path), refuseWith(notOverHttp));
   router.all(doubledPaths([...paths.keys(), ...sockets]), refuseWith(baseUrlHasVersion));

@@ -151,29 +151,29 @@ function readLines(head: string, refusePart: RefusePart): Map<string, { at: numb
 
 const disposition = 'form-data';
 
-/** What each parameter may be, and how an error says it. Of a name, only what every reader takes alike. */
-const parameterForms: Readonly<Record<string, { readonly fits: (text: string) => boolean; readonly wanted: string }>> =
-  {
-    name: {
-      fits: (text) => /^[\w$@:%./[\]-]{1,256}$/.test(text),
-      wanted: '1 to 256 letters, digits and _$@:%./[]-',
-    },
-    filename: {
-      // behind an escaped quotation mark, some readers take what follows a semicolon for the next parameter
-      fits: (text) => !(text.includes('\\"') && text.includes(';')),
-      wanted: 'a text that has not both \\" and a semicolon',
-    },
-    'filename*': {
-      // RFC 8187, section 3.2
-      fits: (text) => /^utf-8'[\w-]*'(?:[\w.!#$&+^`|~-]|%[0-9a-f]{2})+$/i.test(text),
-      wanted: "utf-8'' and a percent-encoded text",
-    },
-  };
-
-/** What may stand there without quotation marks. */
-const words: Readonly<Record<string, RegExp>> = {
-  name: /^[\w$.-]+$/,
-  filename: /^[\w.!#$&+^~-]+$/,
+/**
+ * What each parameter may be, how an error says it, and which words may stand there without quotation marks. Of a name, only what every reader
+ * takes alike.
+ */
+const parameterForms: Readonly<
+  Record<string, { readonly fits: (text: string) => boolean; readonly wanted: string; readonly word?: RegExp }>
+> = {
+  name: {
+    fits: (text) => /^[\w$@:%./[\]-]{1,256}$/.test(text),
+    wanted: '1 to 256 letters, digits and _$@:%./[]-',
+    word: /^[\w$.-]+$/,
+  },
+  filename: {
+    // behind an escaped quotation mark, some readers take what follows a semicolon for the next parameter
+    fits: (text) => !(text.includes('\\"') && text.includes(';')),
+    wanted: 'a text that has not both \\" and a semicolon',
+    word: /^[\w.!#$&+^~-]+$/,
+  },
+  'filename*': {
+    // RFC 8187, section 3.2
+    fits: (text) => /^utf-8'[\w-]*'(?:[\w.!#$&+^`|~-]|%[0-9a-f]{2})+$/i.test(text),
+    wanted: "utf-8'' and a percent-encoded text",
+  },
 };
 
 /** The parameters of Content-Disposition by name. */
@@ -200,7 +200,7 @@ function readDisposition(value: string, refusePart: RefusePart): ReadonlyMap<str
     if (found.has(key)) refusePart(`has the parameter ${key} twice in Content-Disposition`);
     if (found.size === 0 && key !== 'name') refusePart('must have name as the first parameter of Content-Disposition');
     const text = quoted ?? word ?? '';
-    const isWritten = key === 'filename*' ? quoted === undefined : word === undefined || words[key]?.test(word);
+    const isWritten = key === 'filename*' ? quoted === undefined : word === undefined || rule.word?.test(word);
     if (!isWritten || !rule.fits(text)) refusePart(`must have as ${key} in Content-Disposition ${rule.wanted}`);
     found.set(key, text);
   }
@@ -255,14 +255,12 @@ interface Property {
   readonly binary: boolean;
   /** Whether it may be given several times: `image`, `image[]`. */
   readonly list: boolean;
+  readonly required: boolean;
 }
 
-interface FormSchema {
-  readonly properties: ReadonlyMap<string, Property>;
-  readonly required: readonly string[];
-}
+type FormSchema = ReadonlyMap<string, Property>;
 
-function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
+function toProperty(spec: Spec, name: string, given: SpecSchema, required: boolean): Property {
   const schema = resolveSchema(spec, given);
   const forms = (schema.oneOf ?? schema.anyOf ?? [schema]) as readonly SpecSchema[];
   return {
@@ -270,9 +268,11 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
     schema,
     binary: forms.some(({ format, items }) => ((items as SpecSchema | undefined)?.format ?? format) === 'binary'),
     list: forms.some(({ type }) => type === 'array'),
+    required,
   };
 }
 
+/** The fields that openapi.yaml describes, those that are required first. */
 function formSchema(spec: Spec, { description }: DescribedRoute): FormSchema | undefined {
   const bodySchema = bodiesOf(description)['multipart/form-data']?.schema;
   if (!bodySchema) return undefined;
@@ -281,7 +281,7 @@ function formSchema(spec: Spec, { description }: DescribedRoute): FormSchema | u
     required?: readonly string[];
   };
   const entries = Object.entries({ ...Object.fromEntries(required.map((name) => [name, {}])), ...properties });
-  return { properties: new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema)])), required };
+  return new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema, required.includes(name))]));
 }
 
 function decoded(name: string): string {
@@ -293,7 +293,7 @@ function decoded(name: string): string {
 }
 
 /** The field that a part gives; `undefined` for one that openapi.yaml does not know. */
-function propertyOf({ name }: FormPart, { properties }: FormSchema): Property | undefined {
+function propertyOf({ name }: FormPart, properties: FormSchema): Property | undefined {
   const exact = properties.get(name);
   if (exact) return exact;
   const plain = decoded(name);
@@ -370,10 +370,9 @@ export function createFormCheck(spec: Spec, routes: readonly DescribedRoute[]): 
       // an empty file input is sent without a name and without content
       if (part.filename !== '') seenNames.add(name);
     }
-    const missing = schema.required.find((name) => !seenNames.has(name));
-    if (missing === undefined) return;
-    const expected = describeSchema(spec, schema.properties.get(missing)?.schema ?? {});
-    const kind = schema.properties.get(missing)?.binary ? 'a file' : expected;
-    refuse('missing_required_parameter', missing, `is required, and must be ${kind}`);
+    const missing = [...schema.values()].find(({ name, required }) => required && !seenNames.has(name));
+    if (!missing) return;
+    const expected = missing.binary ? 'a file' : describeSchema(spec, missing.schema);
+    refuse('missing_required_parameter', missing.name, `is required, and must be ${expected}`);
   };
 }

@@ -179,7 +179,7 @@ export class JsonScan {
       const level = this.#level as Level;
       level.key = textAt(this.#bytes, start, end);
       level.seen ??= new Set();
-      if (level.seen.has(level.key)) this.duplicateKey ??= pathOf(this.#levels.slice(0, this.#depth));
+      if (level.seen.has(level.key)) this.duplicateKey ??= this.#path();
       level.seen.add(level.key);
     }
     this.#at = end;
@@ -210,8 +210,7 @@ export class JsonScan {
       const text = bytes.toString('latin1', start, end);
       // a double holds 15 digits (DBL_DIG)
       const isShort = text.length <= 15 && !/e/i.test(text);
-      if (!isShort && this.changedNumber === undefined && !isExactNumber(text))
-        this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
+      if (!isShort && this.changedNumber === undefined && !isExactNumber(text)) this.changedNumber = this.#path();
     }
     const level = this.#level;
     if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(bytes, start, end)) {
@@ -262,7 +261,7 @@ export class JsonScan {
     this.#finish(kept, this.#at + 1, start, this.#numbers - numbersBefore);
   }
 
-  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has */
+  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has @throws GatewayError `request_too_large` */
   #finish(value: unknown, end: number, start: number, numbers = 0): void {
     const level = this.#level;
     const shape = this.#shape;
@@ -271,30 +270,33 @@ export class JsonScan {
     this.#next = level ? next.commaOrEnd : next.nothing;
     if (!shape) return;
     if (!level) this.value = value;
-    else if (level.isArray) this.#keepItem(level, value);
-    else {
+    else if (!level.isArray) {
       if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
       (level.kept as Record<string, unknown>)[level.key] = value;
-    }
-  }
-
-  /** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
-  #keepItem(level: Level, value: unknown): void {
-    const items = level.kept as unknown[];
-    const isInteger = Number.isInteger(value);
-    if (level.integers >= 0) {
-      if (isInteger) {
+    } else {
+      const items = level.kept as unknown[];
+      const isInteger = Number.isInteger(value);
+      if (level.integers >= 0 && isInteger) {
         level.integers += 1;
+        // of very many whole numbers, only the first are kept
         if (level.integers > keptIntegers) return;
-      } else {
+      } else if (level.integers >= 0) {
         // an error must name the index that the item has in the body
         this.#spend((level.integers - items.length) * weights.scalar);
         while (items.length < level.integers) items.push(0);
         level.integers = -1;
       }
+      this.#spend(typeof value === 'number' && !isInteger ? weights.fraction : weights.scalar);
+      items.push(value);
     }
-    this.#spend(typeof value === 'number' && !isInteger ? weights.fraction : weights.scalar);
-    items.push(value);
+  }
+
+  /** The path of the value that comes: `data.items[0]`. */
+  #path(): string {
+    return this.#levels.slice(0, this.#depth).reduce((path, { isArray, index, key }) => {
+      if (isArray) return `${path}[${index}]`;
+      return path === '' ? key : `${path}.${key}`;
+    }, '');
   }
 
   /**
@@ -330,14 +332,6 @@ class Level {
   seen: Set<string> | undefined;
   /** How many items an array has while all of them are whole numbers; -1 after any other item. */
   integers = 0;
-}
-
-/** The path of the value inside these levels: `data.items[0]`. */
-function pathOf(levels: readonly Level[]): string {
-  return levels.reduce((path, { isArray, index, key }) => {
-    if (isArray) return `${path}[${index}]`;
-    return path === '' ? key : `${path}.${key}`;
-  }, '');
 }
 
 /** How deep JSON may nest: more than any real body needs, and far less than BSON (200) and recursion allow. */
@@ -385,13 +379,6 @@ const sliceLength = 256 * 1024;
 /** The parts of a JSON body that a relay reads; of values only what the shape describes, and strings of more than 64 bytes as `…`. */
 type Outline = Pick<JsonScan, 'value' | 'fields'>;
 
-/** @param path of the number; '' where it is the whole body */
-function numberNotExact(path: string): GatewayError {
-  const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
-  if (path === '') return new GatewayError('number_not_exact', `The body ${problem}`);
-  return new GatewayError('number_not_exact', `${path}: ${problem}`, { param: path });
-}
-
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
@@ -407,7 +394,11 @@ export function parseJson(bytes: Buffer): unknown {
       param: duplicateKey,
     });
   }
-  if (changedNumber !== undefined) throw numberNotExact(changedNumber);
+  if (changedNumber !== undefined) {
+    const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
+    if (changedNumber === '') throw new GatewayError('number_not_exact', `The body ${problem}`);
+    throw new GatewayError('number_not_exact', `${changedNumber}: ${problem}`, { param: changedNumber });
+  }
   return JSON.parse(bytes.toString('utf8'));
 }
 
