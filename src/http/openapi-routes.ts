@@ -38,16 +38,12 @@ export function answerReads(
 /** How long clients and proxies keep the document without asking again. Seconds. */
 const maxAge = 300;
 
-/** Whether the client has this version already (RFC 9110, section 13.1.2). */
-function hasVersion({ headers }: IncomingMessage, etag: string): boolean {
-  const versions = (headers['if-none-match'] ?? '').split(',').map((version) => version.trim().replace(/^W\//, ''));
-  return versions.includes(etag) || versions.includes('*');
-}
-
 function send(req: IncomingMessage, res: ServerResponse, { type, bytes, etag }: ServedDocument): void {
   res.setHeader('etag', etag);
   res.setHeader('cache-control', `public, max-age=${maxAge}`);
-  if (hasVersion(req, etag)) return void res.writeHead(304).end();
+  // whether the client has this version already (RFC 9110, section 13.1.2)
+  const versions = (req.headers['if-none-match'] ?? '').split(',').map((version) => version.trim().replace(/^W\//, ''));
+  if (versions.includes(etag) || versions.includes('*')) return void res.writeHead(304).end();
   res.setHeader('content-type', `${type}; charset=utf-8`);
   res.setHeader('content-length', bytes.length);
   res.setHeader('x-content-type-options', 'nosniff');
