@@ -80,10 +80,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       if (unknown !== undefined) refuse('unknown_parameter', unknown, notAParameter(route.query));
     }
     if (form) checkForm(route, form);
-    else if (!stream && isJson) {
-      const checking = check(req, route, { params, query, body: value });
-      if (checking) await checking;
-    }
+    else if (!stream && isJson) await check(req, route, { params, query, body: value });
     const request = {
       query,
       search,
@@ -176,12 +173,9 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   const hasMark = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark);
   const raw = hasMark ? bytes.subarray(byteOrderMark.length) : bytes;
   if (raw.length === 0) return missing();
-  if (shape) {
-    const outlined = outline(raw, shape);
-    const { value, fields } = 'then' in outlined ? await outlined : outlined;
-    return { raw, value, fields };
-  }
-  return { raw, value: parseJson(raw) };
+  if (!shape) return { raw, value: parseJson(raw) };
+  const { value, fields } = await outline(raw, shape);
+  return { raw, value, fields };
 }
 
 /** Serialises again what the host has parsed; the bytes may differ from those that were sent. */

@@ -407,16 +407,9 @@ export function parseJson(bytes: Buffer): unknown {
  * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
-export function outline(bytes: Buffer, shape: BodyShape): Outline | Promise<Outline> {
-  if (bytes.length > sliceLength) return outlineInTurns(bytes, shape);
-  const scan = new JsonScan(bytes, shape);
-  scan.run(bytes.length);
-  return scan;
-}
-
-async function outlineInTurns(bytes: Buffer, shape: BodyShape): Promise<Outline> {
+export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   // joining its chunks has taken a turn already
-  await nextTurn();
+  if (bytes.length > sliceLength) await nextTurn();
   const scan = new JsonScan(bytes, shape);
   for (let until = sliceLength; !scan.run(Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
   return scan;
