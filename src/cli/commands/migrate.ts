@@ -1,5 +1,4 @@
 import { Command } from 'commander';
-import type { Migration, MigrationPlan } from '../../gateway/migrate.ts';
 import { readDatabaseSettings } from '../config/config.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -29,7 +28,7 @@ export function migrateCommand(terminal: Terminal): Command {
       const { print, printNote } = terminal;
       const result = await withConnection(
         readDatabaseSettings(terminal.env),
-        async (connection, prefix): Promise<Migration | MigrationPlan> =>
+        (connection, prefix): Promise<Awaited<ReturnType<typeof migrate | typeof planMigration>>> =>
           dryRun ? planMigration(connection, prefix) : migrate(connection, prefix, { info: printNote }),
       );
       const { from, to, packageVersion } = result;
