@@ -72,8 +72,8 @@ const arrows = {
     cli/terminal options/kinds.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
-  'cli/database': 'errors.ts index.ts mongo cli/config cli/mongo cli/client/api.ts',
-  'cli/doctor': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/model.ts
+  'cli/database': 'errors.ts index.ts mongo keys/routes.ts cli/config cli/mongo cli/client/api.ts',
+  'cli/doctor': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/backlog.ts operator/model.ts
     cli/config cli/database`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     options/kinds.ts cli/terminal cli/config cli/demo cli/mongo cli/database`,

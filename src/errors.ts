@@ -144,6 +144,17 @@ export function describeThrown(thrown: unknown): string {
   }
 }
 
+/** Calls a function of the host's that nothing waits for. @param report gets what it throws, now or later, in words */
+export function callUnawaited(call: () => unknown, report: (thrown: string) => void): void {
+  const fail = (thrown: unknown) => report(describeThrown(thrown));
+  try {
+    const running = call();
+    if (running !== undefined) Promise.resolve(running).catch(fail);
+  } catch (thrown) {
+    fail(thrown);
+  }
+}
+
 /** Messages may quote the request; longer ones are cut. Characters. */
 const longestText = 1_000;
 

@@ -1,17 +1,14 @@
 import { everyIndex } from './gateway/collections.ts';
-import { type CheckHealth, createHealthCheck } from './gateway/health/gateway-health.ts';
+import { createHealthCheck } from './gateway/health/gateway-health.ts';
 import type { ModelGateway } from './gateway/model-gateway.ts';
-import { authenticatorOf, createGatewayRouter } from './gateway/router.ts';
-import { createServices, type OpenDatabase, type Services } from './gateway/services.ts';
+import { createGatewayRouter } from './gateway/router.ts';
+import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createClose } from './gateway/shutdown.ts';
-import { OpenRequests } from './http/request.ts';
-import { createAuthenticateKey } from './keys/verify-key.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
-import { openDatabase, poolUsage, requireReplicaSet } from './mongo/connection/connection.ts';
+import { openDatabase, requireReplicaSet } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
-import { withTimeout } from './mongo/periodic.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
-import { addGauges, type GaugeReadings } from './operator/gauges.ts';
+import { addGauges } from './operator/gauges.ts';
 import type { ModelGatewayOptions, ResolvedOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
 import { Sockets } from './sockets/sockets.ts';
@@ -41,39 +38,33 @@ export async function createModelGateway<Custom extends string = never>(
 
 /** Joins the services of a gateway with its router, and prepares the database for them. */
 async function join(options: ResolvedOptions, database: OpenDatabase): Promise<ModelGateway> {
-  const { connection, access } = database;
   const services = createServices(options, database);
-  const { models, keys, webhooks, accounting, events, eventHistory, deliveries, proxy } = services;
-  const { backgroundResponses, storedObjects, notifications, metrics, processRecord, requestLog } = services;
-  const authenticateKey = createAuthenticateKey(keys, access);
-  const openRequests = new OpenRequests();
-  const authenticator = authenticatorOf(options, authenticateKey);
-  const observers = [metrics.requests, services.refusals, ...(requestLog ? [requestLog] : [])];
-  const router = await createGatewayRouter({ services, options, access, authenticator, observers, openRequests });
+  const { access, models, keys, webhooks, accounting, events, eventHistory, deliveries } = services;
+  const { backgroundResponses, notifications, metrics, processRecord } = services;
+  const router = await createGatewayRouter(services);
   const sockets = new Sockets({
     ...options,
-    relaying: proxy.relaying,
-    authenticate: authenticator.byKey,
+    relaying: services.proxy.relaying,
+    authenticate: services.authenticator.byKey,
     secrets: services.secrets,
     spec: services.spec,
-    observers,
+    observers: services.requestObservers,
   });
   const prefix = options.collectionPrefix;
-  const schema = { connection, prefix, needed: everyIndex(models, prefix) };
+  const schema = { connection: database.connection, prefix, needed: everyIndex(models, prefix) };
   await prepareSchema(schema, options);
   await Promise.all([
     webhooks.requireEveryKey(),
     deliveries.init(),
     backgroundResponses.init(),
-    storedObjects.models.init(),
+    services.storedObjects.models.init(),
   ]);
 
   const { budgets, credits, payments, limits } = accounting;
-  const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
-  const { close, isClosing } = createClose({ services, database, openRequests, sockets, options });
+  const { close, isClosing } = createClose(services, sockets);
 
-  const checkHealth = createHealthCheck({ services, access, schema, isClosing });
-  addGauges(metrics.registry, () => readGauges(services, database, checkHealth));
+  const checkHealth = createHealthCheck(services, schema, isClosing);
+  addGauges(metrics.registry, () => ({ ...services, checkHealth }));
   await processRecord.start();
 
   return {
@@ -81,25 +72,25 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
     attach: (server, where) => sockets.attach(server, where),
     keys: {
-      authenticate: async (token) => authenticateKey(token, false),
-      ...withDatabase(access, {
-        create: keys.create,
-        update: keys.update,
-        revoke: keys.revoke,
-        list: keys.list,
-        get: keys.get,
-      }),
+      authenticate: async (token) => services.authenticateKey(token, false),
+      ...withDatabase(access, keys, 'create', 'update', 'revoke', 'list', 'get'),
     },
-    // resealing takes as long as there are webhooks
-    webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
-    payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),
-    ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
-    ...(budgets && { budgets: withDatabase(access, { get: budgets.get, set: budgets.set }) }),
-    limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
-    events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
-    deliveries: withDatabase(access, { list: deliveries.history.list, get: deliveries.history.get }),
-    ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
-    admin: withDatabase(access, { ...services.admin, ...services.processes }),
+    webhooks: {
+      ...withDatabase(access, webhooks, 'create', 'list', 'get', 'update', 'rotateSecret', 'remove'),
+      // takes as long as there are webhooks
+      reseal: webhooks.reseal,
+    },
+    payments: withDatabase(access, payments, 'completed', 'failed'),
+    ...(credits && { credits: withDatabase(access, credits, 'topUp', 'balance') }),
+    ...(budgets && { budgets: withDatabase(access, budgets, 'get', 'set') }),
+    limits: withDatabase(access, limits, 'reportExceeded'),
+    events: withDatabase(access, eventHistory, 'list', 'get'),
+    deliveries: withDatabase(access, deliveries.history, 'list', 'get'),
+    ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }, 'report') }),
+    admin: {
+      ...withDatabase(access, services.admin, 'accounts', 'account', 'failingWebhooks', 'refusals', 'search'),
+      ...withDatabase(access, services.processes, 'processes', 'upstreams', 'backlog'),
+    },
     async start() {
       accounting.start();
       services.recoveries.start();
@@ -113,27 +104,5 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     metrics: () => metrics.registry,
     health: async () => (await checkHealth()).health,
     close,
-  };
-}
-
-/** How long the database may take to say how large the backlog is. Milliseconds. */
-const backlogTimeout = 1_000;
-
-function readGauges(services: Services, database: OpenDatabase, checkHealth: CheckHealth): GaugeReadings {
-  const { backlog, deliveries, proxy } = services;
-  const { isUnavailable } = database.access;
-  return {
-    attempts: deliveries.scheduler.attempts,
-    upstreams: proxy.states(),
-    databaseAvailable: !isUnavailable,
-    pool: poolUsage(database.connection.getClient()),
-    workerLive: deliveries.due.isLive,
-    async health() {
-      const { health, readings } = await checkHealth();
-      return { checks: health.checks, ...readings };
-    },
-    async backlog() {
-      return isUnavailable ? undefined : withTimeout(backlog.size(), backlogTimeout, false).catch(() => undefined);
-    },
   };
 }

@@ -102,7 +102,6 @@ export function createProgram(terminal: Terminal): Command {
   return program;
 }
 
-/** A command and all below it. */
 function everyCommand(command: Command): Command[] {
   return [command, ...command.commands.flatMap(everyCommand)];
 }

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import express from 'express';
 import helmet from 'helmet';
-import { GatewayError } from '../errors.ts';
 import type { AddApi } from '../http/api.ts';
 import type { Authenticator } from '../http/authentication.ts';
+import { answerReads } from '../http/openapi-routes.ts';
 import { accountScopes } from '../http/principal.ts';
-import { answerError, sendReply } from '../http/reply.ts';
-import { isAnswered, type OpenRequests, pathOf, requestId, requireOneHost } from '../http/request.ts';
+import { sendReply } from '../http/reply.ts';
+import { type OpenRequests, pathOf } from '../http/request.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
 import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 
@@ -54,11 +54,6 @@ const setPageHeaders = safeHeaders({
 // Swagger UI sets innerHTML, to texts of openapi.yaml that DOMPurify has cleaned
 const setReferenceHeaders = safeHeaders(ownOrigin);
 
-function requireReading({ method }: IncomingMessage): void {
-  if (method === 'GET' || method === 'HEAD') return;
-  throw new GatewayError('method_not_allowed', 'This path takes GET, HEAD', { headers: { allow: 'GET, HEAD' } });
-}
-
 /** Where a router at `path` has its mount point, relative to `path/reference/`: `../../` for `/dashboard`. */
 function rootOf(path: string): string {
   return '../'.repeat(path.split('/').length);
@@ -75,26 +70,8 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
   const findPage = loadFiles('main', (assets) => pageDocument(assets, settings));
 
   /** Makes the middleware of one of our own paths. */
-  function answer(
-    send: (req: IncomingMessage, res: ServerResponse) => unknown,
-    setHeaders: SetHeaders = setPageHeaders,
-  ): express.RequestHandler {
-    return async (req, res, next) => {
-      if (req.method === 'OPTIONS') return next();
-      if (isAnswered(res, logger)) return;
-      const id = requestId(req.headers, res);
-      try {
-        res.setHeader('x-request-id', id);
-        setHeaders(req, res);
-        openRequests.track(res);
-        requireOneHost(req.headers, req.rawHeaders);
-        requireReading(req);
-        await send(req, res);
-      } catch (error) {
-        answerError(req, res, error, { requestId: id, logger });
-      }
-    };
-  }
+  const answer = (send: Parameters<typeof answerReads>[1], setHeaders: SetHeaders = setPageHeaders) =>
+    answerReads({ openRequests, logger }, send, setHeaders);
 
   const redirectTo = (location: string): express.RequestHandler => {
     const redirect = answer((_req, res) => res.writeHead(308, { location, 'content-length': 0 }).end());

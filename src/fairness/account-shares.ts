@@ -7,12 +7,6 @@ export type InFlightLimit = ReturnType<typeof createInFlightLimit>;
 export function createInFlightLimit(limit: number, what: string) {
   const counts = new Map<string, number>();
 
-  function leave(userId: string): void {
-    const count = (counts.get(userId) ?? 1) - 1;
-    if (count === 0) counts.delete(userId);
-    else counts.set(userId, count);
-  }
-
   return {
     /**
      * Counts one more, until what is returned is called.
@@ -27,8 +21,11 @@ export function createInFlightLimit(limit: number, what: string) {
       counts.set(userId, count + 1);
       let hasEnded = false;
       return () => {
-        if (!hasEnded) leave(userId);
+        if (hasEnded) return;
         hasEnded = true;
+        const others = (counts.get(userId) ?? 1) - 1;
+        if (others === 0) counts.delete(userId);
+        else counts.set(userId, others);
       };
     },
   };
@@ -61,19 +58,12 @@ export class AccountTurns {
     try {
       return await work();
     } finally {
-      this.#end(userId, account);
+      // the next in line gets the place, so that no newcomer overtakes those who wait
+      const next = account.waiting.shift();
+      if (!next) account.running -= 1;
+      if (account.running === 0) this.#accounts.delete(userId);
+      next?.();
     }
-  }
-
-  /** Hands the place to the next in line, so that no newcomer overtakes those who wait. */
-  #end(userId: string, account: Account): void {
-    const next = account.waiting.shift();
-    if (next) {
-      next();
-      return;
-    }
-    account.running -= 1;
-    if (account.running === 0) this.#accounts.delete(userId);
   }
 }
 

@@ -139,14 +139,14 @@ export class MetLimits {
 
   /** How many more attempts may be held. */
   room(webhookId: string, waiting: number, now: number): number {
-    const limit = this.#limits.size > 0 ? this.#get(webhookId, now) : undefined;
+    const limit = this.#get(webhookId, now);
     if (!limit) return Number.POSITIVE_INFINITY;
     return now < limit.pausedUntil ? 0 : Math.max(0, limit.ahead - waiting);
   }
 
   /** Whether at least half of the attempts that may wait have gone: claiming a few costs as much as claiming many. */
   isLow(webhookId: string, waiting: number, now: number): boolean {
-    const limit = this.#limits.size > 0 ? this.#get(webhookId, now) : undefined;
+    const limit = this.#get(webhookId, now);
     return !limit || waiting <= limit.ahead / 2;
   }
 

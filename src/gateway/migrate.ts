@@ -12,28 +12,13 @@ import type { Logger } from '../options/options.ts';
 import { readVersion } from '../version.ts';
 import { createModels, everyIndex } from './collections.ts';
 
-interface Versions {
-  /** The schema version that the database was prepared for; `null` if it never was. */
-  readonly from: number | null;
-  /** The schema version that it is prepared for afterwards. */
-  readonly to: number;
-  readonly packageVersion: string;
-}
-
-/** What {@link migrate} would do. */
-export interface MigrationPlan extends Versions {
-  /** The indexes to be built: `gateway_events.idempotency`, or `gateway_payments` for a collection without any. */
-  readonly missing: readonly string[];
-}
-
-/** What {@link migrate} has done. */
-export interface Migration extends Versions {
-  /** The indexes that were built, by the same names. */
-  readonly built: readonly string[];
-}
-
-/** @throws GatewayError `invalid_options` if a newer version has made the database one that this version must not use */
-export async function planMigration(connection: Connection, prefix: string): Promise<MigrationPlan> {
+/**
+ * What {@link migrate} would do.
+ * @returns `missing`: the indexes to be built, such as `gateway_events.idempotency`, or `gateway_payments` for a collection without any;
+ * `from` and `to`: the schema version that the database was prepared for, `null` if it never was, and the one afterwards
+ * @throws GatewayError `invalid_options` if a newer version has made the database one that this version must not use
+ */
+export async function planMigration(connection: Connection, prefix: string) {
   const db = primaryOf(connection);
   const record = await readSchemaRecord(db, prefix);
   requireCompatible(record);
@@ -51,17 +36,16 @@ export async function planMigration(connection: Connection, prefix: string): Pro
  * version. It removes no data, so that compatible older versions can still run beside it. Only Agenda's jobs are removed,
  * where duplicates keep their index from being built; deliveries get new ones. May be run again.
  * @param logger logs when indexes take long
+ * @returns `built`: the indexes that were missing; the rest as {@link planMigration}
  * @throws GatewayError `invalid_options` as {@link planMigration}, if an index has other fields or options than this version
  * needs, or if the database has no primary for 20 s
  */
-export async function migrate(
-  connection: Connection,
-  prefix: string,
-  logger: Pick<Logger, 'info'>,
-): Promise<Migration> {
+export async function migrate(connection: Connection, prefix: string, logger: Pick<Logger, 'info'>) {
   const deps = { connection, logger };
   const { missing, ...versions } = await retryUntilAvailable(() => planMigration(connection, prefix), deps);
   const needed = everyIndex(createModels(connection, prefix), prefix);
   await retryUntilAvailable(() => buildSchema({ connection, prefix, needed }), deps);
   return { built: missing, ...versions };
 }
+
+export type Migration = Awaited<ReturnType<typeof migrate>>;

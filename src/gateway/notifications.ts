@@ -1,5 +1,5 @@
 import type { FailedDelivery } from '../deliveries/claims.ts';
-import { describeThrown, refuse } from '../errors.ts';
+import { callUnawaited, refuse } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 import type { DisabledWebhook } from '../options/webhooks.ts';
 import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health-changes.ts';
@@ -60,15 +60,11 @@ export class Notifications {
   }
 
   emit<Name extends keyof GatewayNotifications>(name: Name, notification: GatewayNotifications[Name]): void {
-    const report = (error: unknown): void =>
-      this.#logger.error(`a listener of the host's for ${name} failed`, { error: describeThrown(error) });
     for (const listener of this.#listeners.get(name) ?? []) {
-      try {
-        const running = listener(notification as never);
-        if (running !== undefined) Promise.resolve(running).catch(report);
-      } catch (error) {
-        report(error);
-      }
+      callUnawaited(
+        () => listener(notification as never),
+        (error) => this.#logger.error(`a listener of the host's for ${name} failed`, { error }),
+      );
     }
   }
 }

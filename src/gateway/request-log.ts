@@ -40,5 +40,3 @@ export function createRequestLog(logger: Logger) {
     attempted: (attempt: EndedAttempt) => logger.info('delivery attempt', attemptFields(attempt)),
   };
 }
-
-export type RequestLog = ReturnType<typeof createRequestLog>;

@@ -7,18 +7,14 @@ import { type DeliveryRoutesDeps, deliveryOperations, explain, recoveryOperation
 import { type EventRoutesDeps, eventOperations } from '../events/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
-import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
-import type { OperationTable, RequestObserver } from '../http/operation.ts';
-import type { OpenRequests } from '../http/request.ts';
+import type { OperationTable } from '../http/operation.ts';
 import { createRouter, type GatewayRouter, modelPaths } from '../http/router.ts';
 import { keyOperations } from '../keys/routes.ts';
 import type { KeyService } from '../keys/service.ts';
-import type { AuthenticateKey } from '../keys/verify-key.ts';
-import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
+import { createDatabaseBudget } from '../mongo/connection/availability.ts';
 import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
-import type { ResolvedOptions } from '../options/options.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
 import type { SessionOperations } from '../sockets/session-calls.ts';
 import type { ListStored } from '../stored/overview.ts';
@@ -32,18 +28,7 @@ import {
 } from '../webhooks/routes.ts';
 import type { Services } from './services.ts';
 
-export interface RouterDeps {
-  readonly services: Services;
-  readonly options: ResolvedOptions;
-  readonly access: DatabaseAccess;
-  readonly authenticator: Authenticator;
-  /** Told of each request that has ended. */
-  readonly observers: readonly RequestObserver[];
-  readonly openRequests: OpenRequests;
-}
-
-function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRoutesDeps {
-  const { deliveries, events, webhooks } = services;
+function deliveryRoutes({ deliveries, events, webhooks, options, access }: Services): DeliveryRoutesDeps {
   return {
     history: deliveries.history,
     context: deliveries.context,
@@ -92,41 +77,26 @@ export function operationTable(parts: RouterParts): OperationTable {
   };
 }
 
-function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, events, eventHistory, catalogue, proxy, sessionOperations, admin } = deps.services;
+function operationsOf(services: Services): OperationTable {
+  const { webhooks, health, events, eventHistory, catalogue, proxy, sessionOperations, admin } = services;
   return operationTable({
-    ...deps.services,
+    ...services,
     models: { ...proxy.operations, ...sessionOperations },
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
-    deliveries: deliveryRoutes(deps),
+    deliveries: deliveryRoutes(services),
     health: { health, requireWebhook: webhooks.get, explain },
     events: { publish: events.publish, history: eventHistory, catalogue },
     admin: { service: admin, explain },
   });
 }
 
-/**
- * Says who makes requests, by the host's functions or by the gateway's own keys.
- * @param authenticateKey says whose an API key of the gateway's own is
- */
-export function authenticatorOf(options: ResolvedOptions, authenticateKey: AuthenticateKey): Authenticator {
-  const { dashboard } = options;
-  return createAuthenticator({
-    byKey: options.authenticate
-      ? checkedAuthenticate('authenticate', options.authenticate)
-      : byBearerToken(authenticateKey),
-    bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
-  });
-}
-
 /** What a form has beside the file in it. Bytes. */
 const formLength = 64 * 1024;
 
-export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRouter> {
-  const { services, options, access, authenticator, observers, openRequests } = deps;
+export async function createGatewayRouter(services: Services): Promise<GatewayRouter> {
+  const { spec, options, access, authenticator, requestObservers: observers, openRequests } = services;
   const { dashboard, logger } = options;
-  const { spec } = services;
-  const operations = operationsOf(deps);
+  const operations = operationsOf(services);
   const addApi = await createApi({
     spec,
     operations,

@@ -1,33 +1,44 @@
 import { type Accounting, createAccounting } from '../accounting/accounting.ts';
 import { RecoveryService } from '../deliveries/recoveries.ts';
 import { createDeliveryService } from '../deliveries/service.ts';
-import { addCustomEventTypes, type Catalogue, catalogueOf } from '../events/catalogue.ts';
+import { addCustomEventTypes, catalogueOf } from '../events/catalogue.ts';
 import { createEventHistory } from '../events/history.ts';
 import { createOutbox, createSettleSubscribers } from '../events/outbox.ts';
 import { createEventService } from '../events/service.ts';
-import { createKeyService } from '../keys/service.ts';
-import { createDatabaseClock, type DatabaseClock } from '../mongo/clock.ts';
+import { type Authenticator, bearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
+import { OpenRequests } from '../http/request.ts';
+import { createKeyService, type KeyService } from '../keys/service.ts';
+import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
+import { createDatabaseClock } from '../mongo/clock.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
 import type { Database } from '../mongo/connection/connection.ts';
 import { SharedReads } from '../mongo/shared-reads.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import { BacklogReads } from '../operator/backlog.ts';
-import { createMetrics, type Metrics } from '../operator/metrics.ts';
+import { createMetrics } from '../operator/metrics.ts';
 import { createProcessRecord } from '../operator/process-record.ts';
 import { createProcessService } from '../operator/processes.ts';
 import { createRefusalRecorder } from '../operator/refusals.ts';
 import { createAdminService } from '../operator/service.ts';
+import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { isAllowedAddress, type Networks, parseNetworks } from '../outbound/addresses.ts';
+import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
+import { usageHook } from '../proxy/hooks.ts';
+import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
+import { RealtimeSecrets } from '../sockets/secrets.ts';
+import { createSessionOperations } from '../sockets/session-calls.ts';
+import { createBackgroundService } from '../stored/background.ts';
+import { createListStored } from '../stored/overview.ts';
+import { createStoredSecrets } from '../stored/secrets.ts';
+import { createStoredObjects } from '../stored/service.ts';
 import { readVersion } from '../version.ts';
 import { createHealthService } from '../webhooks/health.ts';
 import { createDisableFailing, createReportChanges } from '../webhooks/health-changes.ts';
-import { createSealer } from '../webhooks/secrets.ts';
+import { createSealer, type Sealer } from '../webhooks/secrets.ts';
 import { createWebhookService } from '../webhooks/service.ts';
-import { createModels, type Models } from './collections.ts';
-import { createModelCalls } from './model-calls.ts';
+import { createModels } from './collections.ts';
 import { Notifications } from './notifications.ts';
-import { createRequestLog, type RequestLog } from './request-log.ts';
+import { createRequestLog } from './request-log.ts';
 
 /** The database, and whether it can be reached at present. */
 export type OpenDatabase = Database & {
@@ -36,24 +47,31 @@ export type OpenDatabase = Database & {
   readonly hasTransactions: boolean;
 };
 
-interface Base {
-  readonly options: ResolvedOptions;
-  readonly database: OpenDatabase;
-  readonly models: Models;
-  readonly catalogue: Catalogue;
-  readonly notifications: Notifications;
-  readonly metrics: Metrics;
-  readonly requestLog: RequestLog | undefined;
-  readonly shared: SharedReads;
-  readonly networks: Networks;
-  readonly clock: DatabaseClock;
-}
-
-function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Networks {
+/** What services are made of. */
+function createBase(options: ResolvedOptions, database: OpenDatabase) {
+  const { connection, access } = database;
+  const { logger, allowPrivateNetworks } = options;
+  const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
   const networks = parseNetworks(allowPrivateNetworks);
   if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
-  return networks;
+  return {
+    options,
+    database,
+    access,
+    spec,
+    catalogue: catalogueOf(spec),
+    models: createModels(connection, options.collectionPrefix),
+    notifications: new Notifications(logger),
+    metrics: createMetrics(),
+    requestLog: options.logRequests ? createRequestLog(logger) : undefined,
+    openRequests: new OpenRequests(),
+    shared: new SharedReads(connection),
+    clock: createDatabaseClock(connection),
+    networks,
+  };
 }
+
+type Base = ReturnType<typeof createBase>;
 
 function createWebhooks({ options, models, catalogue, notifications, networks }: Base) {
   const { logger } = options;
@@ -89,8 +107,9 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
 }
 
 function createEvents(base: Base, { webhooks, health }: ReturnType<typeof createWebhooks>) {
-  const { options, models, catalogue, notifications, metrics, requestLog, shared, networks, clock } = base;
-  const { connection, access } = base.database;
+  const { options, database, access, models, catalogue, notifications, metrics, requestLog, shared, networks, clock } =
+    base;
+  const { connection } = database;
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
   const outbox = createOutbox(models.events, clock);
   const deliveries = createDeliveryService({
@@ -158,20 +177,80 @@ function createKeys(
   });
 }
 
+/**
+ * Says who makes requests, by the host's functions or by the gateway's own keys.
+ * @param authenticateKey says whose an API key of the gateway's own is
+ */
+function authenticatorOf(options: ResolvedOptions, authenticateKey: AuthenticateKey): Authenticator {
+  const { dashboard } = options;
+  return createAuthenticator({
+    byKey: options.authenticate
+      ? checkedAuthenticate('authenticate', options.authenticate)
+      : (req, isModelCall = false) => authenticateKey(bearerToken(req), isModelCall),
+    bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
+  });
+}
+
+/** The model endpoints, and what upstreams keep for an account. */
+function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, keys: KeyService) {
+  const { options, access, models, metrics, shared, spec } = base;
+  const { logger } = options;
+  const { usage, admissionChecks } = accounting;
+  const storedObjects = createStoredObjects({
+    objects: models.stored,
+    database: access,
+    retentionDays: options.storedRetentionDays,
+    background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
+    shared,
+    logger,
+  });
+  const listStored = createListStored({ objects: models.stored, database: access });
+  const onUsage = usageHook(options, logger);
+  const backgroundResponses = createBackgroundService({
+    objects: models.stored,
+    database: access,
+    collectionPrefix: options.collectionPrefix,
+    pollResponse: (response) => proxy.pollResponse(response),
+    ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
+    onCounted(record) {
+      metrics.models.usageCounted(record);
+      onUsage?.(record);
+    },
+    interval: options.backgroundPollInterval,
+    longestInterval: options.backgroundPollLimit,
+    logger,
+  });
+  const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
+  const proxy: ModelProxy = createProxy({
+    upstreams: options.upstreams,
+    logger,
+    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
+    hooks: options,
+    admissionChecks,
+    ...(usage && { usageRecorder: usage }),
+    observers: [metrics.models, upstreamWindow],
+    storedObjects,
+    backgroundResponses,
+    exposeUpstream: options.exposeUpstream,
+    maxFiles: options.maxFiles,
+    maxFileBytes: options.maxFileBytes,
+    idempotencySecret: sealer.derive('upstream idempotency keys'),
+    abortOnDisconnect: options.abortOnDisconnect,
+    propagateTrace: options.tracing.propagateToUpstreams === true,
+  });
+  const secrets = new RealtimeSecrets({
+    stored: createStoredSecrets({ objects: models.stored, database: access }),
+    principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
+  });
+  const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec });
+  return { secrets, sessionOperations, storedObjects, listStored, backgroundResponses, proxy, upstreamWindow };
+}
+
 /** Every service of a gateway, and how they are joined. */
 export function createServices(options: ResolvedOptions, database: OpenDatabase) {
-  const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
-  const catalogue = catalogueOf(spec);
-  const models = createModels(database.connection, options.collectionPrefix);
-  const notifications = new Notifications(options.logger);
-  const metrics = createMetrics();
-  const requestLog = options.logRequests ? createRequestLog(options.logger) : undefined;
-  const shared = new SharedReads(database.connection);
-  const networks = allowedNetworks(options);
-  const clock = createDatabaseClock(database.connection);
-  const base = { options, database, models, catalogue, notifications, metrics, requestLog, shared, networks, clock };
+  const base = createBase(options, database);
+  const { access, models, metrics, shared, clock, requestLog } = base;
   const ofWebhooks = createWebhooks(base);
-  const { sealer, webhooks, health } = ofWebhooks;
   const { deliveries, events, recoveries } = createEvents(base, ofWebhooks);
   // a standalone mongod, which the host has accepted, writes one after the other
   const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
@@ -179,50 +258,39 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     models,
     publish: events.publish,
     transaction,
-    database: database.access,
+    database: access,
     clock,
     creditObserver: metrics.credits,
     shared,
     options,
   });
+  const { budgets, credits } = accounting;
   const keys = createKeys(base, events, whileAwaited(transaction), accounting);
-  const { access } = database;
-  const modelCalls = createModelCalls({ options, access, models, metrics, accounting, sealer, shared, spec, keys });
-  const processRecord = createProcessRecord({
-    processes: models.processes,
-    connection: database.connection,
-    access: database.access,
-    deliveries,
-    ...modelCalls,
-    options,
-  });
+  const authenticateKey = createAuthenticateKey(keys, access);
+  const modelCalls = createModelCalls(base, ofWebhooks.sealer, accounting, keys);
+  const { proxy, upstreamWindow } = modelCalls;
+  const { processes } = models;
   const backlog = new BacklogReads(models.deliveries, models.events);
-  const processes = createProcessService(models.processes, backlog);
-  const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
-  const refusals = createRefusalRecorder({ refusals: models.refusals, interval: 1_000, logger: options.logger });
-  const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
+  const refusals = createRefusalRecorder(models.refusals, options.logger);
   return {
-    spec,
-    catalogue,
-    models,
-    metrics,
-    requestLog,
-    webhooks,
-    health,
-    backlog,
+    ...base,
+    ...ofWebhooks,
     deliveries,
     events,
-    eventHistory,
+    eventHistory: createEventHistory(models.events, deliveries.eventStatuses),
     recoveries,
-    keys,
     accounting,
-    admin,
-    refusals,
-    processRecord,
-    processes,
-    shared,
+    keys,
+    authenticateKey,
+    authenticator: authenticatorOf(options, authenticateKey),
     ...modelCalls,
-    notifications,
+    backlog,
+    processRecord: createProcessRecord({ processes, access, deliveries, proxy, upstreamWindow, options }),
+    processes: createProcessService(processes, backlog),
+    admin: createAdminService({ models, keys, budgets, credits, options }),
+    refusals,
+    /** Told of each request that has ended. */
+    requestObservers: [metrics.requests, refusals, ...(requestLog ? [requestLog] : [])],
   };
 }
 

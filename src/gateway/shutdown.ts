@@ -1,18 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { refuse } from '../errors.ts';
-import type { OpenRequests } from '../http/request.ts';
 import { withTimeout } from '../mongo/periodic.ts';
-import type { ResolvedOptions } from '../options/options.ts';
 import type { Sockets } from '../sockets/sockets.ts';
-import type { OpenDatabase, Services } from './services.ts';
-
-export interface ShutdownDeps {
-  readonly services: Services;
-  readonly database: OpenDatabase;
-  readonly openRequests: OpenRequests;
-  readonly sockets: Sockets;
-  readonly options: Pick<ResolvedOptions, 'drainTimeout' | 'logger'>;
-}
+import type { Services } from './services.ts';
 
 /** How long a delivery attempt under way may take to get its record. Milliseconds. */
 const attemptTimeout = 35_000;
@@ -29,8 +19,8 @@ const flushTimeout = 1_000;
 const longestDelay = 3_600_000;
 
 /** Makes `close` of a gateway: it is not ready from the call on, and is shut down after the delay, or when `close` is called without one. */
-export function createClose(deps: ShutdownDeps) {
-  const shutDown = createShutdown(deps);
+export function createClose(services: Services, sockets: Sockets) {
+  const shutDown = createShutdown(services, sockets);
   const begun = new AbortController();
   let closing: Promise<void> | undefined;
   let isClosing = false;
@@ -53,11 +43,10 @@ export function createClose(deps: ShutdownDeps) {
 }
 
 /** Makes the function that closes the parts of a gateway in their order: first what makes work, then what records it, the database last. */
-function createShutdown({ services, database, openRequests, sockets, options }: ShutdownDeps) {
+function createShutdown(services: Services, sockets: Sockets) {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = services;
-  const { processRecord, storedObjects, shared } = services;
-  const { access } = database;
-  const { drainTimeout, logger } = options;
+  const { processRecord, storedObjects, shared, database, access, openRequests } = services;
+  const { drainTimeout, logger } = services.options;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {

@@ -7,7 +7,7 @@ import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import { requireScope } from './authentication.ts';
-import { BodyMemory, BodyReservation } from './body/read-body.ts';
+import { BodyBuffer, type BodyMemory } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
@@ -79,13 +79,6 @@ type RouteMatch =
   | { readonly served: ServedRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly refusal: GatewayError };
 
-/** How the requests of a route are authenticated. */
-function authenticationOf({ operation }: Route, byKey: RequirePrincipal): RequirePrincipal {
-  const { authenticate } = 'relay' in operation ? operation : {};
-  if (!authenticate) return byKey;
-  return (req, isModelCall) => authenticate(req, () => byKey(req, isModelCall));
-}
-
 /** What counts the requests of a route. What changes something counts as a write, but for model calls and what the operator's services publish. */
 function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): LimitAccount | undefined {
   if (route.method === 'GET') return limitReads;
@@ -96,22 +89,19 @@ function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): Li
 function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies) {
   const readTurns = new AccountTurns(readsAtOnce);
 
-  function runWithDatabase(
+  /** @param waited how long the request has waited for the database already, in milliseconds */
+  return async (
     { handle, databaseWait }: DataOperation,
+    route: Route,
     request: ApiRequest,
     waited: number,
-  ): Promise<Reply> {
-    return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
-  }
-
-  /** @param waited how long the request has waited for the database already, in milliseconds */
-  return async (operation: DataOperation, route: Route, request: ApiRequest, waited: number) => {
-    if (route.method !== 'GET' || isModelRoute(route)) return runWithDatabase(operation, request, waited);
+  ): Promise<Reply | undefined> => {
+    const run = (waited: number) =>
+      databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
+    if (route.method !== 'GET' || isModelRoute(route)) return run(waited);
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>
-      request.client.disconnected
-        ? undefined
-        : runWithDatabase(operation, request, waited + performance.now() - readyAt),
+      request.client.disconnected ? undefined : run(waited + performance.now() - readyAt),
     );
   };
 }
@@ -120,7 +110,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest) {
   const { logger, observers = [] } = deps;
   const runOperation = createRunOperation(deps);
-  const memory = new BodyMemory(deps.bodyMemory ?? Number.POSITIVE_INFINITY);
+  const memory: BodyMemory = { size: deps.bodyMemory ?? Number.POSITIVE_INFINITY, reserved: 0, byAccount: new Map() };
 
   async function respond(
     req: IncomingMessage,
@@ -132,10 +122,10 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     // read once: where Express has changed its prototype, each access costs as much as hundreds of others
     const { headers, method = '' } = req;
     const id = requestId(headers, res);
-    let reservation: BodyReservation | undefined;
+    let buffer: BodyBuffer | undefined;
     const client = new ClientDisconnect(res, () => {
       openRequests.delete(res);
-      reservation?.release();
+      buffer?.release();
     });
     const relayed: RelayNote = {};
     let principal: Principal | undefined;
@@ -155,9 +145,9 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (limit) await limit(principal.userId);
       if (client.disconnected) return;
-      reservation = new BodyReservation(memory, principal.userId);
+      buffer = new BodyBuffer(memory, principal.userId);
       const head = { requestId: id, principal, params, client, relayed, headers };
-      const request = await readRequest(req, route, head, reservation);
+      const request = await readRequest(req, route, head, buffer);
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
         const reply = await runOperation(route.operation, route, request, waited);
@@ -165,7 +155,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       }
     } catch (error) {
       // keep nothing of the body, however long the error's answer takes
-      reservation?.release();
+      buffer?.release();
+      buffer = undefined;
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     } finally {
       const ended: EndedRequest = {
@@ -216,9 +207,10 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
       { routes, sockets: socketPaths(spec) },
       {
         answer: (route) => {
-          const served = {
+          const own = 'relay' in route.operation ? route.operation.authenticate : undefined;
+          const served: ServedRoute = {
             route,
-            authenticate: authenticationOf(route, authenticate),
+            authenticate: own ? (req, isModelCall) => own(req, () => authenticate(req, isModelCall)) : authenticate,
             isModelRoute: isModelRoute(route),
             limit: limitOf(route, deps),
           };
@@ -252,14 +244,8 @@ function createAccountLimit(perMinute: number, what: string): LimitAccount {
   };
 }
 
-/**
- * Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write.
- */
-export function createWriteLimit(perMinute: number): LimitAccount {
-  return createAccountLimit(perMinute, 'changes');
-}
+/** Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write. */
+export const createWriteLimit = (perMinute: number): LimitAccount => createAccountLimit(perMinute, 'changes');
 
 /** Limits how often one account may read in a minute, in this process: every read costs the database a few queries. */
-export function createReadLimit(perMinute: number): LimitAccount {
-  return createAccountLimit(perMinute, 'reads');
-}
+export const createReadLimit = (perMinute: number): LimitAccount => createAccountLimit(perMinute, 'reads');

@@ -1,6 +1,6 @@
 import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { GatewayError } from '../errors.ts';
+import { type ErrorCode, GatewayError } from '../errors.ts';
 import { refuseOption } from '../options/kinds.ts';
 import { isStreamingBody } from './body/body-stream.ts';
 import { sendReply } from './reply.ts';
@@ -86,25 +86,19 @@ export function hardenServer<S extends Server>(server: S, options: HardenOptions
 /** How long a client may take to read the answer before its connection closes. Milliseconds. */
 const lingeringTime = 1_000;
 
-/** The error for what Node refuses before there is a request, by the code of Node's error. */
-function refusal(code: unknown): GatewayError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new GatewayError(
-        'headers_too_large',
-        'The headers of the request are too long; send fewer or shorter ones',
-      );
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new GatewayError('request_too_large', 'The extensions of a chunk are too long; send chunks without them');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new GatewayError('request_timeout', 'The request did not arrive in time; send it again');
-    default:
-      return new GatewayError(
-        'malformed_request',
-        'The request is not valid HTTP; check its request line, headers and body length',
-      );
-  }
-}
+/** The errors for what Node refuses before there is a request, by the codes of Node's. */
+const refusals: Readonly<Record<string, readonly [code: ErrorCode, message: string]>> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers of the request are too long; send fewer or shorter ones'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
+    'request_too_large',
+    'The extensions of a chunk are too long; send chunks without them',
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time; send it again'],
+};
+const malformed = [
+  'malformed_request',
+  'The request is not valid HTTP; check its request line, headers and body length',
+] as const;
 
 /** @param method where it is known: an answer to HEAD has no body (RFC 9110, section 9.3.2) */
 function asResponse(error: GatewayError, method: string | undefined): string {
@@ -143,7 +137,7 @@ function answerClientErrors(server: Server): void {
     // destroying the connection at once would reset it and lose the answer (RFC 9112, section 9.6)
     const timer = setTimeout(() => socket.destroy(), lingeringTime);
     socket.once('close', () => clearTimeout(timer));
-    socket.end(asResponse(refusal(error.code), current?.req.method));
+    socket.end(asResponse(new GatewayError(...(refusals[error.code ?? ''] ?? malformed)), current?.req.method));
   });
 }
 

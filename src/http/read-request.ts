@@ -4,7 +4,7 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { BodyStream } from './body/body-stream.ts';
 import { readForm } from './body/form.ts';
-import { type BodyBounds, type BodyLimits, type BodyReservation, checkSize, readBody } from './body/read-body.ts';
+import { type BodyBounds, type BodyBuffer, type BodyLimits, checkSize, readBody } from './body/read-body.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
@@ -16,12 +16,12 @@ import { notAParameter } from './validation/invalid-request.ts';
 /** What is known of a request before its body is read. */
 type RequestHead = Pick<ApiRequest, 'requestId' | 'principal' | 'params' | 'client' | 'relayed' | 'headers'>;
 
-/** Reads, parses and validates the rest of a request. @param reservation of the memory for its body, which whoever made it releases */
+/** Reads, parses and validates the rest of a request. @param buffer for its body, which whoever made it releases */
 export type ReadRequest = (
   req: IncomingMessage,
   route: Route,
   head: RequestHead,
-  reservation: BodyReservation,
+  buffer: BodyBuffer,
 ) => Promise<ApiRequest>;
 
 /** What {@link createRequestReader} needs. */
@@ -41,8 +41,8 @@ interface RequestReaderDependencies {
  * and query parameters that openapi.yaml does not describe, because the provider may know them. Any other request may not.
  */
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
-  const { openRequests, logger } = deps;
-  const { shapeOf, checkForm, check } = await requestChecks(deps.spec, deps.routes);
+  const { openRequests, streamLimits, logger } = deps;
+  const { shapes, checkForm, check } = await requestChecks(deps.spec, deps.routes);
 
   let warned = false;
   const onReserialised = (): void => {
@@ -53,47 +53,49 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     );
   };
 
-  return async function readRequest(req, route, head, reservation) {
+  return async function readRequest(req, route, head, buffer) {
     const isRelay = isRelayed(route);
-    const { requestId, principal, params, client, relayed, headers } = head;
+    const { params, headers } = head;
     const limits = isRelay ? deps.relayedLimits : deps.otherLimits;
-    const plan = { route, limits, reservation, openRequests, shape: shapeOf(route), onReserialised };
-    const bodyStream = openStream(req, headers, plan, deps.streamLimits);
-    const { raw, value, fields = noFields } = bodyStream ? noBody : await takeBody(req, headers, plan);
+    const plan = {
+      route,
+      limits,
+      buffer,
+      openRequests,
+      streamLimits,
+      shape: shapes.get(route.description),
+      onReserialised,
+    };
+    const { raw, value, fields = noFields, stream } = await takeBody(req, headers, plan);
     const search = searchOf(req.url ?? '');
-    const query = isRelay && search === '' ? noParameters : queryOf(search, isRelay);
+    const parameters = new URLSearchParams(search);
+    // what is relayed goes up as it came: a provider may know parameters that appear twice
+    const query = isRelay ? Object.fromEntries(parameters) : queryOf(parameters);
     const isJson = value !== undefined || raw.length === 0;
     const form = isRelay && !isJson && isForm(headers) ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!isRelay) {
       checkStorableBody(value);
-      checkKnown(query, route.query);
+      const unknown = Object.keys(query).find((name) => !route.query.includes(name));
+      if (unknown !== undefined) refuse('unknown_parameter', unknown, notAParameter(route.query));
     }
     if (form) checkForm(route, form);
-    else if (!bodyStream && isJson) {
-      const checking = check(req, route, { params, query, body: value });
-      if (checking) await checking;
-    }
+    else if (!stream && isJson) await check(req, route, { params, query, body: value });
     const request = {
-      requestId,
-      principal,
-      params,
-      client,
-      relayed,
       query,
       search,
-      headers,
       body: value,
       rawBody: raw,
       fields,
       form,
-      bodyStream,
+      bodyStream: stream,
       // the bytes are free at once, because nothing else here refers to them when it has returned
       releaseBody(): void {
         request.rawBody = noBytes;
         request.form = undefined;
-        reservation.release();
+        buffer.release();
       },
+      ...head,
     };
     return request;
   };
@@ -105,28 +107,14 @@ const isForm = (headers: IncomingHttpHeaders): boolean => /^multipart\//i.test(h
 const noBytes = Buffer.alloc(0);
 const noFields: ApiRequest['fields'] = new Map();
 
-const noParameters: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
-
 /** The parameters in the query. The host's own `query parser` setting does not matter. @throws GatewayError `duplicate_parameter` */
-function queryOf(search: string, isRelay: boolean): Record<string, unknown> {
-  const parameters = new URLSearchParams(search);
-  // what is relayed goes up as it came: a provider may know parameters that appear twice
-  if (isRelay) return Object.fromEntries(parameters);
+function queryOf(parameters: URLSearchParams): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null);
   for (const [name, value] of parameters) {
     if (name in query) refuse('duplicate_parameter', name, 'appears twice in the query; give it once');
     query[name] = value;
   }
   return query;
-}
-
-/**
- * Refuses a query parameter that an operation does not have.
- * @throws GatewayError `unknown_parameter`
- */
-function checkKnown(query: Readonly<Record<string, unknown>>, known: readonly string[]): void {
-  const unknown = Object.keys(query).find((name) => !known.includes(name));
-  if (unknown !== undefined) refuse('unknown_parameter', unknown, notAParameter(known));
 }
 
 /** The body that an operation gets. */
@@ -137,15 +125,16 @@ interface RequestBody {
   readonly value?: unknown;
   /** Where the described fields of a relayed body stand, by path. */
   readonly fields?: ReadonlyMap<string, FieldRange>;
+  /** The body of an operation that takes it as it comes, unless the host has read it. */
+  readonly stream?: BodyStream;
 }
 
 const noBody: RequestBody = Object.freeze({ raw: noBytes });
 
-type ParsedByHost = IncomingMessage & { readonly body?: unknown };
-
 /** How the body of an operation is read. */
 interface BodyPlan extends BodyBounds {
   readonly route: Route;
+  readonly streamLimits: BodyLimits;
   /** Which fields of a relayed body are read. */
   readonly shape: BodyShape | undefined;
   /** Called when the exact bytes are lost, because the host parsed the body without `keepRawBody`. */
@@ -159,7 +148,7 @@ interface BodyPlan extends BodyBounds {
  * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `number_not_exact`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
  */
 async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan: BodyPlan): Promise<RequestBody> {
-  const { route, shape } = plan;
+  const { route, shape, buffer } = plan;
   const takesBody = route.mediaTypes.size > 0;
   const missing = (): RequestBody => {
     if (route.bodyRequired) throw new GatewayError('missing_required_parameter', 'This request needs a body');
@@ -170,7 +159,12 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
   const rawBody = (req as Keeping)[rawBodyKey];
-  const bytes = rawBody || req.readableDidRead ? takeFromHost(req, rawBody, plan) : await readBody(req, headers, plan);
+  const isRead = rawBody !== undefined || req.readableDidRead;
+  if (!isRead && 'streamsUp' in route.operation && route.operation.streamsUp) {
+    return { raw: noBytes, stream: new BodyStream(req, headers, plan.streamLimits) };
+  }
+  const bytes = isRead ? (rawBody ?? serialiseAgain(req, plan)) : await readBody(req, headers, plan);
+  if (isRead) buffer.reserve(bytes.length);
   checkSize(bytes.length, plan.limits);
   if (!takesBody) return noBody;
   if (bytes.length === 0) return missing();
@@ -179,57 +173,21 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   const hasMark = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark);
   const raw = hasMark ? bytes.subarray(byteOrderMark.length) : bytes;
   if (raw.length === 0) return missing();
-  if (shape) {
-    const outlined = outline(raw, shape);
-    const { value, fields } = 'then' in outlined ? await outlined : outlined;
-    return { raw, value, fields };
-  }
-  return { raw, value: parseJson(raw) };
-}
-
-/**
- * The body of an operation that takes it as it comes; `undefined` for any other, and where the host has read it.
- * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`
- */
-function openStream(
-  req: IncomingMessage,
-  headers: IncomingHttpHeaders,
-  { route }: BodyPlan,
-  limits: BodyLimits,
-): BodyStream | undefined {
-  if (
-    !('streamsUp' in route.operation && route.operation.streamsUp) ||
-    (req as Keeping)[rawBodyKey] ||
-    req.readableDidRead
-  ) {
-    return undefined;
-  }
-  if (announcedLength(headers) === 0) throw new GatewayError('missing_required_parameter', 'This request needs a body');
-  bodyMediaType(headers, route.mediaTypes);
-  return new BodyStream(req, headers, limits);
+  if (!shape) return { raw, value: parseJson(raw) };
+  const { value, fields } = await outline(raw, shape);
+  return { raw, value, fields };
 }
 
 /** Serialises again what the host has parsed; the bytes may differ from those that were sent. */
-function serialiseAgain(body: unknown): Buffer {
+function serialiseAgain({ body }: IncomingMessage & { readonly body?: unknown }, { onReserialised }: BodyPlan): Buffer {
+  if (body === undefined) {
+    throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
+  }
+  onReserialised();
   if (Buffer.isBuffer(body)) return body;
   if (typeof body === 'string') return Buffer.from(body);
   checkTree(body);
   return Buffer.from(JSON.stringify(body));
-}
-
-/** The bytes of a body that the host has read. */
-function takeFromHost(
-  req: ParsedByHost,
-  rawBody: Buffer | undefined,
-  { reservation, onReserialised }: BodyPlan,
-): Buffer {
-  if (!rawBody && req.body === undefined) {
-    throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
-  }
-  if (!rawBody) onReserialised();
-  const bytes = rawBody ?? serialiseAgain(req.body);
-  reservation.grow(bytes.length);
-  return bytes;
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);

@@ -103,15 +103,14 @@ function isSendable(name: string, value: unknown): boolean {
   }
 }
 
-function answerable(code: ErrorCode, message: string, cause: unknown, flaw: string | undefined): AnswerableError {
+function answerable(code: ErrorCode, message: string, cause: unknown, flaw?: string): AnswerableError {
   const status = errorStatus[code];
   const body = { error: { message, type: errorType(status, code), param: null, code } };
   return { status, code, body, headers: {}, cause, ...(flaw !== undefined && { flaw }) };
 }
 
 function internalError(thrown: unknown, flaw?: string): AnswerableError {
-  const message = 'The gateway failed; quote the x-request-id when you ask about it';
-  return answerable('internal_error', message, thrown, flaw);
+  return answerable('internal_error', 'The gateway failed; quote the x-request-id when you ask about it', thrown, flaw);
 }
 
 /** The fields of a GatewayError, of this copy of the package or of another, as they may be where types are not checked. */
@@ -122,18 +121,19 @@ function readGatewayError(thrown: Claimed): AnswerableError {
   if (!isErrorCode(code)) {
     return internalError(thrown, `a GatewayError has the code ${describeThrown(code)}, which is none of ErrorCode`);
   }
-  const entries = Object.entries((headers ?? {}) as Record<string, unknown>);
-  const unsendable = entries.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
-  const sendable = entries.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
-  const flaw =
-    unsendable.length > 0 &&
-    `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`;
+  const sendable: Record<string, string> = {};
+  const unsendable: string[] = [];
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    if (isSendable(name, value)) sendable[name] = String(value);
+    else unsendable.push(name);
+  }
+  const flaw = `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`;
   const text = typeof message === 'string' ? message : '';
-  const error = answerable(code, text, cause ?? thrown, flaw || undefined);
+  const error = answerable(code, text, cause ?? thrown, unsendable.length > 0 ? flaw : undefined);
   if (typeof param === 'string') error.body.error.param = param;
   // RFC 9110, section 11.6.1: every 401 says how to authenticate
   const required = error.status === 401 && { 'www-authenticate': 'Bearer' };
-  return { ...error, headers: { ...required, ...Object.fromEntries(sendable) } };
+  return { ...error, headers: { ...required, ...sendable } };
 }
 
 /**

@@ -6,19 +6,13 @@ import type { Logger } from '../options/options.ts';
 /** Short, and safe to put into a header, a log line or a URL. */
 const safeId = /^[A-Za-z0-9._-]{1,64}$/;
 
-function isSafe(id: unknown): id is string {
-  return typeof id === 'string' && safeId.test(id);
-}
-
 /**
  * The id of a request: the one that the host has already set on the answer, else the client's own `x-request-id`, else a
  * new one. The first two count only if they are short plain tokens.
  */
 export function requestId(headers: IncomingHttpHeaders, res: ServerResponse): string {
-  const fromHost = res.getHeader('x-request-id');
-  if (isSafe(fromHost)) return fromHost;
-  const fromClient = headers['x-request-id'];
-  return isSafe(fromClient) ? fromClient : newId('req', Date.now());
+  const given = [res.getHeader('x-request-id'), headers['x-request-id']];
+  return given.find((id): id is string => typeof id === 'string' && safeId.test(id)) ?? newId('req', Date.now());
 }
 
 /** Scheme and authority of a request target in absolute form (RFC 9112, section 3.2.2). */
@@ -82,25 +76,6 @@ export function isAnswered(res: ServerResponse, logger: Logger): boolean {
   return true;
 }
 
-/**
- * Calls a listener when an answer is sent or its client has disconnected. Node does not tell the answer to a pipelined request of that, which has no
- * socket as long as those before it on the connection are not sent (RFC 9112, section 9.3.2).
- */
-function onClosed(res: ServerResponse, listener: () => void): void {
-  res.on('close', listener);
-  if (res.socket) return;
-  const { socket } = res.req;
-  const close = (): void => {
-    if (res.socket) return;
-    res.destroy();
-    res.emit('close');
-  };
-  // a client may pipeline more requests than Node takes for a leak of listeners
-  socket.setMaxListeners(0);
-  socket.on('close', close);
-  res.on('close', () => socket.off('close', close));
-}
-
 /** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
 export class ClientDisconnect {
   disconnected: boolean;
@@ -109,12 +84,25 @@ export class ClientDisconnect {
   /** @param onClose called when the answer is sent or the client has disconnected: the one listener of `close` that a request has */
   constructor(res: ServerResponse, onClose: () => void) {
     this.disconnected = res.destroyed;
-    onClosed(res, () => {
+    res.on('close', () => {
       onClose();
       if (res.writableFinished) return;
       this.disconnected = true;
       this.#listener?.();
     });
+    if (res.socket) return;
+    // Node does not tell the answer to a pipelined request of its end, which has no socket as long as those before it on the connection are not
+    // sent (RFC 9112, section 9.3.2)
+    const { socket } = res.req;
+    const close = (): void => {
+      if (res.socket) return;
+      res.destroy();
+      res.emit('close');
+    };
+    // a client may pipeline more requests than Node takes for a leak of listeners
+    socket.setMaxListeners(0);
+    socket.on('close', close);
+    res.on('close', () => socket.off('close', close));
   }
 
   /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
@@ -145,13 +133,6 @@ export class OpenRequests {
   add(res: ServerResponse): void {
     if (this.#closing) throw shuttingDown();
     this.#open.add(res);
-  }
-
-  /** The same, and no longer when the answer is sent or the client has disconnected. */
-  track(res: ServerResponse): void {
-    this.add(res);
-    if (res.destroyed) this.delete(res);
-    else onClosed(res, () => this.delete(res));
   }
 
   /** Its answer is sent, or its client has disconnected. */
@@ -204,30 +185,9 @@ const lingeringBytes = 64 * 1024 * 1024;
 const lingeringTime = 5_000;
 
 /**
- * Ends the answer once the rest of the body has arrived, or enough of it. Ending at once would reset the connection of a
- * client that is still sending, which would lose the answer (RFC 9112, section 9.6).
- */
-function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
-  const end = (): void => {
-    clearTimeout(timer);
-    req.off('data', count);
-    res.end();
-  };
-  let remaining = lingeringBytes;
-  const count = (chunk: Buffer): void => {
-    remaining -= Math.max(chunk.length, bytesPerPiece);
-    if (remaining < 0) end();
-  };
-  const timer = setTimeout(end, lingeringTime);
-  req.on('data', count);
-  req.resume();
-  req.once('end', end);
-  req.once('close', end);
-}
-
-/**
  * Sends the whole body of an answer while the request's body may still be arriving. Afterwards the connection is either ready
- * for the next request or closed.
+ * for the next request or closed: once the rest of the body has arrived, or enough of it. To close it at once would reset the connection of
+ * a client that is still sending, which would lose the answer (RFC 9112, section 9.6).
  */
 export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string | Buffer): void {
   if (req.complete || announcedLength(req.headers) <= drainedBytes) {
@@ -237,7 +197,21 @@ export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: 
   }
   res.setHeader('connection', 'close');
   res.write(text);
-  endAfterBody(req, res);
+  let remaining = lingeringBytes;
+  const count = (chunk: Buffer): void => {
+    remaining -= Math.max(chunk.length, bytesPerPiece);
+    if (remaining < 0) end();
+  };
+  const end = (): void => {
+    clearTimeout(timer);
+    req.off('data', count);
+    res.end();
+  };
+  const timer = setTimeout(end, lingeringTime);
+  req.on('data', count);
+  req.resume();
+  req.once('end', end);
+  req.once('close', end);
 }
 
 /** V8 keeps them since Node 24. */
@@ -250,13 +224,16 @@ const dropsHiddenClasses = Number.parseInt(process.versions.v8, 10) < 13;
  */
 export function shareHiddenClasses(req: IncomingMessage, res: ServerResponse): void {
   if (!dropsHiddenClasses) return;
-  if (Object.getPrototypeOf(req) !== IncomingMessage.prototype) deleteAndSet(req, 'complete');
-  if (Object.getPrototypeOf(res) !== ServerResponse.prototype) deleteAndSet(res, 'sendDate');
+  deleteAndSet(req, IncomingMessage.prototype, 'complete');
+  deleteAndSet(res, ServerResponse.prototype, 'sendDate');
 }
 
-/** Takes a property away for a moment, unless it is another object's, as in HTTP/2 and where a host passes on an object that inherits from Node's. */
-function deleteAndSet<T extends object>(object: T, name: keyof T): void {
-  if (!Object.hasOwn(object, name)) return;
+/**
+ * Takes a property of an object away for a moment where its prototype is another one, unless the property is another object's, as in HTTP/2 and
+ * where a host passes on an object that inherits from Node's.
+ */
+function deleteAndSet<T extends object>(object: T, prototype: T, name: keyof T): void {
+  if (Object.getPrototypeOf(object) === prototype || !Object.hasOwn(object, name)) return;
   const value = object[name];
   delete object[name];
   object[name] = value;

@@ -37,20 +37,15 @@ const notServed: readonly (readonly [paths: RegExp, says: string])[] = [
   ],
 ];
 
-function notFound(req: IncomingMessage, modelPaths: readonly string[]): GatewayError {
+function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
   const { method } = req;
   const path = pathOf(req);
-  if (!/^\/v1(?:\/|$)/.test(path)) {
-    return new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
+  let error = new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
+  if (/^\/v1(?:\/|$)/.test(path)) {
+    const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${modelPaths.join(', ')} and those below them`;
+    const says = notServed.find(([paths]) => paths.test(path))?.[1];
+    error = new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
   }
-  const served = `the model endpoints are ${modelPaths.join(', ')} and those below them`;
-  const message = `This gateway does not serve ${method} ${path}; ${served}`;
-  const says = notServed.find(([paths]) => paths.test(path))?.[1];
-  return new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
-}
-
-function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
-  const error = notFound(req, modelPaths);
   res.setHeader('x-request-id', requestId(req.headers, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
@@ -105,38 +100,26 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** A path of openapi.yaml as the source of a regular expression. @param groupOf how the group of a parameter begins */
-function patternOf(template: string, groupOf: (name: string) => string): string {
+/** A path of openapi.yaml as a regular expression that names its parameters. */
+function patternOf(template: string): RegExp {
   const escaped = template.replaceAll('.', '\\.');
-  return escaped.replace(pathParameter, (text, name) => `(${groupOf(name)}${text === wildcard ? '.+' : '[^/]+'})`);
+  const source = escaped.replace(pathParameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
+  return new RegExp(`^${source}/?$`);
 }
 
 /** The first parameter in a path that has a `%` which encodes no character. */
-function malformedParameter(templates: Iterable<string>, path: string): string | undefined {
-  for (const template of templates) {
-    const values = new RegExp(`^${patternOf(template, (name) => `?<${name}>`)}/?$`).exec(path)?.groups ?? {};
+function malformedParameter(patterns: readonly RegExp[], path: string): string | undefined {
+  for (const pattern of patterns) {
+    const values = pattern.exec(path)?.groups ?? {};
     const name = Object.keys(values).find((key) => !isDecodable(values[key] as string));
     if (name !== undefined) return name;
   }
   return undefined;
 }
 
-function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
+export function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
   const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
-}
-
-/** The paths of openapi.yaml with `/v1` in front once more: a client that adds it to a base URL which has it already. */
-function doubledPaths(templates: Iterable<string>): RegExp {
-  const known = [...templates].map((template) => patternOf(template, () => '?:'));
-  return new RegExp(`^/v1(?:${known.join('|')})/?$`);
-}
-
-function baseUrlHasVersion(req: IncomingMessage): GatewayError {
-  const path = pathOf(req);
-  const meant = path.slice('/v1'.length);
-  const message = `The base URL already ends in /v1: send ${req.method} ${meant}, and not ${path}`;
-  return new GatewayError('endpoint_not_served', message);
 }
 
 /** Whether a request wants to become a WebSocket (RFC 6455, section 4.1). A proxy may have taken `Upgrade` away, which is for one hop only. */
@@ -205,24 +188,27 @@ export function addRoutes(
   const paths = groupByPath(routes);
   for (const [template, methods] of paths) {
     const path = router.route(expressPath(template));
+    path.get((req, res, next) => {
+      if (asksForWebSocket(req)) refuse(req, res, upgradeError('websocket_not_served', noWebSocket));
+      else next();
+    });
     for (const route of methods) {
-      const handler = answer(route);
-      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>((req, res) => {
-        if (route.method === 'GET' && asksForWebSocket(req))
-          refuse(req, res, upgradeError('websocket_not_served', noWebSocket));
-        else handler(req, res);
-      });
+      path[route.method.toLowerCase() as 'get']<MatchedRequest['params']>(answer(route));
     }
-    path.all(
-      refuseWith((req) =>
-        asksForWebSocket(req) ? upgradeError('websocket_not_served', noWebSocket) : methodNotAllowed(methods),
-      ),
-    );
+    path.all(refuseWith(() => methodNotAllowed(methods)));
   }
   for (const path of sockets) router.all(expressPath(path), refuseWith(notOverHttp));
-  router.all(doubledPaths([...paths.keys(), ...sockets]), refuseWith(baseUrlHasVersion));
+  const patterns = [...paths.keys(), ...sockets].map(patternOf);
+  // a client adds `/v1` to a base URL that has it already
+  router.all(/^\/v1\/v1\//, (req, res, next) => {
+    const path = pathOf(req);
+    const meant = path.slice('/v1'.length);
+    if (req.method === 'OPTIONS' || !patterns.some((pattern) => pattern.test(meant))) return next();
+    const message = `The base URL already ends in /v1: send ${req.method} ${meant}, and not ${path}`;
+    refuse(req, res, new GatewayError('endpoint_not_served', message));
+  });
   router.use(((error, req, res, next) => {
-    const param = malformedParameter(paths.keys(), pathOf(req));
+    const param = malformedParameter(patterns, pathOf(req));
     if (param === undefined || req.method === 'OPTIONS') return next();
     const message = `${param}: has a % in the path that encodes no character`;
     refuse(req, res, new GatewayError('invalid_value', message, { param, cause: error }));
@@ -245,8 +231,6 @@ export interface Route {
   /** Its parameters, with `$ref`s resolved, and without the patterns of ids. */
   readonly parameters: readonly SpecSchema[];
   readonly query: readonly string[];
-  /** Names of the header parameters, in lower case. */
-  readonly headers: readonly string[];
 }
 
 /** The handler of each operation, by the operationId in openapi.yaml. */
@@ -263,10 +247,6 @@ function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
   return knownScope;
 }
 
-function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]): string[] {
-  return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
-}
-
 /** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
 const idPattern = /^\^([a-z]+_|\[A-Za-z0-9_:-\])/;
 
@@ -276,45 +256,32 @@ function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
   return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
 }
 
-type DescribedRoute = Omit<Route, 'operation'>;
-
-function describeRoutes(spec: Spec): DescribedRoute[] {
+/** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
+export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
-    specMethods.flatMap((method): DescribedRoute[] => {
+    specMethods.flatMap((method): Route[] => {
       const description = item[method];
       if (!description) return [];
+      const { operationId } = description;
+      const operation = Object.hasOwn(operations, operationId) ? operations[operationId] : undefined;
+      if (!operation) throw new Error(`openapi.yaml has the operation ${operationId}, which has no handler`);
       const declared = [...(item.parameters ?? []), ...(description.parameters ?? [])];
       const parameters = declared.map((parameter) => withoutIdPattern(resolveSchema(spec, parameter)));
       return [
         {
           method: method.toUpperCase(),
           path,
+          operation,
           description,
           scope: scopeOf(description),
           mediaTypes: new Set(Object.keys(bodiesOf(description))),
           bodyRequired: description.requestBody?.required === true,
           parameters,
-          query: namesIn('query', parameters),
-          headers: namesIn('header', parameters).map((name) => name.toLowerCase()),
+          query: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => String(name)),
         },
       ];
     }),
   );
-}
-
-const describedRoutes = new WeakMap<Spec, readonly DescribedRoute[]>();
-
-/** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
-export function joinRoutes(spec: Spec, operations: Operations): Route[] {
-  // twice for each gateway, and the same for all gateways of a process that have the same document
-  const described = describedRoutes.get(spec) ?? describeRoutes(spec);
-  describedRoutes.set(spec, described);
-  return described.map((route) => {
-    const { operationId } = route.description;
-    const operation = Object.hasOwn(operations, operationId) ? operations[operationId] : undefined;
-    if (!operation) throw new Error(`openapi.yaml has the operation ${operationId}, which has no handler`);
-    return { operation, ...route };
-  });
 }
 
 /** The paths of the model endpoints, each once, without those below another. */

@@ -135,7 +135,8 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
   const inner: JobRepository = backend.repository;
   const jobs = db.collection(collection, { ignoreUndefined: true });
   const channel = new DueChannel();
-  const due = new Map<string, DueJobs>();
+  /** Made when their name is known: all jobs of the collection have the same. */
+  let due: DueJobs | undefined;
   const pendingWork = new PendingWork();
   const write = createWrites(jobs);
   /** The jobs that this process has locked, and the name under which. */
@@ -161,15 +162,13 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
     async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
       if (closed) return undefined;
       owner = options?.lastModifiedBy ?? '';
-      const dueJobs = due.get(name) ?? new DueJobs(jobs, name, channel);
-      due.set(name, dueJobs);
-      const job = await tracked(dueJobs.next({ owner, nextScanAt, lockDeadline }));
+      due ??= new DueJobs(jobs, name, channel);
+      const job = await tracked(due.next({ owner, nextScanAt, lockDeadline }));
       if (job) locked.add(String(job._id));
       return job;
     },
     async saveJob(job, options) {
-      const { _id, unique, uniqueOpts, ...parameters } = job;
-      if (_id || !unique || uniqueOpts) return tracked(inner.saveJob(job, options));
+      const { unique, ...parameters } = job;
       const replacement = { ...parameters, lastModifiedBy: options?.lastModifiedBy };
       await tracked(write({ replaceOne: { filter: { ...unique, name: job.name }, replacement, upsert: true } }));
       return job;
@@ -179,9 +178,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
       if (job.nextRunAt || job.failedAt) await tracked(inner.saveJobState(job, options));
     },
     async removeJobs(options) {
-      const filter = filterOf(options);
-      if (!filter) return tracked(inner.removeJobs(options));
-      await tracked(write({ deleteMany: { filter } }));
+      await tracked(write({ deleteMany: { filter: filterOf(options) } }));
       locked.delete(String(options.id));
       return 1;
     },
@@ -201,18 +198,15 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
       // let Agenda's running calls get to their next step
       await new Promise((resolve) => setImmediate(resolve));
       await pendingWork.done();
-      const unused = [...due.values()].flatMap(({ ready }) => ready);
-      await unlock([...locked, ...unused.map(({ _id }) => _id)]);
+      const unused = due?.ready.map(({ _id }) => _id) ?? [];
+      await unlock([...locked, ...unused]);
     },
   };
 }
 
-/** The filter of the jobs to remove; `null` if they are not named by id or by data alone. */
-function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
-  if (Object.keys(others).length > 0) return null;
-  const _id = toObjectId(id);
-  if (data === undefined) return _id && { _id };
-  if (id !== undefined) return null;
+/** The filter of the jobs to remove: one by its id, as Agenda removes those that have run, or several by their data. */
+function filterOf({ id, data }: RemoveJobsOptions): object {
+  if (id !== undefined) return { _id: toObjectId(id) };
   return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
 }
 
@@ -239,36 +233,34 @@ function createWrites(jobs: JobCollection): (operation: Write) => Promise<void> 
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * Tells Agenda of a job when it should run by this process's clock, never before. Of the jobs of one name it keeps the earliest:
- * Agenda looks for that job then, and hears of the next one.
+ * Tells Agenda of a job when it should run by this process's clock, never before. It keeps the earliest: Agenda looks for that job then, and hears
+ * of the next one.
  */
 class DueChannel extends InMemoryNotificationChannel {
-  readonly #timers = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
+  #next: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
 
   /** Never rejects. */
   override async publish(notification: JobNotification): Promise<void> {
     if (this.state !== 'connected') return;
-    const { jobName, nextRunAt } = notification;
-    const at = Number(nextRunAt);
+    const at = Number(notification.nextRunAt);
     const wait = at - Date.now();
     if (wait <= 0) return super.publish(notification);
-    const earlier = this.#timers.get(jobName);
-    if (earlier && earlier.at <= at) return;
-    clearTimeout(earlier?.timer);
+    if (this.#next && this.#next.at <= at) return;
+    clearTimeout(this.#next?.timer);
     const timer = setTimeout(
       () => {
-        this.#timers.delete(jobName);
+        this.#next = undefined;
         // a timer counts from the start of the event loop's turn it was set in, so it can fire early
         void this.publish(notification);
       },
       Math.min(wait, longestTimer),
     );
-    this.#timers.set(jobName, { at, timer: timer.unref() });
+    this.#next = { at, timer: timer.unref() };
   }
 
   override async disconnect(): Promise<void> {
-    for (const { timer } of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
+    clearTimeout(this.#next?.timer);
+    this.#next = undefined;
     await super.disconnect();
   }
 }

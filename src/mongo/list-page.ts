@@ -1,4 +1,4 @@
-import mongoose from 'mongoose';
+import mongoose, { type mongo } from 'mongoose';
 import { refuse } from '../errors.ts';
 import { firstOfSameTime, isId, timeOf } from '../ids.ts';
 import { inOneBatch } from './collection.ts';
@@ -57,29 +57,17 @@ interface IdRange {
 /** Documents that one list reads at most; then it returns where the next one begins. */
 export const maxSeen = 2_000;
 
-interface NewestFirst {
-  readonly sort: { readonly _id: -1 };
-  readonly limit?: number;
-  readonly batchSize: number;
-}
-
-interface PageBelow<T> {
-  /** Newest first. */
-  readonly found: T[];
-  /** All documents from this millisecond on are found; '' if there are no older ones. */
-  readonly time: string;
-}
-
 /**
  * Reads about `count` documents, newest first, in whole milliseconds: an event and its deliveries have the same time in their
  * ids, but a different order within a millisecond. If the newest millisecond alone has more, reads all of it.
  * @param read uses an index in the order of ids
+ * @returns `time`: all documents from this millisecond on are found; '' if there are no older ones
  */
 export async function readPageBelow<T extends { readonly _id: string }>(
-  read: (ids: IdRange, options: NewestFirst) => Promise<T[]>,
+  read: (ids: IdRange, options: Pick<mongo.FindOptions, 'sort' | 'limit' | 'batchSize'>) => Promise<T[]>,
   range: IdRange,
   count: number,
-): Promise<PageBelow<T>> {
+): Promise<{ readonly found: T[]; readonly time: string }> {
   const newestFirst = { sort: { _id: -1 }, ...inOneBatch } as const;
   const documents = await read(range, { ...newestFirst, limit: count });
   const last = documents[count - 1];

@@ -71,23 +71,21 @@ const entriesPerAccount = 4;
 
 /** Those of one collection. An account with very many entries costs one more read for so many of them, never a scan of them all. */
 async function idsIn({ collection, hint, filter }: Source, { after, prefix, limit }: AccountRange): Promise<string[]> {
-  const below = prefix === undefined ? {} : { $lt: `${prefix}\u{10ffff}` };
+  const withPrefix = prefix === undefined ? {} : { $gte: prefix, $lt: `${prefix}\u{10ffff}` };
   const ids: string[] = [];
   const size = entriesPerAccount * limit;
-  let past = after === undefined || (prefix !== undefined && prefix > after) ? undefined : after;
+  // no id is empty
+  let past = after ?? '';
   while (ids.length < limit) {
-    const from = past === undefined ? (prefix === undefined ? {} : { $gte: prefix }) : { $gt: past };
-    const bounds = { ...from, ...below };
-    const isBounded = Object.keys(bounds).length > 0;
     const options = { projection: { _id: 0, userId: 1 }, hint, batchSize: size + 1 } as const;
     const documents = await collection
-      .find({ ...filter, ...(isBounded && { userId: bounds }) }, options)
+      .find({ ...filter, userId: { ...withPrefix, $gt: past } }, options)
       .sort({ userId: 1 })
       .limit(size)
       .toArray();
     ids.push(...new Set(documents.map(({ userId }) => userId)));
     if (documents.length < size) break;
-    past = ids.at(-1);
+    past = ids.at(-1) as string;
   }
   return ids.slice(0, limit);
 }
@@ -113,28 +111,24 @@ export function createListAccountIds({ keys, webhooks, periods }: AccountModels)
 
 const noWebhooks = { total: 0, failing: 0, disabled: 0 } as const;
 
-function createCountWebhooks({ webhooks, health }: AccountModels) {
-  const webhookCollection = durableCollection(webhooks);
-  const healthCollection = durableCollection(health);
-  return async function countWebhooks(userIds: readonly string[]) {
-    const documents = await webhookCollection
-      .find({ userId: { $in: [...userIds] } }, { projection: { userId: 1, active: 1, disabled: 1 }, ...inOneBatch })
-      .toArray();
-    const active = documents.filter((webhook) => webhook.active).map(({ _id }) => _id);
-    const failing = await healthCollection
-      .find({ _id: { $in: active }, $expr: isFailing }, { projection: { _id: 1 }, ...inOneBatch })
-      .toArray();
-    const failingIds = new Set(failing.map(({ _id }) => _id));
-    const counts = new Map<string, { total: number; failing: number; disabled: number }>();
-    for (const { _id, userId, disabled } of documents) {
-      const count = counts.get(userId) ?? { ...noWebhooks };
-      counts.set(userId, count);
-      count.total += 1;
-      if (failingIds.has(_id)) count.failing += 1;
-      if (disabled) count.disabled += 1;
-    }
-    return counts;
-  };
+async function countWebhooks({ webhooks, health }: AccountModels, userIds: readonly string[]) {
+  const documents = await durableCollection(webhooks)
+    .find({ userId: { $in: [...userIds] } }, { projection: { userId: 1, active: 1, disabled: 1 }, ...inOneBatch })
+    .toArray();
+  const active = documents.filter((webhook) => webhook.active).map(({ _id }) => _id);
+  const failing = await durableCollection(health)
+    .find({ _id: { $in: active }, $expr: isFailing }, { projection: { _id: 1 }, ...inOneBatch })
+    .toArray();
+  const failingIds = new Set(failing.map(({ _id }) => _id));
+  const counts = new Map<string, { total: number; failing: number; disabled: number }>();
+  for (const { _id, userId, disabled } of documents) {
+    const count = counts.get(userId) ?? { ...noWebhooks };
+    counts.set(userId, count);
+    count.total += 1;
+    if (failingIds.has(_id)) count.failing += 1;
+    if (disabled) count.disabled += 1;
+  }
+  return counts;
 }
 
 const noUsage: AccountUsage = { requests: 0, inputTokens: 0, outputTokens: 0 };
@@ -144,39 +138,36 @@ function toUsage({ requests, inputTokens, outputTokens, microCredits = 0 }: Peri
   return { requests, inputTokens, outputTokens, ...cost };
 }
 
-function createReadUsage(periods: PeriodModel) {
-  const collection = durableCollection(periods);
-  return async function readUsage(userIds: readonly string[]): Promise<ReadonlyMap<string, AccountUsage>> {
-    const today = dayOf(new Date());
-    const ids = userIds.flatMap((userId) =>
-      periodsOf({ userId }, today).flatMap(({ _id, period }) => (period === 'monthly' ? [_id] : [])),
-    );
-    const monthlyPeriods = await collection.find({ _id: { $in: ids } }, inOneBatch).toArray();
-    return new Map(monthlyPeriods.map((period) => [period.userId, toUsage(period)]));
-  };
+async function readUsage(periods: PeriodModel, userIds: readonly string[]): Promise<Map<string, AccountUsage>> {
+  const today = dayOf(new Date());
+  const all = userIds.flatMap((userId) => periodsOf({ userId }, today));
+  const ids = all.filter(({ period }) => period === 'monthly').map(({ _id }) => _id);
+  const monthlyPeriods = await durableCollection(periods)
+    .find({ _id: { $in: ids } }, inOneBatch)
+    .toArray();
+  return new Map(monthlyPeriods.map((period) => [period.userId, toUsage(period)]));
 }
 
 /**
- * Makes the function that sums accounts up, in the order of their ids: all of them by a query of each collection.
+ * Sums accounts up, in the order of their ids: all of them by a query of each collection.
  * @param credits `undefined` without credits
  */
-export function createReadSummaries(models: AccountModels, credits: Pick<CreditService, 'balances'> | undefined) {
-  const countWebhooks = createCountWebhooks(models);
-  const readUsage = models.periods && createReadUsage(models.periods);
-
-  return async function readSummaries(userIds: readonly string[]): Promise<AccountSummary[]> {
-    const [working, webhooks, usage, balances] = await Promise.all([
-      countWorking(models.keys, userIds),
-      countWebhooks(userIds),
-      readUsage?.(userIds),
-      credits?.balances(userIds),
-    ]);
-    return userIds.map((userId) => ({
-      userId,
-      apiKeys: { working: working.get(userId) ?? 0 },
-      webhooks: webhooks.get(userId) ?? noWebhooks,
-      usage: usage ? (usage.get(userId) ?? noUsage) : null,
-      creditsRemaining: balances?.get(userId) ?? null,
-    }));
-  };
+export async function readSummaries(
+  models: AccountModels,
+  credits: Pick<CreditService, 'balances'> | undefined,
+  userIds: readonly string[],
+): Promise<AccountSummary[]> {
+  const [working, webhooks, usage, balances] = await Promise.all([
+    countWorking(models.keys, userIds),
+    countWebhooks(models, userIds),
+    models.periods && readUsage(models.periods, userIds),
+    credits?.balances(userIds),
+  ]);
+  return userIds.map((userId) => ({
+    userId,
+    apiKeys: { working: working.get(userId) ?? 0 },
+    webhooks: webhooks.get(userId) ?? noWebhooks,
+    usage: usage ? (usage.get(userId) ?? noUsage) : null,
+    creditsRemaining: balances?.get(userId) ?? null,
+  }));
 }

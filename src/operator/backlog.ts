@@ -2,7 +2,7 @@ import type { DeliveryModel } from '../deliveries/model.ts';
 import type { EventModel } from '../events/model.ts';
 
 /** What is due and what no process has claimed, of one kind. */
-interface DueCount {
+export interface DueCount {
   /** How many, counted up to 10,000: a count takes time with each document. */
   readonly count: number;
   /** How long the oldest has been due. Seconds. */
@@ -23,21 +23,23 @@ export const countLimit = 10_000;
 /** How long the database may take. Milliseconds. */
 const maxTimeMS = 1_000;
 
-/** Reads a range of an index that begins with the time from which a document may be claimed. */
+/** Counts a range of an index that begins with the time from which a document may be claimed. Answers nothing where none is due. */
+export function countDue(field: string, filter: object, limit: number) {
+  return [
+    { $match: { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } } },
+    { $sort: { [field]: 1 as const } },
+    { $limit: limit },
+    { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
+    { $project: { count: 1, since: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
+  ];
+}
+
 async function readDue(
   model: Pick<DeliveryModel | EventModel, 'aggregate'>,
   field: string,
   { hint, filter = {}, limit }: { readonly hint: string; readonly filter?: object; readonly limit: number },
 ): Promise<DueCount> {
-  const [found] = await model
-    .aggregate<DueCount>([
-      { $match: { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } } },
-      { $sort: { [field]: 1 } },
-      { $limit: limit },
-      { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
-      { $project: { count: 1, since: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
-    ])
-    .option({ maxTimeMS, hint });
+  const [found] = await model.aggregate<DueCount>(countDue(field, filter, limit)).option({ maxTimeMS, hint });
   return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
 }
 

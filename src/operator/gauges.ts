@@ -1,36 +1,32 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { PoolUsage } from '../mongo/connection/connection.ts';
-import type { UpstreamState } from '../proxy/proxy.ts';
+import type { DeliveryService } from '../deliveries/service.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { type Database, poolUsage } from '../mongo/connection/connection.ts';
+import { withTimeout } from '../mongo/periodic.ts';
+import type { ModelProxy, UpstreamState } from '../proxy/proxy.ts';
 import { readVersion } from '../version.ts';
-import type { BacklogSize } from './backlog.ts';
+import type { BacklogReads, BacklogSize } from './backlog.ts';
 import { type EventLoopDelay, measureEventLoopDelay } from './process-record.ts';
 
-/** What the gauges show of the health. Durations are milliseconds. */
-interface HealthReadings {
-  readonly checks: Readonly<Record<string, 'ok' | 'degraded' | 'failed' | 'off' | 'unknown'>>;
-  readonly skew?: number | undefined;
-  readonly writeTime?: number | undefined;
-  /** A share of 1. */
-  readonly freeDisk?: number | undefined;
-}
-
-export interface GaugeReadings {
-  /** Attempts that are being sent in this process, how many may be at once, and those that it holds. */
-  readonly attempts: { readonly sending: number; readonly limit: number; readonly held: number };
-  readonly upstreams: readonly UpstreamState[];
-  readonly databaseAvailable: boolean;
-  readonly pool: PoolUsage;
-  readonly workerLive: boolean;
-  readonly health: () => Promise<HealthReadings>;
-  /** What all processes have to do. `undefined` where the database does not say so in time. */
-  readonly backlog: () => Promise<BacklogSize | undefined>;
+/** What the gauges are read from. */
+interface GaugeSources {
+  readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
+  readonly proxy: Pick<ModelProxy, 'states'>;
+  readonly database: Pick<Database, 'connection'>;
+  readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly backlog: Pick<BacklogReads, 'size'>;
+  readonly checkHealth: () => Promise<{
+    readonly health: { readonly checks: Readonly<Record<string, string>> };
+    /** Milliseconds, and a share of 1. */
+    readonly readings: Readonly<Partial<Record<'skew' | 'writeTime' | 'freeDisk', number | undefined>>>;
+  }>;
 }
 
 const labelNames = ['upstream', 'state', 'check', 'version'] as const;
 
 type Show = (gauge: Gauge<(typeof labelNames)[number]>) => unknown;
 type GaugeRow = readonly [name: string, help: string, show: Show];
-type Read = () => GaugeReadings;
+type Read = () => GaugeSources;
 
 /** Shows one value. No value is better than a wrong one. */
 function single(current: () => number | undefined | Promise<number | undefined>): Show {
@@ -53,19 +49,21 @@ function shared<T>(ask: () => Promise<T>): () => Promise<T> {
 
 /** What this process does, and what it knows without a question to the database. */
 function processGauges(read: Read): GaugeRow[] {
+  const attempts = () => read().deliveries.scheduler.attempts;
+  const pool = () => poolUsage(read().database.connection.getClient());
   const ofUpstreams =
     (current: (state: UpstreamState) => number): Show =>
     (gauge) => {
-      for (const state of read().upstreams) gauge.set({ upstream: state.name }, current(state));
+      for (const state of read().proxy.states()) gauge.set({ upstream: state.name }, current(state));
     };
   const connections: Show = (gauge) => {
-    const { inUse, idle, opening } = read().pool;
+    const { inUse, idle, opening } = pool();
     gauge.set({ state: 'in_use' }, inUse);
     gauge.set({ state: 'idle' }, idle);
     gauge.set({ state: 'opening' }, opening);
   };
-  const available = single(() => Number(read().databaseAvailable));
-  const live = single(() => Number(read().workerLive));
+  const available = single(() => Number(!read().access.isUnavailable));
+  const live = single(() => Number(read().deliveries.due.isLive));
   const held = 'Attempts that this process holds: sent, claimed ahead, or being recorded';
   const waiting = 'Model calls to an upstream in this process whose response has not begun';
   const breakerOpen = ofUpstreams(({ breaker }) => Number(breaker !== 'closed'));
@@ -75,20 +73,27 @@ function processGauges(read: Read): GaugeRow[] {
   return [
     ['gateway_database_available', 'Whether a primary of the database is known', available],
     ['gateway_worker_live', 'Whether this process makes attempts and its sweep runs', live],
-    ['gateway_attempts_sending', 'Attempts that this process is sending', single(() => read().attempts.sending)],
-    ['gateway_attempts_limit', 'Attempts that this process may send at once', single(() => read().attempts.limit)],
-    ['gateway_attempts_held', held, single(() => read().attempts.held)],
+    ['gateway_attempts_sending', 'Attempts that this process is sending', single(() => attempts().sending)],
+    ['gateway_attempts_limit', 'Attempts that this process may send at once', single(() => attempts().limit)],
+    ['gateway_attempts_held', held, single(() => attempts().held)],
     ['gateway_upstream_calls', 'Calls under way to an upstream in this process', ofUpstreams(({ calls }) => calls)],
     ['gateway_upstream_calls_waiting', waiting, ofUpstreams((state) => state.waiting)],
     ['gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", breakerOpen],
     ['gateway_database_connections', states, connections],
-    ['gateway_database_connection_waits', waits, single(() => read().pool.waiting)],
+    ['gateway_database_connection_waits', waits, single(() => pool().waiting)],
     ['gateway_build_info', 'The version of the package that this process runs; always 1', build],
   ];
 }
 
+/** How long the database may take to say how large the backlog is. Milliseconds. */
+const backlogTimeout = 1_000;
+
 function backlogGauges(read: Read): GaugeRow[] {
-  const look = shared(() => read().backlog());
+  const look = shared(async () => {
+    const { access, backlog } = read();
+    if (access.isUnavailable) return undefined;
+    return withTimeout(backlog.size(), backlogTimeout, false).catch(() => undefined);
+  });
   const of = (kind: keyof BacklogSize, what: string): GaugeRow[] => [
     [
       `gateway_${kind}_due`,
@@ -111,13 +116,13 @@ function backlogGauges(read: Read): GaugeRow[] {
 const healthValues: Readonly<Record<string, number>> = { ok: 1, degraded: 0, failed: 0 };
 
 function healthGauges(read: Read): GaugeRow[] {
-  const look = shared(() => read().health());
+  const look = shared(() => read().checkHealth());
   const seconds = async (name: 'skew' | 'writeTime') => {
-    const ms = (await look())[name];
+    const ms = (await look()).readings[name];
     return ms && ms / 1_000;
   };
   const checks: Show = async (gauge) => {
-    for (const [check, result] of Object.entries((await look()).checks)) {
+    for (const [check, result] of Object.entries((await look()).health.checks)) {
       const value = healthValues[result];
       if (value !== undefined) gauge.set({ check }, value);
     }
@@ -137,7 +142,7 @@ function healthGauges(read: Read): GaugeRow[] {
     [
       'gateway_database_disk_free_ratio',
       "How much of the primary's disk is free, as a share of 1",
-      single(async () => (await look()).freeDisk),
+      single(async () => (await look()).readings.freeDisk),
     ],
   ];
 }

@@ -24,8 +24,6 @@ export function createMetrics() {
   };
 }
 
-export type Metrics = ReturnType<typeof createMetrics>;
-
 /** So many measurements wait at most. */
 const batchSize = 256;
 

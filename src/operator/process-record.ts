@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Connection } from 'mongoose';
 import type { DeliveryService } from '../deliveries/service.ts';
 import { newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
@@ -15,7 +14,6 @@ import type { UpstreamWindow } from './upstream-window.ts';
 
 export interface ProcessRecordDeps {
   readonly processes: ProcessModel;
-  readonly connection: Connection;
   readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
   readonly proxy: Pick<ModelProxy, 'states'>;
@@ -35,7 +33,7 @@ export function createProcessRecord(deps: ProcessRecordDeps) {
   const { access, proxy, upstreamWindow, options } = deps;
   const { scheduler, due } = deps.deliveries;
   const collection = durableCollection(deps.processes);
-  const readSkew = createReadSkew(deps.connection);
+  const readSkew = createReadSkew(deps.processes.db);
   const _id = newId('prc', Date.now());
   const startedAt = performance.now();
   let delay: EventLoopDelay | undefined;

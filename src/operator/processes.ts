@@ -164,10 +164,9 @@ export function createProcessService(
 /** How long the database may take to say whether there is a worker. Milliseconds. */
 const longestLookForWorker = 1_000;
 
-/** Makes the function that says whether a live process makes delivery attempts. */
-export function createHasWorker(processes: ProcessModel): () => Promise<boolean> {
-  const collection = durableCollection(processes);
+/** Whether a live process makes delivery attempts. */
+export async function hasWorker(processes: ProcessModel): Promise<boolean> {
   const isLiveWorker = { role: { $ne: 'api' as const }, $expr: isLive };
   const options = { projection: { _id: 1 }, hint: 'expiry', maxTimeMS: longestLookForWorker } as const;
-  return async () => (await collection.findOne(isLiveWorker, options)) !== null;
+  return (await durableCollection(processes).findOne(isLiveWorker, options)) !== null;
 }

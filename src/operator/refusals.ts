@@ -6,14 +6,10 @@ import { hourLength, hourOf } from '../mongo/durations.ts';
 import type { Logger } from '../options/options.ts';
 import type { RefusalDocument, RefusalModel } from './model.ts';
 
-export interface RefusalRecorderDeps {
-  readonly refusals: RefusalModel;
-  /** How long refusals are gathered before they are written; a process that is killed loses them. Milliseconds. */
-  readonly interval: number;
-  /** The most accounts whose refusals are gathered at once; those of others are left out. @default 10_000 */
-  readonly limit?: number;
-  readonly logger: Pick<Logger, 'warn'>;
-}
+/** How long refusals are gathered before they are written; a process that is killed loses them. Milliseconds. */
+const interval = 1_000;
+/** The most accounts whose refusals are gathered at once in an hour; those of others are left out. */
+const accountLimit = 10_000;
 
 interface Gathered {
   readonly hour: Date;
@@ -37,8 +33,7 @@ function toUpsert([_id, { hour, userId, counts }]: readonly [string, Gathered]) 
 const writeOptions = { ordered: false, writeConcern: { w: 1 } } as const;
 
 /** Counts refused requests in memory, and adds them to the stored counts at intervals. */
-export function createRefusalRecorder(deps: RefusalRecorderDeps) {
-  const { refusals, interval, limit = 10_000, logger } = deps;
+export function createRefusalRecorder(refusals: RefusalModel, logger: Pick<Logger, 'warn'>) {
   const collection = durableCollection(refusals);
   let gathered = new Map<string, Gathered>();
   let timer: NodeJS.Timeout | undefined;
@@ -74,7 +69,7 @@ export function createRefusalRecorder(deps: RefusalRecorderDeps) {
       const hour = new Date(hourOf(Date.now()));
       const id = JSON.stringify([hour.toISOString(), userId]);
       const present = gathered.get(id);
-      if (!present && gathered.size >= limit) return;
+      if (!present && gathered.size >= accountLimit) return;
       const { counts } = present ?? { counts: new Map<ErrorCode, number>() };
       if (!present) gathered.set(id, { hour, userId, counts });
       counts.set(code, (counts.get(code) ?? 0) + 1);

@@ -1,4 +1,5 @@
 import type { PaymentModel, UsageModel } from '../accounting/model.ts';
+import type { components } from '../api.d.ts';
 import type { DeliveryModel, RecoveryModel } from '../deliveries/model.ts';
 import type { EventModel } from '../events/model.ts';
 import { checkStorableId, type IdPrefix, isId, timeOf } from '../ids.ts';
@@ -9,16 +10,7 @@ import type { WebhookModel } from '../webhooks/model.ts';
 import type { ListAccountIds } from './accounts.ts';
 
 /** What can be found. `stored_object` is what an upstream keeps: a response, a conversation, a chat completion. */
-export type SearchResultType =
-  | 'account'
-  | 'api_key'
-  | 'webhook'
-  | 'event'
-  | 'delivery'
-  | 'recovery'
-  | 'usage_record'
-  | 'payment'
-  | 'stored_object';
+export type SearchResultType = components['schemas']['SearchResultType'];
 
 /** What has an id. */
 export interface SearchResult {

@@ -9,16 +9,11 @@ import { checkLimit, pageLimit } from '../mongo/list-page.ts';
 import type { BudgetUsage } from '../options/budgets.ts';
 import type { LimitOptions, RateLimits, ResolvedOptions } from '../options/options.ts';
 import type { HealthModel } from '../webhooks/model.ts';
-import { type AccountSummary, createListAccountIds, createReadSummaries } from './accounts.ts';
+import { type AccountSummary, createListAccountIds, readSummaries } from './accounts.ts';
 import type { RefusalModel } from './model.ts';
 import { countByCode, createListRefusals, type ListRefusals, type RefusalCount } from './refusals.ts';
 import { createSearch, type Search, type SearchedModels } from './search.ts';
-import {
-  type AccountWebhook,
-  createListFailingWebhooks,
-  createReadWebhooks,
-  type ListFailingWebhooks,
-} from './webhooks.ts';
+import { type AccountWebhook, createListFailingWebhooks, type ListFailingWebhooks, readWebhooks } from './webhooks.ts';
 
 /** Which page of the accounts. */
 export interface AccountPage {
@@ -103,8 +98,6 @@ function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): Accoun
 export function createAdminService({ models, keys, budgets, credits, options }: AdminServiceDeps): AdminService {
   const accountModels = { ...models, periods: options.usage ? models.periods : undefined };
   const listIds = createListAccountIds(accountModels);
-  const readSummaries = createReadSummaries(accountModels, credits);
-  const readWebhooks = createReadWebhooks(models);
   const listRefusals = createListRefusals(models.refusals);
 
   return {
@@ -113,15 +106,18 @@ export function createAdminService({ models, keys, budgets, credits, options }: 
       if (after !== undefined) checkStorableId('after', after);
       if (prefix !== undefined) checkStorableId('prefix', prefix);
       const ids = await listIds({ limit: limit + 1, after, prefix });
-      return { accounts: await readSummaries(ids.slice(0, limit)), hasMore: ids.length > limit };
+      return {
+        accounts: await readSummaries(accountModels, credits, ids.slice(0, limit)),
+        hasMore: ids.length > limit,
+      };
     },
 
     async account(userId) {
       checkUserId(userId);
       const [[account], apiKeys, webhooks, budgetUsages, balance, { refusals }] = await Promise.all([
-        readSummaries([userId]),
+        readSummaries(accountModels, credits, [userId]),
         keys.list(userId),
-        readWebhooks({ userId }, webhookLimit, 'userWebhooks'),
+        readWebhooks(models, { userId }, webhookLimit, 'userWebhooks'),
         budgets?.get(userId),
         credits?.balance(userId),
         listRefusals({ userId }),
@@ -137,7 +133,7 @@ export function createAdminService({ models, keys, budgets, credits, options }: 
       };
     },
 
-    failingWebhooks: createListFailingWebhooks(models, readWebhooks),
+    failingWebhooks: createListFailingWebhooks(models),
     refusals: listRefusals,
     search: createSearch(models, listIds),
   };

@@ -18,13 +18,6 @@ interface WebhookModels {
   readonly health: HealthModel;
 }
 
-/** Reads webhooks with their health, oldest first. Which ones, a filter says that an index answers. */
-export type ReadWebhooks = (
-  filter: Readonly<Record<string, unknown>>,
-  limit: number,
-  hint?: string,
-) => Promise<AccountWebhook[]>;
-
 function toHealth(health: Partial<HealthDocument>, now: number): AccountWebhook['health'] {
   const { lastSuccessAt, lastFailure, failingSince, failures } = health;
   return {
@@ -36,30 +29,33 @@ function toHealth(health: Partial<HealthDocument>, now: number): AccountWebhook[
   };
 }
 
-export function createReadWebhooks(models: WebhookModels): ReadWebhooks {
-  const webhooks = durableCollection(models.webhooks);
-  const healths = durableCollection(models.health);
-
-  return async function readWebhooks(filter, limit, hint) {
-    const documents = await webhooks
-      .aggregate<WebhookDocument>(
-        [
-          { $match: filter },
-          { $sort: { _id: 1 } },
-          { $limit: limit },
-          // sealed, and not opened here
-          { $unset: ['secret', 'headers', 'rotation.previousSecret', 'sealedWith'] },
-          { $set: { rotation: liveRotation } },
-        ],
-        { ...inOneBatch, ...(hint !== undefined && { hint }) },
-      )
-      .toArray();
-    const ids = documents.map(({ _id }) => _id);
-    const health = await healths.find({ _id: { $in: ids } }, inOneBatch).toArray();
-    const byId = new Map(health.map((document) => [document._id, document]));
-    const now = Date.now();
-    return documents.map((webhook) => ({ ...toDetails(webhook), health: toHealth(byId.get(webhook._id) ?? {}, now) }));
-  };
+/** Reads webhooks with their health, oldest first. @param filter which ones: an index answers it */
+export async function readWebhooks(
+  { webhooks, health }: WebhookModels,
+  filter: object,
+  limit: number,
+  hint?: string,
+): Promise<AccountWebhook[]> {
+  const documents = await durableCollection(webhooks)
+    .aggregate<WebhookDocument>(
+      [
+        { $match: filter },
+        { $sort: { _id: 1 } },
+        { $limit: limit },
+        // sealed, and not opened here
+        { $unset: ['secret', 'headers', 'rotation.previousSecret', 'sealedWith'] },
+        { $set: { rotation: liveRotation } },
+      ],
+      { ...inOneBatch, ...(hint !== undefined && { hint }) },
+    )
+    .toArray();
+  const ids = documents.map(({ _id }) => _id);
+  const healths = await durableCollection(health)
+    .find({ _id: { $in: ids } }, inOneBatch)
+    .toArray();
+  const byId = new Map(healths.map((document) => [document._id, document]));
+  const now = Date.now();
+  return documents.map((webhook) => ({ ...toDetails(webhook), health: toHealth(byId.get(webhook._id) ?? {}, now) }));
 }
 
 /** Which page of the webhooks that fail. */
@@ -81,7 +77,7 @@ const batchSize = 500;
 
 const following = (after: string | undefined) => (after === undefined ? {} : { _id: { $gt: after } });
 
-export function createListFailingWebhooks(models: WebhookModels, readWebhooks: ReadWebhooks): ListFailingWebhooks {
+export function createListFailingWebhooks(models: WebhookModels): ListFailingWebhooks {
   const webhooks = durableCollection(models.webhooks);
   const healths = durableCollection(models.health);
 
@@ -117,7 +113,7 @@ export function createListFailingWebhooks(models: WebhookModels, readWebhooks: R
     let isLast = false;
     while (failingOnes.length < limit && !isLast) {
       const ids = await reportedIds(last);
-      const active = await readWebhooks({ _id: { $in: ids }, active: true }, batchSize);
+      const active = await readWebhooks(models, { _id: { $in: ids }, active: true }, batchSize);
       failingOnes.push(...active.filter(({ health }) => health.state === 'failing'));
       const read = new Set(active.map(({ id }) => id));
       removeMarksOfDeleted(ids.filter((id) => !read.has(id))).catch(() => {});
@@ -128,7 +124,7 @@ export function createListFailingWebhooks(models: WebhookModels, readWebhooks: R
   }
 
   const disabled = (after: string | undefined, limit: number) =>
-    readWebhooks({ disabled: { $exists: true }, ...following(after) }, limit, 'disabled');
+    readWebhooks(models, { disabled: { $exists: true }, ...following(after) }, limit, 'disabled');
 
   return async function listFailingWebhooks({ state = 'failing', limit = pageLimit, after } = {}) {
     checkPage({ limit, ...(after !== undefined && { after }) }, 'wh');

@@ -1,11 +1,12 @@
 import type { Principal } from '../http/principal.ts';
 import {
   amount,
-  checkKeys,
+  type Check,
   duration,
   isObject,
   jsonObject,
   listOf,
+  objectOf,
   oneOf,
   readAs,
   refuseOption,
@@ -139,45 +140,33 @@ export interface CreditOptions {
   readonly renewInterval?: number;
 }
 
-const prices: readonly (keyof ModelPrice)[] = [
-  'input',
-  'cachedInput',
-  'output',
-  'image',
-  'second',
-  'character',
-  'batch',
-  'training',
-];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
+
+const credits = amount(maxCredits).check;
+const checkPrice = objectOf({
+  input: credits,
+  cachedInput: credits,
+  output: credits,
+  image: credits,
+  second: credits,
+  character: credits,
+  batch: credits,
+  training: credits,
+} satisfies Record<keyof ModelPrice, Check>);
+const ofStored = objectOf({ each: credits, megabyte: credits } satisfies Record<keyof StoredPrice, Check>);
+const checkStoredPrices = objectOf({
+  file: ofStored,
+  container: ofStored,
+  skill: ofStored,
+  vector_store: ofStored,
+} satisfies Record<StoredUsage['kind'], Check>);
 
 /** @throws GatewayError `invalid_options`, naming the model and its price */
 function checkPrices(param: string, given: unknown): void {
   if (!isObject(given)) refuseOption(param, 'must be an object');
   if (!Object.hasOwn(given, '*')) refuseOption(param, "must have '*', the price of models not named there");
-  for (const [model, price] of Object.entries(given)) checkAmounts(`${param}['${model}']`, price, prices);
-}
-
-/** @throws GatewayError `invalid_options` unless it has amounts of credits under these names alone */
-function checkAmounts(param: string, given: unknown, names: readonly string[]): void {
-  if (!isObject(given)) refuseOption(param, 'must be an object');
-  checkKeys(param, given, names);
-  for (const [name, value] of Object.entries(given)) {
-    if (value !== undefined) amount(maxCredits).check(`${param}.${name}`, value);
-  }
-}
-
-const storedKinds: readonly StoredUsage['kind'][] = ['file', 'container', 'skill', 'vector_store'];
-const storedPrices: readonly (keyof StoredPrice)[] = ['each', 'megabyte'];
-
-/** @throws GatewayError `invalid_options`, naming the kind and its price */
-function checkStoredPrices(param: string, given: unknown): void {
-  if (!isObject(given)) refuseOption(param, 'must be an object');
-  checkKeys(param, given, storedKinds);
-  for (const [kind, price] of Object.entries(given)) {
-    if (price !== undefined) checkAmounts(`${param}.${kind}`, price, storedPrices);
-  }
+  for (const [model, price] of Object.entries(given)) checkPrice(`${param}['${model}']`, price);
 }
 
 const day = 86_400_000;

@@ -170,6 +170,17 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Makes the check of an object that has these fields alone. All may be left out but those that are `required`. */
+export function objectOf(fields: Readonly<Record<string, Check>>, required: readonly string[] = []): Check {
+  return (param, given) => {
+    if (!isObject(given)) refuseOption(param, 'must be an object');
+    checkKeys(param, given, Object.keys(fields));
+    for (const [name, check] of Object.entries(fields)) {
+      if (given[name] !== undefined || required.includes(name)) check(`${param}.${name}`, given[name]);
+    }
+  };
+}
+
 /** An option that differs from its variable: the variable takes less, or is written in another way. */
 export function readAs<T>(reader: Reader<T>, check: Check): Kind<T> {
   return { ...reader, check };

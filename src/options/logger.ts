@@ -1,4 +1,4 @@
-import { describeThrown, refuse } from '../errors.ts';
+import { callUnawaited, refuse } from '../errors.ts';
 
 /** Where the gateway writes what an operator should see, such as pino or the console. Never given a secret, a key or a body. */
 export interface Logger {
@@ -37,22 +37,19 @@ export function faultTolerant(logger: Logger): Logger {
   }
   const takesFieldsFirst = isPino(logger);
   let reported = false;
-  const report = (error: unknown): void => {
-    const text = describeThrown(error);
-    if (!reported) consoleLogger.error("the host's logger failed", { error: text });
+  const report = (error: string): void => {
+    if (!reported) consoleLogger.error("the host's logger failed", { error });
     reported = true;
   };
   const at =
     (level: (typeof levels)[number]): Logger['info'] =>
-    (message, fields) => {
-      try {
-        const logged: unknown = takesFieldsFirst
-          ? (logger[level] as unknown as PinoMethod).call(logger, fields ?? {}, message)
-          : logger[level](message, fields);
-        if (logged !== undefined) Promise.resolve(logged).catch(report);
-      } catch (error) {
-        report(error);
-      }
-    };
+    (message, fields) =>
+      callUnawaited(
+        () =>
+          takesFieldsFirst
+            ? (logger[level] as unknown as PinoMethod).call(logger, fields ?? {}, message)
+            : logger[level](message, fields),
+        report,
+      );
   return { info: at('info'), warn: at('warn'), error: at('error') };
 }

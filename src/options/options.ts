@@ -16,18 +16,9 @@ import type {
 import type { UpstreamOptions } from './upstreams.ts';
 import type { DeliveryOptions, DisableOptions, EventTypeOptions } from './webhooks.ts';
 
-export type { CreditOptions, LimitOptions, Quota, QuotaOptions, RateLimits, RateLimitsFor } from './accounts.ts';
+export type * from './accounts.ts';
 export type { Logger } from './logger.ts';
-export type {
-  CallEnding,
-  ModelAnswer,
-  ModelCall,
-  ModelHooks,
-  OpenUsage,
-  RequestedOutput,
-  StoredUsage,
-  UsageRecord,
-} from './model-hooks.ts';
+export type * from './model-hooks.ts';
 export type { DashboardOptions } from './process.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 export { defaultRetryDelays, type EventTypeOptions } from './webhooks.ts';

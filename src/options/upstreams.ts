@@ -1,4 +1,4 @@
-import { type Check, checkKeys, isObject, refuseOption, unchecked, yesOrNo } from './kinds.ts';
+import { type Check, checkKeys, isObject, objectOf, refuseOption, unchecked, yesOrNo } from './kinds.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -73,14 +73,6 @@ export function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
   });
 }
 
-function checkUpstream(param: string, upstream: UpstreamOptions): void {
-  checkKeys(param, upstream, Object.keys(checks));
-  for (const [name, check] of Object.entries(checks)) {
-    const value = upstream[name as keyof UpstreamOptions];
-    if (value !== undefined || name === 'name' || name === 'baseUrl') check(`${param}.${name}`, value);
-  }
-}
-
 /** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
 const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
 const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
@@ -121,6 +113,8 @@ const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
   includeUsage: yesOrNo.check,
   maskErrors: yesOrNo.check,
 };
+
+const checkUpstream = objectOf(checks, ['name', 'baseUrl']);
 
 function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
   if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {

@@ -1,4 +1,4 @@
-import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
+import { callUnawaited, GatewayError, isGatewayError } from '../errors.ts';
 import type { Logger, ModelCall, ModelHooks, UsageRecord } from '../options/options.ts';
 
 /** The host's hooks, as the relay calls them. It waits for `onRequest` alone. */
@@ -9,13 +9,7 @@ export interface RelayHooks {
 
 /** Runs a host's function without waiting for it, and logs what it throws. */
 function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
-  const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
-  try {
-    const running: unknown = run();
-    if (running !== undefined) Promise.resolve(running).catch(report);
-  } catch (error) {
-    report(error);
-  }
+  callUnawaited(run, (error) => logger.error(`the host's ${name} failed`, { error }));
 }
 
 /** The model that the host names instead of the requested one. @throws TypeError for anything else that it returns */

@@ -153,17 +153,6 @@ const bodyIsGone =
   'the raw body is gone: another parser read it before the webhook receiver. Mount the receiver before express.json(), ' +
   'or keep the bytes with express.json({ verify: (req, res, bytes) => { req.rawBody = bytes } })';
 
-async function read(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  try {
-    return await getRawBody(req, { limit: maxBytes, length: req.headers['content-length'] ?? null });
-  } catch (cause) {
-    const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
-    throw tooLarge
-      ? new ReceiverError('body_too_large', `the body is larger than ${maxBytes} bytes`, { cause })
-      : new ReceiverError('body_incomplete', 'the body did not arrive whole', { cause });
-  }
-}
-
 /**
  * The body exactly as it came: what a parser before us kept of it, or else read from the request.
  * @throws ReceiverError `body_parsed` when another parser has read it and kept nothing, `body_too_large` when it is longer than `maxBytes`, `body_incomplete`
@@ -173,5 +162,12 @@ async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBod
   const body = [received[rawBodyKey], received.rawBody, received.body].find(isRaw);
   if (body !== undefined) return body;
   if (req.readableDidRead) throw new ReceiverError('body_parsed', bodyIsGone);
-  return read(req, maxBytes);
+  try {
+    return await getRawBody(req, { limit: maxBytes, length: req.headers['content-length'] ?? null });
+  } catch (cause) {
+    const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
+    throw tooLarge
+      ? new ReceiverError('body_too_large', `the body is larger than ${maxBytes} bytes`, { cause })
+      : new ReceiverError('body_incomplete', 'the body did not arrive whole', { cause });
+  }
 }

@@ -63,4 +63,12 @@ describe('the options of an upstream', () => {
       expect(refusal(options)).to.equal(param);
     });
   }
+
+  it('are refused by name where an upstream is no object', () => {
+    for (const given of [null, 'https://api.example/v1']) {
+      expect(() => checkUpstreams([given as unknown as UpstreamOptions]))
+        .to.throw(GatewayError, 'upstreams[0]: must be an object')
+        .with.property('code', 'invalid_options');
+    }
+  });
 });

@@ -2,7 +2,7 @@ import { Command, Option } from 'commander';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { toJson } from '../terminal/text.ts';
-import { type Access, type Api, createApiClient, dataFrom } from './api.ts';
+import { type Access, createApiClient, dataFrom } from './api.ts';
 import { count } from './flags.ts';
 import { gather, type PageQuery, type ResultPage } from './pages.ts';
 
@@ -24,7 +24,6 @@ export function databaseOption(): Option {
   return new Option('--database', `without a key, straight in the database: ${where}`).conflicts(['baseUrl', 'apiKey']);
 }
 
-/** Commands of one subject. */
 export function subject(name: string, description: string, commands: readonly Command[]): Command {
   const command = new Command(name).description(description);
   for (const below of commands) command.addCommand(below);
@@ -32,16 +31,8 @@ export function subject(name: string, description: string, commands: readonly Co
 }
 
 /** What every command that uses the API works with. */
-export interface CommandContext {
-  readonly api: Api;
-  readonly terminal: Terminal;
-  /** Whether the output is JSON, for programs. */
-  readonly json: boolean;
-  /** Prints an answer: as the API gave it for programs, in lines for people. */
-  readonly show: <Body>(body: Body, lines: Lines<Body>) => void;
-}
+export type CommandContext = ReturnType<typeof createContext>;
 
-/** An answer in lines, for people. */
 type Lines<Body> = (body: Body, paint: Paint, now: number) => readonly string[];
 
 /** A call of the API, made with the arguments of a command and its options. */
@@ -114,10 +105,10 @@ export class ApiCommand extends Command {
   }
 }
 
-function createShow(terminal: Terminal, json = false): CommandContext['show'] {
-  if (json) return (body) => terminal.print(toJson(body, 2));
-  return (body, lines) => {
-    for (const line of lines(body, terminal.paint, terminal.now())) terminal.print(line);
+/** Makes what prints an answer: as the API gave it for programs, in lines for people. */
+function createShow({ print, paint, now }: Terminal, json = false) {
+  return <Body>(body: Body, lines: Lines<Body>): void => {
+    for (const line of json ? [toJson(body, 2)] : lines(body, paint, now())) print(line);
   };
 }
 
@@ -127,7 +118,7 @@ export interface GatewayOptions extends Partial<Access> {
 }
 
 /** @throws CommandFailure where there is no key, or the base URL is not valid */
-export function createContext(terminal: Terminal, { baseUrl, apiKey, json = false }: GatewayOptions): CommandContext {
+export function createContext(terminal: Terminal, { baseUrl, apiKey, json = false }: GatewayOptions) {
   const { env } = terminal;
   const api = createApiClient({
     baseUrl: readBaseUrl(baseUrl || env.EXPRESS_MODEL_GATEWAY_BASE_URL || defaultBaseUrl),

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { isExactNumber } from '../../http/json/exact-number.ts';
 import { parseJson } from '../../http/json/scan.ts';
-import { parseDuration, type Reader, wholeNumber } from '../../options/kinds.ts';
+import { isObject, parseDuration, type Reader, wholeNumber } from '../../options/kinds.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -58,7 +58,6 @@ export function decimal(text: string): number | undefined {
   throw new InvalidArgumentError('It has more digits than JSON numbers keep, so it would change; use fewer.');
 }
 
-/** Reads an amount above nothing. */
 export const amount = take({
   allowed: 'a number above 0, such as 500 or 0.25',
   read: (text) => decimal(text) || undefined,
@@ -94,7 +93,7 @@ export async function readJsonObject(
   const text = await readText(option, value, terminal);
   try {
     const data = parseExact(text);
-    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+    if (isObject(data)) return data;
   } catch (error) {
     const { message } = error as Error;
     throw wrongUse(error instanceof SyntaxError ? `${option}: is not JSON: ${message}` : `${option}: ${message}`);

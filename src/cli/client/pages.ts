@@ -9,7 +9,6 @@ export interface ResultPage<Row> {
   next_after?: string;
 }
 
-/** Which page of a list is asked for. */
 export interface PageQuery {
   limit: number;
   after?: string;
@@ -36,7 +35,6 @@ export async function gather<Row extends { id: string }>(
   }
 }
 
-/** How a list is followed. */
 export interface FollowedList<Item> {
   /** Newest first. */
   readonly list: (query: PageQuery & { since?: string }) => Promise<ResultPage<Item>>;

@@ -8,7 +8,6 @@ import { figure, momentOf } from '../terminal/text.ts';
 import { budgetsText } from './budgets.ts';
 
 type Summary = Schemas['AccountSummary'];
-type Details = Schemas['AccountDetails'];
 
 function webhooksCell({ webhooks: { total, failing, disabled } }: Summary): Cell {
   const bad = [failing > 0 && `${failing} failing`, disabled > 0 && `${disabled} disabled`].filter(Boolean);
@@ -42,7 +41,7 @@ function webhookText({ id, url, active, disabled, health }: Schemas['AccountWebh
   return `${id} ${state}${why} ${url}`;
 }
 
-const accountLines = detailLines((details: Details, now) => {
+const accountLines = detailLines((details: Schemas['AccountDetails'], now) => {
   const { account, api_keys: keys, webhooks, budgets, credits, rate_limits: limits, refusals } = details;
   const { usage } = account;
   return [
@@ -63,12 +62,6 @@ const accountLines = detailLines((details: Details, now) => {
   ];
 });
 
-interface ListOptions {
-  readonly prefix?: string;
-  readonly after?: string;
-  readonly limit: number;
-}
-
 export function accountsCommand(terminal: Terminal): Command {
   return subject('accounts', 'list and show all accounts; needs a key with the scope admin', [
     new ApiCommand(terminal, 'list', 'accounts with a key, a webhook or usage this month, by user id')
@@ -76,7 +69,8 @@ export function accountsCommand(terminal: Terminal): Command {
       .option('--after <account>', 'those that follow this user id')
       .option('--limit <n>', 'how many, 100 at most', count, 100)
       .examples('accounts list', 'accounts list --prefix usr_ --limit 20')
-      .runs(async ({ api, show }, { prefix, after, limit }: ListOptions) => {
+      .runs(async ({ api, show }, options: { prefix?: string; after?: string; limit: number }) => {
+        const { prefix, after, limit } = options;
         const query = { limit, ...(prefix !== undefined && { prefix }), ...(after !== undefined && { after }) };
         const page = await dataFrom(api.GET('/v1/admin/accounts', { params: { query } }));
         show(page, listLines(columns, 'No accounts.'));

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { type BudgetUnit, budgetUnits } from '../../options/budgets.ts';
+import { budgetUnits } from '../../options/budgets.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
 import { decimal } from '../client/flags.ts';
@@ -58,13 +58,7 @@ export function budgetsCommand(terminal: Terminal): Command {
   ]);
 }
 
-interface Replacement {
-  readonly user: string;
-  /** @default none */
-  readonly budget?: readonly Budget[];
-}
-
-async function replace({ api, show }: CommandContext, { user, budget = [] }: Replacement): Promise<void> {
+async function replace({ api, show }: CommandContext, { user, budget = [] }: { user: string; budget?: Budget[] }) {
   const params = { path: { user_id: user } };
   const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budget] } }));
   show(replaced, ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
@@ -83,16 +77,13 @@ export function readBudgets(text: string, before: readonly Budget[] | false = []
   if (!period || !maxima) throw wrong();
   const budget: Budget = { period: period as Budget['period'] };
   for (const maximum of maxima.split(',')) {
-    const [unit, text = ''] = maximum.split('=');
+    const [name, text = ''] = maximum.split('=');
+    const unit = budgetUnits.find((known) => known === name);
     const amount = decimal(text);
-    if (!isUnit(unit) || amount === undefined) throw wrong();
+    if (!unit || amount === undefined) throw wrong();
     budget[unit] = amount;
   }
   return [...(before || []), budget];
-}
-
-function isUnit(text: string | undefined): text is BudgetUnit {
-  return budgetUnits.some((unit) => unit === text);
 }
 
 /** Budgets as a person reads them: `month 12.5/50 credits`. */

@@ -6,7 +6,7 @@ import { ApiCommand, type CommandContext } from '../client/api-command.ts';
 import { count, take } from '../client/flags.ts';
 import { type FollowedList, followList, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { localTime, relative, toJson, typeText } from '../terminal/text.ts';
 import { attemptsOf, deliveryStateCell, type FilterOptions, lastOf, toQuery, withFilter } from './delivery-view.ts';
 
@@ -42,21 +42,18 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
   const changes = retryWhileUnavailable(() => deliveries.changes(), terminal);
   while (!interrupted.aborted) {
     for (const delivery of await changes()) {
-      terminal.print(json ? toJson(delivery) : tailLine(delivery, terminal.paint, terminal.now()));
+      const { paint, now } = terminal;
+      const [line = ''] = json ? [toJson(delivery)] : tableLines(columns, [delivery], paint, now()).slice(1);
+      terminal.print(line);
     }
     await sleep(options.interval, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
-/** What a delivery has just become, in one line. */
-function tailLine(delivery: Summary, paint: Paint, now: number): string {
-  const [, line = ''] = tableLines(columns, [delivery], paint, now);
-  return line;
-}
-
 /** Lines come one at a time, so each column has its width from the start. */
 const columns: readonly Column<Summary>[] = [
-  { header: '', cell: ({ ended_at: at }, now) => ({ text: timeOf(at, now), style: 'dim' }) },
+  // one that has not ended has just been seen
+  { header: '', cell: ({ ended_at: at }, now) => ({ text: localTime(at ?? now).slice(11), style: 'dim' }) },
   { header: '', cell: ({ id }) => id },
   { header: '', cell: deliveryStateCell, width: 9 },
   { header: '', cell: attemptsOf },
@@ -65,11 +62,6 @@ const columns: readonly Column<Summary>[] = [
   { header: '', cell: ({ webhook_id: id }) => id },
   { header: '', cell: typeText },
 ];
-
-/** When it ended, which may be a while ago for the first lines; else it has just been seen. */
-function timeOf(ended: string | null, now: number): string {
-  return localTime(ended ?? new Date(now).toISOString()).slice(11);
-}
 
 interface FollowOptions extends Pick<FollowedList<Summary>, 'list' | 'past' | 'since'> {
   readonly get: (id: string) => Promise<Schemas['DeliveryDetails']>;
@@ -87,24 +79,19 @@ export function follow({ get, now, ...followed }: FollowOptions): { changes(): P
     ...followed,
     createdAt: (delivery) => delivery.created_at,
     isFinal: ({ state }) => state !== 'pending',
-    markOf,
+    // the start of an attempt is not worth a line; its end is
+    markOf: ({ state, attempts_made: attempts, last_code: code, last_status: status }) =>
+      [state, attempts, code, status].join(' '),
     readOlder(known) {
-      const due = known.filter((delivery) => mayHaveChanged(delivery, now())).slice(0, maxOlder);
-      return Promise.all(due.map(async ({ id }) => withoutDetails(await get(id))));
+      const mayHaveChanged = ({ state, in_flight: inFlight, next_attempt_at: next }: Summary) =>
+        state === 'pending' && (inFlight || next === null || Date.parse(next) <= now() + skew);
+      const due = known.filter(mayHaveChanged).slice(0, maxOlder);
+      return Promise.all(
+        due.map(async ({ id }) => {
+          const { url: _, body: __, attempts: ___, schedule: ____, ...summary } = await get(id);
+          return summary;
+        }),
+      );
     },
   });
-}
-
-/** A change of this is worth a line. The start of an attempt is not; its end is. */
-function markOf({ state, attempts_made: attempts, last_code: code, last_status: status }: Summary): string {
-  return [state, attempts, code, status].join(' ');
-}
-
-function mayHaveChanged({ state, in_flight: inFlight, next_attempt_at: next }: Summary, now: number): boolean {
-  return state === 'pending' && (inFlight || next === null || Date.parse(next) <= now + skew);
-}
-
-function withoutDetails(details: Schemas['DeliveryDetails']): Summary {
-  const { url: _, body: __, attempts: ___, schedule: ____, ...summary } = details;
-  return summary;
 }

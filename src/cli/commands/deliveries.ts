@@ -58,12 +58,6 @@ type State = Recovery['states'][number];
 
 const recoveredStates: readonly State[] = ['failed', 'canceled', 'skipped'];
 
-interface RecoverOptions {
-  readonly since: string;
-  readonly until?: string;
-  readonly state?: readonly State[];
-}
-
 function recoverCommand(terminal: Terminal): Command {
   const description = 'resend what a webhook did not get: failed, canceled, or skipped while it was inactive';
   return new ApiCommand(terminal, 'recover', description)
@@ -75,19 +69,15 @@ function recoverCommand(terminal: Terminal): Command {
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
     )
-    .runs(recover);
-}
-
-async function recover(context: CommandContext, id: string, { since, until, state }: RecoverOptions): Promise<void> {
-  const body = { since, ...(until && { until }), ...(state && { states: [...state] }) };
-  const started = await dataFrom(context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
-  const recovery = await untilDone(context, started);
-  context.show(recovery, recoveryLines);
-  if (recovery.failed > 0) {
-    throw new CommandFailure(
-      `Some failed again. Which ones: express-model-gateway deliveries list --webhook ${id} --state failed`,
-    );
-  }
+    .runs(async (context, id: string, { since, until, state }: { since: string; until?: string; state?: State[] }) => {
+      const body = { since, ...(until && { until }), ...(state && { states: state }) };
+      const started = context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body });
+      const recovery = await untilDone(context, await dataFrom(started));
+      context.show(recovery, recoveryLines);
+      if (recovery.failed === 0) return;
+      const list = `express-model-gateway deliveries list --webhook ${id} --state failed`;
+      throw new CommandFailure(`Some failed again. Which ones: ${list}`);
+    });
 }
 
 /** Milliseconds between two looks. */
@@ -95,11 +85,14 @@ const recoveryInterval = 500;
 
 async function untilDone({ api, terminal }: CommandContext, started: Recovery): Promise<Recovery> {
   const interrupted = terminal.interruption();
-  const progress = createProgress(terminal);
   const path = { id: started.webhook_id, recovery_id: started.id };
   let recovery = started;
+  let shown = '';
   while (recovery.state === 'running') {
-    progress(recovery);
+    const progress = `${progressOf(recovery)} …`;
+    // without a line that moves, only what has changed is worth a new one
+    if (progress !== shown) (terminal.redraw ?? terminal.printNote)(progress);
+    shown = progress;
     await sleep(recoveryInterval, undefined, { signal: interrupted }).catch(() => {});
     if (interrupted.aborted) {
       terminal.redraw?.('');
@@ -109,16 +102,6 @@ async function untilDone({ api, terminal }: CommandContext, started: Recovery): 
   }
   terminal.redraw?.('');
   return recovery;
-}
-
-/** Shows how far it is: on a line that moves where there is one, else on a new line when something has changed. */
-function createProgress({ redraw, printNote }: Terminal): (recovery: Recovery) => void {
-  let last = '';
-  return (recovery) => {
-    const text = `${progressOf(recovery)} …`;
-    if (text !== last) (redraw ?? printNote)(text);
-    last = text;
-  };
 }
 
 const recoveryLines = detailLines((recovery: Recovery, now) => [

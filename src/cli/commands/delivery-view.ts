@@ -4,7 +4,7 @@ import { dataFrom, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/api-command.ts';
 import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
-import { type Cell, type Column, detailLines, type Fields, fieldLines, tableLines } from '../terminal/table.ts';
+import { type Cell, type Column, detailLines, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf, typeText } from '../terminal/text.ts';
 
@@ -18,7 +18,6 @@ export interface FilterOptions {
   readonly until?: string;
 }
 
-/** Every state a delivery can be in. */
 const states: Readonly<Record<Schemas['DeliveryState'], true>> = {
   pending: true,
   delivered: true,
@@ -37,7 +36,6 @@ export function withFilter<Filtered extends Command>(command: Filtered, { now }:
     .option('--until <when>', 'made before: a span before now, or a time', moment(now));
 }
 
-/** The options as the API takes them. */
 export function toQuery({ webhook, event, type, state, since, until }: FilterOptions) {
   return {
     ...(webhook && { webhook_id: webhook }),
@@ -87,14 +85,18 @@ export function lastOf({ last_code: code, last_status: status }: Summary): strin
 
 /** One delivery as a person reads it: what it is, every attempt and what is still to come, what was sent and answered. */
 export function deliveryLines(delivery: Details, paint: Paint, now: number): string[] {
+  const { attempts } = delivery;
+  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
   return [
     ...summaryLines(delivery, paint, now),
     '',
-    ...attemptLines(delivery, paint, now),
-    ...comingLines(delivery, now),
+    ...tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint, now),
+    ...delivery.schedule.map(
+      ({ number, due_at: due }) => `${String(number).padEnd(9)}${localTime(due)}  ${relative(due, now)}`,
+    ),
     ...whyLines(delivery, paint),
     ...block('Sent', prettyJson(delivery.body), paint),
-    ...block('Answered to the last attempt', delivery.attempts.at(-1)?.response ?? '', paint),
+    ...block('Answered to the last attempt', attempts.at(-1)?.response ?? '', paint),
   ];
 }
 
@@ -121,18 +123,6 @@ const attemptColumns: readonly Column<Attempt>[] = [
 ];
 
 const retryAfterColumn: Column<Attempt> = { header: 'RETRY-AFTER', cell: ({ retry_after: wait }) => wait ?? '' };
-
-/** The attempts; what a receiver asked for, where one did. */
-function attemptLines({ attempts }: Details, paint: Paint, now: number): string[] {
-  const hasAsked = attempts.some(({ retry_after: wait }) => wait);
-  return tableLines(hasAsked ? [...attemptColumns, retryAfterColumn] : attemptColumns, attempts, paint, now);
-}
-
-function comingLines({ schedule }: Details, now: number): string[] {
-  return schedule.map(
-    ({ number, due_at: due }) => `${String(number).padEnd(9)}${localTime(due)}  ${relative(due, now)}`,
-  );
-}
 
 /** Each way in which it failed, once, in words, and each place that it was redirected to. */
 function whyLines({ attempts }: Details, paint: Paint): string[] {
@@ -189,20 +179,21 @@ async function settled({ api }: CommandContext, delivery: Details): Promise<Deta
   return latest;
 }
 
-function outcomeLines({ id, attempts }: Details, paint: Paint): string[] {
+const outcomeLines = detailLines(({ id, attempts }: Details) => {
   const last = attempts.at(-1);
   if (!last) return [];
   const took = `in ${spanOf(last.duration_ms)}`;
-  const result: Cell = succeeded(last)
-    ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
-    : { text: `failed: ${last.code} ${took}`, style: 'red' };
-  const fields: Fields = [
-    ['Result', result],
+  return [
+    [
+      'Result',
+      succeeded(last)
+        ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
+        : { text: `failed: ${last.code} ${took}`, style: 'red' },
+    ],
     ['Why', last.explanation ?? undefined],
     ['Retry-After', last.retry_after ?? undefined],
     ['Location', last.location ?? undefined],
     ['Answer', last.response || undefined],
     ['Delivery', id],
   ];
-  return fieldLines(fields, paint);
-}
+});

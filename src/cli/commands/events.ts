@@ -14,7 +14,7 @@ export function eventsCommand(terminal: Terminal): Command {
       .option('--type <type>', 'only of this type')
       .addOption(new Option('--state <state>', 'only in this state').choices(Object.keys(eventStyles)))
       .examples('events list --state failed --limit 50', 'events list --json')
-      .lists<FilterOptions, Event>(
+      .lists<{ type?: Schemas['EventType']; state?: Schemas['EventState'] }, Event>(
         ['--after <event>', 'those before this one in time, evt_…'],
         ({ api }, page, { type, state }) => {
           const query = { ...page, ...(type && { type }), ...(state && { state }) };
@@ -26,26 +26,33 @@ export function eventsCommand(terminal: Terminal): Command {
       .argument('<event>', 'its id, evt_…')
       .examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8')
       .shows(({ api }, id: string) => api.GET('/v1/events/{id}', { params: { path: { id } } }), eventLines),
-    publishCommand(terminal),
+    publishOf(terminal)
+      .addOption(databaseOption())
+      .showsEither(
+        (env, { event, idempotencyKey }: PublishOptions) => publishStored(env, event, idempotencyKey),
+        ({ api }, { event, idempotencyKey }) => {
+          const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
+          return api.POST('/v1/events', { params: { header }, body: event });
+        },
+        ({ id }) => [id],
+      ),
     new ApiCommand(terminal, 'types', 'every type of event, or one with the schema of its data and an example')
       .argument('[type]', 'one of them')
       .examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example')
       .runs(async ({ api, show }, type?: string) => {
         const types = await dataFrom(api.GET('/v1/event_types'));
-        if (type !== undefined) return show(findType(types.data, type), typeLines);
-        show(types, ({ data }, paint, now) => tableLines(typeColumns, data, paint, now));
+        if (type === undefined) return show(types, ({ data }, paint, now) => tableLines(typeColumns, data, paint, now));
+        const description = types.data.find((known) => known.type === type);
+        if (description) return show(description, typeLines);
+        throw new CommandFailure(
+          `There is no type ${type}; there are ${types.data.map(({ type }) => type).join(', ')}.`,
+        );
       }),
   ]);
 }
 
-interface FilterOptions {
-  readonly type?: Schemas['EventType'];
-  readonly state?: Schemas['EventState'];
-}
-
 type Event = Schemas['PastEvent'];
 
-/** Every state an event can be in, and how it looks. */
 const eventStyles: Readonly<Record<Schemas['EventState'], Style>> = {
   pending: 'yellow',
   delivered: 'green',
@@ -85,19 +92,6 @@ interface PublishOptions {
   /** Read from the other options before anything else is done. */
   readonly event: Schemas['EventPublish'];
   readonly idempotencyKey?: string;
-}
-
-function publishCommand(terminal: Terminal): Command {
-  return publishOf(terminal)
-    .addOption(databaseOption())
-    .showsEither(
-      (env, { event, idempotencyKey }: PublishOptions) => publishStored(env, event, idempotencyKey),
-      ({ api }, { event, idempotencyKey }) => {
-        const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
-        return api.POST('/v1/events', { params: { header }, body: event });
-      },
-      ({ id }) => [id],
-    );
 }
 
 /** `publish`, as `events publish --database` was called before there was an API for it. */
@@ -147,11 +141,4 @@ function plainText({ description }: Description): string {
     .replace(/^Beta\. /, '')
     .replaceAll('`', '')
     .replace(/\s+/g, ' ');
-}
-
-function findType(types: readonly Description[], name: string): Description {
-  const description = types.find(({ type }) => type === name);
-  if (description) return description;
-  const typeNames = types.map(({ type }) => type).join(', ');
-  throw new CommandFailure(`There is no type ${name}; there are ${typeNames}.`);
 }

@@ -73,7 +73,10 @@ function createCommand(terminal: Terminal): Command {
     .addOption(new Option('--name <name>', 'what the key is for').default('', 'no name'))
     .addOption(
       new Option('--scope <scope>', `what it may be used for: ${scopeNames.join(', ')}; may be repeated`)
-        .argParser(readScopes)
+        // the first one replaces the defaults
+        .argParser((text, before: readonly string[]) =>
+          severalOf(scopeNames)(text, before === usualScopes ? [] : before),
+        )
         .default(usualScopes, usualScopes.join(', ')),
     )
     .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
@@ -123,11 +126,6 @@ const scopes: Readonly<Record<Scope, boolean>> = {
 const scopeNames = Object.keys(scopes) as Scope[];
 
 const usualScopes = scopeNames.filter((name) => scopes[name]);
-
-/** Reads scopes, several with commas or one after another; the first one replaces the defaults. */
-function readScopes(text: string, before: readonly string[]): readonly string[] {
-  return severalOf(scopeNames)(text, before === usualScopes ? [] : before);
-}
 
 type Key = Schemas['ApiKey'];
 

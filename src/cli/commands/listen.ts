@@ -84,20 +84,10 @@ async function receive({ port, secret, ...options }: Options): Promise<void> {
 
 type PastEvent = Schemas['PastEvent'];
 
-/** What came of one event. */
-interface Forwarded {
-  readonly event_id: string;
-  readonly type: string;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly duration_ms: number;
-}
-
 /** How often to look for new events. Milliseconds. */
 const interval = 1_000;
 /** How long the receiver may take, as for a delivery. Milliseconds. */
 const timeout = 30_000;
-/** The most requests at once. */
 const maxInFlight = 20;
 
 /** Sends an account's new events to an address, until Ctrl-C. */
@@ -141,8 +131,8 @@ function readTarget(text: string): string {
   throw wrongUse(`--forward-to must be an http or https URL such as http://localhost:3000/hook, not '${text}'.`);
 }
 
-/** Sends one event, signed as its deliveries are. Never rejects. */
-async function send(event: PastEvent, target: string, secret: string, stop: AbortSignal): Promise<Forwarded> {
+/** Sends one event, signed as its deliveries are. @returns what came of it; never rejects */
+async function send(event: PastEvent, target: string, secret: string, stop: AbortSignal) {
   const { id, type, created, data } = event;
   // as a delivery of it is sent
   const body = JSON.stringify({ id, type, created, data });
@@ -170,9 +160,11 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? message;
 }
 
+type Forwarded = Awaited<ReturnType<typeof send>>;
+
 function lineOf({ event_id: id, type, status, error, duration_ms: ms }: Forwarded, { paint, now }: Terminal): string {
   const isGood = status !== null && status >= 200 && status < 300;
-  const time = paint('dim', localTime(new Date(now()).toISOString()).slice(11));
+  const time = paint('dim', localTime(now()).slice(11));
   const result = paint(isGood ? 'green' : 'red', status === null ? `failed: ${printable(error ?? '')}` : `${status}`);
   return [time, printable(type), id, result, spanOf(ms)].join('  ');
 }

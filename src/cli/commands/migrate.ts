@@ -1,12 +1,6 @@
 import { Command } from 'commander';
-import type { Migration } from '../../gateway/migrate.ts';
 import { readDatabaseSettings } from '../config/config.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-
-interface Flags {
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
-}
 
 const help = `
 Builds the indexes that are missing, and records for which version of the gateway the database is prepared. It may run
@@ -22,36 +16,27 @@ Examples:
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway migrate
 `;
 
-type Versions = Pick<Migration, 'from' | 'to' | 'packageVersion'>;
-
-function printLines({ print }: Terminal, done: string, indexes: readonly string[], versions: Versions): void {
-  const { from, to, packageVersion } = versions;
-  for (const name of indexes) print(`${done}: ${name}`);
-  if (indexes.length === 0) print('Indexes: nothing is missing');
-  const change = from === to ? `${to}` : `${from ?? 'none'} -> ${to}`;
-  print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
-}
-
 export function migrateCommand(terminal: Terminal): Command {
   return new Command('migrate')
     .description('build missing indexes, and prepare the database for this version')
     .option('--dry-run', 'only say what would be built')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
-    .action(async ({ dryRun = false, json = false }: Flags) => {
+    .action(async ({ dryRun = false, json = false }: { dryRun?: boolean; json?: boolean }) => {
       const { migrate, planMigration } = await import('../../gateway/migrate.ts');
       const { withConnection } = await import('../database/database.ts');
-      const settings = readDatabaseSettings(terminal.env);
-      if (dryRun) {
-        const plan = await withConnection(settings, planMigration);
-        const { missing, from, to } = plan;
-        if (json) return terminal.print(JSON.stringify({ dry_run: true, missing, from, to }));
-        return printLines(terminal, 'Would build', missing, plan);
-      }
-      const logger = { info: (line: string) => terminal.printNote(line) };
-      const migration = await withConnection(settings, (connection, prefix) => migrate(connection, prefix, logger));
-      const { built, from, to } = migration;
-      if (json) return terminal.print(JSON.stringify({ dry_run: false, built, from, to }));
-      printLines(terminal, 'Built', built, migration);
+      const { print, printNote } = terminal;
+      const result = await withConnection(
+        readDatabaseSettings(terminal.env),
+        (connection, prefix): Promise<Awaited<ReturnType<typeof migrate | typeof planMigration>>> =>
+          dryRun ? planMigration(connection, prefix) : migrate(connection, prefix, { info: printNote }),
+      );
+      const { from, to, packageVersion } = result;
+      const [done, indexes] = 'built' in result ? ['Built', result.built] : ['Would build', result.missing];
+      if (json) return print(JSON.stringify({ dry_run: dryRun, [dryRun ? 'missing' : 'built']: indexes, from, to }));
+      for (const name of indexes) print(`${done}: ${name}`);
+      if (indexes.length === 0) print('Indexes: nothing is missing');
+      const change = from === to ? `${to}` : `${from ?? 'none'} -> ${to}`;
+      print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
     });
 }

@@ -47,20 +47,18 @@ async function startOneOfSeveral(config: Configuration, number: number): Promise
 
 const stopping = 'Stopping when the open calls have ended. Press Ctrl-C again to stop at once …';
 
-async function startSeveral(count: number, parent: number): Promise<void> {
-  const processes = startProcesses(count, log);
-  await Promise.race([untilSignal(parent), processes.failed]);
-  log(stopping);
-  await processes.stop();
-}
-
 async function start(): Promise<void> {
   const parent = process.ppid;
   const config = readConfiguration(process.env);
   const number = processNumber(process.env);
   if (number !== undefined) return startOneOfSeveral(config, number);
   await checkAddress(config);
-  if (config.workers > 1) return startSeveral(config.workers, parent);
+  if (config.workers > 1) {
+    const processes = startProcesses(config.workers, log);
+    await Promise.race([untilSignal(parent), processes.failed]);
+    log(stopping);
+    return processes.stop();
+  }
   const running = await startHere(config);
   await untilSignal(parent);
   log(stopping);

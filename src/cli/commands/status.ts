@@ -2,14 +2,8 @@ import type { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import { ApiCommand } from '../client/api-command.ts';
 import { type Cell, type Column, detailLines, listLines, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { figure, relative, spanOf } from '../terminal/text.ts';
-
-interface Status {
-  readonly backlog: Schemas['Backlog'];
-  readonly processes: readonly Schemas['GatewayProcess'][];
-  readonly upstreams: readonly Schemas['UpstreamStatus'][];
-}
 
 function spanOrNone(seconds: number | null): string {
   return seconds === null ? '-' : spanOf(seconds * 1_000);
@@ -62,18 +56,6 @@ const upstreamColumns: readonly Column<Schemas['UpstreamStatus']>[] = [
   { header: 'ERRORS', cell: errorsCell },
 ];
 
-function statusLines(status: Status, paint: Paint, now: number): string[] {
-  return [
-    ...backlogLines(status.backlog, paint, now),
-    '',
-    ...tableLines(processColumns, status.processes, paint, now),
-    '',
-    ...listLines(upstreamColumns, 'No upstreams.')({ data: status.upstreams }, paint, now),
-    '',
-    'Upstreams: of the last 5 minutes, in all live processes.',
-  ];
-}
-
 export function statusCommand(terminal: Terminal): Command {
   const description = 'the backlog, the processes and the upstreams; needs a key with the scope admin';
   return new ApiCommand(terminal, 'status', description)
@@ -84,6 +66,14 @@ export function statusCommand(terminal: Terminal): Command {
         dataFrom(api.GET('/v1/admin/processes')),
         dataFrom(api.GET('/v1/admin/upstreams')),
       ]);
-      show({ backlog, processes, upstreams }, statusLines);
+      show({ backlog, processes, upstreams }, (_, paint, now) => [
+        ...backlogLines(backlog, paint, now),
+        '',
+        ...tableLines(processColumns, processes, paint, now),
+        '',
+        ...listLines(upstreamColumns, 'No upstreams.')({ data: upstreams }, paint, now),
+        '',
+        'Upstreams: of the last 5 minutes, in all live processes.',
+      ]);
     });
 }

@@ -7,9 +7,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { figure, relative } from '../terminal/text.ts';
 
 type StoredObject = Schemas['StoredObject'];
-type Total = Schemas['StoredObjectTotal'];
 type Query = NonNullable<operations['listStoredObjects']['parameters']['query']>;
-type Kind = NonNullable<Query['kind']>;
 
 const ofUser = ['--user <account>', 'of this account, with a key that has the scope admin'] as const;
 
@@ -29,7 +27,7 @@ const columns: readonly Column<StoredObject>[] = [
   { header: 'NAME', cell: ({ name }) => name ?? '' },
 ];
 
-const totalColumns: readonly Column<Total>[] = [
+const totalColumns: readonly Column<Schemas['StoredObjectTotal']>[] = [
   { header: 'KIND', cell: ({ kind }) => kind },
   {
     header: 'COUNT',
@@ -45,7 +43,7 @@ export function storageCommand(terminal: Terminal): Command {
       .option('--kind <kind>', 'only this kind: file, batch, response, vector_store, …')
       .option(...ofUser)
       .examples('storage list', 'storage list --kind file', "storage list --json | jq -r '.data[].id'")
-      .lists<{ kind?: Kind; user?: string }, StoredObject>(
+      .lists<{ kind?: NonNullable<Query['kind']>; user?: string }, StoredObject>(
         ['--after <id>', 'those before this one'],
         ({ api }, page, { kind, user }) => storedPage(api, { ...page, ...(kind !== undefined && { kind }) }, user),
         listLines(columns, 'Nothing.'),

@@ -7,12 +7,6 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { figure } from '../terminal/text.ts';
 
 type Line = Schemas['UsageLine'];
-interface Options {
-  readonly from?: string;
-  readonly to?: string;
-  readonly by: readonly string[];
-}
-
 const dimensions: Readonly<Record<string, Column<Line>>> = {
   day: { header: 'DAY', cell: ({ day }) => day ?? '' },
   model: { header: 'MODEL', cell: ({ model }) => model ?? '(none)' },
@@ -35,22 +29,13 @@ const groups: readonly { readonly names: readonly Amount[]; readonly always?: tr
   { names: ['uploaded_bytes', 'downloaded_bytes'] },
 ];
 
-/** Shown where something has a price. */
-const creditsColumn: Column<Line> = {
-  header: 'CREDITS',
-  cell: ({ credits = 0 }) => figure(credits),
-  align: 'right',
-};
-
 function columnsOf(lines: readonly Line[], by: readonly string[]): Column<Line>[] {
   const isUsed = (name: Amount) => lines.some((line) => line[name] > 0);
   const shown = groups.filter(({ names, always }) => always || names.some(isUsed)).flatMap(({ names }) => names);
   const hasPrice = lines.some(({ credits }) => credits !== undefined);
-  return [
-    ...by.flatMap((name) => dimensions[name] ?? []),
-    ...shown.map(amountColumn),
-    ...(hasPrice ? [creditsColumn] : []),
-  ];
+  const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...shown.map(amountColumn)];
+  if (!hasPrice) return columns;
+  return [...columns, { header: 'CREDITS', cell: ({ credits = 0 }) => figure(credits), align: 'right' }];
 }
 
 export function usageCommand(terminal: Terminal): Command {
@@ -63,7 +48,7 @@ export function usageCommand(terminal: Terminal): Command {
       severalOf(Object.keys(dimensions)),
     )
     .examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key')
-    .runs(async ({ api, show }, { from, to, by = ['day'] }: Options) => {
+    .runs(async ({ api, show }, { from, to, by = ['day'] }: { from?: string; to?: string; by?: string[] }) => {
       const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
       const report = await dataFrom(api.GET('/v1/usage', { params: { query } }));
       show(report, listLines(columnsOf(report.data, by), `Nothing was used from ${report.from} to ${report.to}.`));

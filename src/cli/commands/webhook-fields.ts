@@ -14,17 +14,12 @@ export interface FieldOptions {
   readonly header?: Readonly<Record<string, string>>;
 }
 
-function splitAt(separator: string, text: string, example: string): [name: string, value: string] {
-  const at = text.indexOf(separator);
-  if (at < 1) throw new InvalidArgumentError(`It must be a name and a value, such as ${example}.`);
-  return [text.slice(0, at).trim(), text.slice(at + separator.length).trim()];
-}
-
 /** Makes what reads a name and its value, and gathers several. */
-function pairs(separator: string, example: string) {
-  return (text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> => {
-    const [name, value] = splitAt(separator, text, example);
-    return { ...before, [name]: value };
+function pairs<Value>(separator: string, example: string, read: (text: string) => Value) {
+  return (text: string, before: Readonly<Record<string, Value>> = {}): Record<string, Value> => {
+    const at = text.indexOf(separator);
+    if (at < 1) throw new InvalidArgumentError(`It must be a name and a value, such as ${example}.`);
+    return { ...before, [text.slice(0, at).trim()]: read(text.slice(at + separator.length).trim()) };
   };
 }
 
@@ -61,25 +56,20 @@ function filterValues(text: string): Schemas['WebhookFilterValues'] {
   }
 }
 
-function filter(text: string, before: Filters = {}): Filters {
-  const [path, values] = splitAt('=', text, 'data.currency=usd,eur');
-  return { ...before, [path]: filterValues(values) };
-}
-
 export function withFieldOptions<Used extends Command>(command: Used): Used {
   return command
     .option('--description <text>', 'what it is for')
-    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing'))
+    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing', String))
     .option(
       '--filter <path=values>',
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
-      filter,
+      pairs('=', 'data.currency=usd,eur', filterValues),
     )
     .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count)
     .option(
       '--header <name: value>',
       'sent with each delivery, and never shown again; may be repeated',
-      pairs(':', "'x-api-key: 1234'"),
+      pairs(':', "'x-api-key: 1234'", String),
     );
 }
 
@@ -96,7 +86,6 @@ export function fieldsOf({ description, metadata, filter: filters, rateLimit, he
 /** The options by the names of the fields that they set. */
 export const clearable = ['description', 'metadata', 'filters', 'rate-limit', 'headers'] as const;
 
-/** Reads the names of fields to remove. */
 export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {
   const names = text.split(',').map((name) => name.trim());
   const unknown = names.find((name) => !clearable.some((known) => known === name));

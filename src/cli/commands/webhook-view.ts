@@ -6,7 +6,6 @@ import { localTime, momentOf, relative, spanOf } from '../terminal/text.ts';
 /** A webhook as the API shows it, in full or in part, with the secret if the gateway made one. */
 export type WebhookView = Schemas['Webhook'] & Partial<Schemas['WebhookDetails']> & { readonly secret?: string };
 
-/** A webhook as a person reads it. */
 export const webhookLines = detailLines((webhook: WebhookView, now) => [
   ['Webhook', webhook.id],
   ['URL', webhook.url],
@@ -69,20 +68,17 @@ function toJson(value: unknown): string {
 
 type Stats = Schemas['WebhookStats'];
 
-interface Day {
-  readonly day: string;
-  readonly succeeded: number;
-  readonly failed: number;
-}
+type Day = Pick<Stats['hours'][number], 'succeeded' | 'failed'> & { day: string };
 
 const totalLines = detailLines((stats: Stats, now) => {
-  const { success_rate: rate, succeeded } = stats;
+  const { success_rate: rate, succeeded, p50_ms: p50, p95_ms: p95 } = stats;
+  const hasTimes = p50 !== null && p95 !== null;
   return [
     ['Webhook', stats.webhook_id],
     ['Since', momentOf(stats.since, now)],
     ['Attempts', String(stats.attempts)],
     ['Succeeded', rate === null ? undefined : `${succeeded} (${(rate * 100).toFixed(1)} %)`],
-    ['Took', tookOf(stats)],
+    ['Took', hasTimes ? `${spanOf(p50)} for half of them, ${spanOf(p95)} for 95 %` : undefined],
     ['Last failure', failureText(stats.last_failure, now)],
   ];
 });
@@ -113,8 +109,4 @@ function daysOf({ hours }: Stats): Day[] {
     days.set(day, { day, succeeded: good + succeeded, failed: bad + failed });
   }
   return [...days.values()].filter(({ succeeded, failed }) => succeeded + failed > 0);
-}
-
-function tookOf({ p50_ms: p50, p95_ms: p95 }: Stats): string | undefined {
-  return p50 === null || p95 === null ? undefined : `${spanOf(p50)} for half of them, ${spanOf(p95)} for 95 %`;
 }

@@ -1,58 +1,18 @@
 import { isIPv4 } from 'node:net';
 import { GatewayError } from '../../errors.ts';
 import { refuseOption } from '../../options/kinds.ts';
-import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
+import type { ModelGatewayOptions } from '../../options/options.ts';
 import { resolveOptions } from '../../options/resolve.ts';
 import { type Environment, misspelled, omitUndefined, readSettings, settingOf } from './environment.ts';
 import { type Machine, processesFor, readMachine } from './machine.ts';
 import { pathlessUpstreams, upstreamsOf } from './upstreams.ts';
 import { type Settings, type VariableName, variables } from './variables.ts';
 
-/** What webhooks may use. */
-interface WebhookRules {
-  readonly allowHttp: boolean;
-  readonly allowPrivateNetworks: readonly string[];
-  /** Why the two have these values, for the operator. */
-  readonly allowedBecause: string;
-  /** Whether only this machine can reach the gateway, as on a developer's machine. */
-  readonly isOnTrial: boolean;
-}
+/** What the environment says about the stand-alone gateway. */
+export type Configuration = ReturnType<typeof configurationOf>;
 
 /** What a command needs that uses the database of a gateway instead of its API. */
-export interface DatabaseSettings {
-  readonly dataDir: string;
-  /** Absent: the embedded database. */
-  readonly mongodbUri?: string;
-  /** Absent: the key in `dataDir`. */
-  readonly secretKeys?: readonly string[];
-  /** The options that the environment sets; the others keep the package's defaults. */
-  readonly options: GatewayOptions;
-}
-
-/** What the environment says about the stand-alone gateway. */
-export interface Configuration extends WebhookRules, DatabaseSettings {
-  readonly host: string;
-  readonly port: number;
-  /** Absent: the demo upstream. */
-  readonly upstreams?: readonly UpstreamOptions[];
-  /** Milliseconds. Absent: no HSTS. */
-  readonly hstsMaxAge?: number;
-  /** Whose pages may call the API from a browser; `*` is every origin. Absent: nobody's. */
-  readonly corsOrigins?: readonly string[];
-  /** Whether NODE_ENV says that this is production. */
-  readonly production: boolean;
-  readonly logLevel: 'error' | 'warn' | 'info' | 'silent';
-  readonly role: 'all' | 'api' | 'worker';
-  readonly workers: number;
-  /** Why so many, where nobody has said how many. */
-  readonly workersBecause?: string;
-  /** Where the metrics are served; each further process takes the next port. Absent: nowhere. */
-  readonly metrics?: { readonly host: string; readonly port: number };
-  /** How long requests are still served after SIGTERM, while the process is not ready. Milliseconds. */
-  readonly shutdownDelay: number;
-  /** What is probably a mistake and works nevertheless, in sentences for the operator. */
-  readonly warnings: readonly string[];
-}
+export type DatabaseSettings = ReturnType<typeof databaseSettings>;
 
 /**
  * Reads the whole configuration.
@@ -72,8 +32,9 @@ export function readDoctorSettings(env: Environment): Configuration {
   return configurationOf(readCheckedSettings(env), env, readMachine());
 }
 
-function configurationOf(settings: Settings, env: Environment, machine: Machine): Configuration {
+function configurationOf(settings: Settings, env: Environment, machine: Machine) {
   const host = settingOf(settings, 'HOST');
+  /** Whether NODE_ENV says that this is production. */
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
   const { METRICS_PORT: metricsPort } = settings;
@@ -82,14 +43,24 @@ function configurationOf(settings: Settings, env: Environment, machine: Machine)
     ...databaseSettings(settings),
     host,
     port: settingOf(settings, 'PORT'),
-    ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE, corsOrigins: settings.CORS_ORIGINS }),
+    ...omitUndefined({
+      /** Absent: the demo upstream. */
+      upstreams,
+      /** Milliseconds. Absent: no HSTS. */
+      hstsMaxAge: settings.HSTS_MAX_AGE,
+      /** Absent: nobody's. */
+      corsOrigins: settings.CORS_ORIGINS,
+      /** Absent: the metrics are not served. */
+      metrics: metricsPort === undefined ? undefined : { host: settingOf(settings, 'METRICS_HOST'), port: metricsPort },
+    }),
     production,
     logLevel: settingOf(settings, 'LOG_LEVEL'),
     role: settingOf(settings, 'ROLE'),
     ...processes,
-    ...(metricsPort !== undefined && { metrics: { host: settingOf(settings, 'METRICS_HOST'), port: metricsPort } }),
+    /** Milliseconds. */
     shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
+    /** What is probably a mistake and works nevertheless, in sentences for the operator. */
     warnings: [...misspelled(env), ...pathlessUpstreams(upstreams), ...separateLimits(settings, processes.workers)],
   };
 }
@@ -102,9 +73,10 @@ export function readDatabaseSettings(env: Environment): DatabaseSettings {
   return databaseSettings(readSettings(env));
 }
 
-function databaseSettings(settings: Settings): DatabaseSettings {
+function databaseSettings(settings: Settings) {
   return {
     dataDir: settingOf(settings, 'DATA_DIR'),
+    /** Absent: the embedded database, and the keys in `dataDir`. */
     ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
     options: gatewayOptions(settings),
   };
@@ -138,11 +110,7 @@ function put(branch: Branch, [name = '', ...rest]: readonly string[], value: unk
 }
 
 /** Trials on one machine need receivers on loopback; a gateway that others can reach must not give them access to it. */
-function webhookRules(
-  { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
-  host: string,
-  production: boolean,
-): WebhookRules {
+function webhookRules({ ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings, host: string, production: boolean) {
   const isOnTrial = isLoopback(host) && !production;
   const byDefault = isLoopback(host)
     ? `NODE_ENV is ${production ? '' : 'not '}production`
@@ -150,12 +118,14 @@ function webhookRules(
   return {
     allowHttp: ALLOW_HTTP ?? isOnTrial,
     allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (isOnTrial ? ['127.0.0.0/8', '::1/128'] : []),
+    /** Why the two have these values, for the operator. */
     allowedBecause: [
       ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
       ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
       ...(isOnTrial ? ['HOST is loopback'] : []),
       byDefault,
     ].join(', '),
+    /** Whether only this machine can reach the gateway, as on a developer's machine. */
     isOnTrial,
   };
 }
@@ -193,11 +163,7 @@ function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
  * How many processes serve.
  * @throws GatewayError `invalid_options` where they find no ports for their metrics
  */
-function processCount(
-  { WORKERS, MONGODB_URI, METRICS_PORT = 0 }: Settings,
-  production: boolean,
-  machine: Machine,
-): Pick<Configuration, 'workers' | 'workersBecause'> {
+function processCount({ WORKERS, MONGODB_URI, METRICS_PORT = 0 }: Settings, production: boolean, machine: Machine) {
   const wanted = WORKERS ?? (production && MONGODB_URI ? 'auto' : 1);
   const oneOnly = { count: 1, reason: oneProcess };
   const { count, reason } = wanted === 'auto' ? (MONGODB_URI ? processesFor(machine) : oneOnly) : { count: wanted };
@@ -251,7 +217,6 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['SHARED_LIMITS', limits],
 ];
 
-/** Makes sure that the settings about accounts belong together. */
 function checkAccountSettings(settings: Settings): void {
   for (const [name, others] of needs) {
     if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;

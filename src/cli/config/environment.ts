@@ -33,7 +33,6 @@ export function omitUndefined<T extends object>(values: T): { [Name in keyof T]?
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
 }
 
-/** The variables as `--help` shows them. */
 export function variablesForHelp(): string {
   const lines = everyVariable.map(([name, { meaning, type, default: byDefault, example }]) =>
     [`  ${name}`, `${meaning}.`, `Takes ${type.allowed}.`, `Default: ${byDefault}. Example: ${name}=${example}`].join(

@@ -5,16 +5,6 @@ import { checkUpstreams, type UpstreamOptions } from '../../options/upstreams.ts
 import { type Environment, omitUndefined, settingOf } from './environment.ts';
 import type { Settings } from './variables.ts';
 
-/** The variables that describe one upstream; a file describes several. */
-const ofOneUpstream = [
-  'UPSTREAM_BASE_URL',
-  'UPSTREAM_API_KEY',
-  'UPSTREAM_NAME',
-  'UPSTREAM_INCLUDE_USAGE',
-  'UPSTREAM_MASK_ERRORS',
-  'UPSTREAM_MAX_CONCURRENCY',
-] as const;
-
 /**
  * The upstreams that the environment names, itself or in a file.
  * @throws GatewayError `invalid_options`; `param` is the variable
@@ -22,7 +12,7 @@ const ofOneUpstream = [
 export function upstreamsOf(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
   const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey } = settings;
   if (settings.UPSTREAMS_FILE) {
-    const other = ofOneUpstream.find((variable) => settings[variable] !== undefined);
+    const other = Object.keys(settings).find((name) => name.startsWith('UPSTREAM_'));
     if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
     return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
   }

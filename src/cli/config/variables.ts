@@ -40,28 +40,31 @@ function ofOptions<Path extends OptionPath>(
   return Object.fromEntries(described);
 }
 
+const optionsWithVariable = (Object.keys(table) as OptionPath[]).filter((path) => 'variable' in table[path]);
+
 const hour = 3_600_000;
 
 const secretKey = matching(/^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/_-]{43}=?$/, '<id>:<32 bytes in base64>');
 
-const httpUrl: Reader<string> = {
-  allowed: 'an http or https URL, /v1 included, such as https://api.openai.com/v1',
-  read: (text) => (/^https?:\/\//i.test(text) && URL.canParse(text) ? text : undefined),
-  show: String,
-};
+/** A text for which this is so. */
+function textThat(allowed: string, isValid: (text: string) => boolean): Reader<string> {
+  return { allowed, read: (text) => (isValid(text) ? text : undefined), show: String };
+}
+
+const httpUrl = textThat(
+  'an http or https URL, /v1 included, such as https://api.openai.com/v1',
+  (text) => /^https?:\/\//i.test(text) && URL.canParse(text),
+);
 
 /** An origin as browsers send it; those of apps and extensions have schemes of their own (RFC 6454, section 6.1). `*` is every one. */
-const origin: Reader<string> = {
-  allowed:
-    'origins without a path or a slash at the end, such as https://app.example.com,http://localhost:5173, or * for every origin',
-  read(text) {
-    if (text === '*') return text;
-    if (!URL.canParse(text)) return undefined;
+const origin = textThat(
+  'origins without a path or a slash at the end, such as https://app.example.com,http://localhost:5173, or * for every origin',
+  (text) => {
+    if (text === '*' || !URL.canParse(text)) return text === '*';
     const { protocol, host } = new URL(text);
-    return host !== '' && !host.includes('*') && text === `${protocol}//${host}` ? text : undefined;
+    return host !== '' && !host.includes('*') && text === `${protocol}//${host}`;
   },
-  show: String,
-};
+);
 const severalOrigins = listOf(origin, 100, origin.allowed);
 const origins: Reader<readonly string[]> = {
   ...severalOrigins,
@@ -71,21 +74,17 @@ const origins: Reader<readonly string[]> = {
   },
 };
 
-const network: Reader<string> = {
-  allowed: 'a network such as 10.0.0.0/8',
-  read(text) {
-    const [address = '', bits = '', ...others] = text.split('/');
-    const version = isIP(address);
-    if (version === 0 || !/^\d{1,3}$/.test(bits) || others.length > 0) return undefined;
-    try {
-      new BlockList().addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6');
-      return text;
-    } catch {
-      return undefined;
-    }
-  },
-  show: String,
-};
+const network = textThat('a network such as 10.0.0.0/8', (text) => {
+  const [address = '', bits = '', ...others] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || !/^\d{1,3}$/.test(bits) || others.length > 0) return false;
+  try {
+    new BlockList().addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6');
+    return true;
+  } catch {
+    return false;
+  }
+});
 
 const processes = wholeNumber(1, maxProcesses);
 /** A number of processes, or as many as the machine has cores. */
@@ -258,40 +257,8 @@ const rows = {
     default: '127.0.0.0/8,::1/128 while HOST is loopback and NODE_ENV is not production, else none',
     example: '10.0.0.0/8,192.168.0.0/16',
   },
-  ...ofOptions(
-    'retryDelays',
-    'honorRetryAfter',
-    'attemptTimeout',
-    'concurrency',
-    'concurrencyPerAccount',
-    'concurrencyPerWebhook',
-    'changeStreams',
-    'recoverRate',
-    'disableAfterDays',
-    'disableOnGone',
-    'maxWebhooks',
-    'eventTypes',
-    'retentionDays',
-    'maxApiKeys',
-    'managementRateLimit',
-    'readRateLimit',
-    'limits.perKey.requestsPerMinute',
-    'limits.perKey.tokensPerMinute',
-    'limits.perUser.requestsPerMinute',
-    'limits.perUser.tokensPerMinute',
-    'limits.shared',
-    'limits.eventWindow',
-    'quotas.perUser.unit',
-    'quotas.perUser.daily',
-    'quotas.perUser.monthly',
-    'quotas.thresholds',
-    'quotas.enforce',
-    'credits.prices',
-    'credits.storedPrices',
-    'credits.initialBalance',
-    'credits.lowThreshold',
-    'credits.allowance',
-  ),
+  // the others; those above keep their places
+  ...ofOptions(...optionsWithVariable),
 } as const satisfies Readonly<Record<string, Variable>>;
 
 export type VariableName = keyof typeof rows;

@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
@@ -57,15 +57,11 @@ export async function besideGateway<T>(
   use: (gateway: ModelGateway) => Promise<T>,
 ): Promise<T> {
   const { uri, options } = await locateDatabase(settings);
-  const secretKeys = await findSecretKeys(settings);
+  const { dataDir, mongodbUri } = settings;
+  // without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks
+  const secretKeys = settings.secretKeys ?? (mongodbUri ? [newSecretKey()] : await loadSecretKeys(dataDir));
   const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
   return using(settings, () => createModelGateway({ mongo: uri, secretKeys, ...options, ...indexes }), use);
-}
-
-/** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
-async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
-  if (secretKeys) return secretKeys;
-  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
 }
 
 /** Whether a gateway or `migrate` has prepared the database. */
@@ -92,9 +88,10 @@ async function locateDatabase({ dataDir, mongodbUri, options }: DatabaseSettings
   return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
 }
 
+const settingsPath = (dataDir: string) => join(dataDir, 'settings.json');
+
 /** Keeps the options of the running gateway; those of a command would otherwise decide, for example, how often it retries. */
 export async function writeSettings(dataDir: string, options: Configuration['options']): Promise<void> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await writeFile(settingsPath(dataDir), `${JSON.stringify(options)}\n`, { mode: 0o600 });
 }
 
@@ -102,10 +99,6 @@ export async function writeSettings(dataDir: string, options: Configuration['opt
 async function readSettings(dataDir: string): Promise<Configuration['options'] | undefined> {
   const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => undefined);
   return text === undefined ? undefined : (JSON.parse(text) as Configuration['options']);
-}
-
-function settingsPath(dataDir: string): string {
-  return join(dataDir, 'settings.json');
 }
 
 /** The same error with the variable that leads to the database, where it is about opening it or about the rights to use it. */

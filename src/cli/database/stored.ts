@@ -12,19 +12,21 @@ type Budgets = readonly Schemas['Budget'][];
  */
 export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['NewApiKey']> {
   requirePrices(env, input.budgets);
-  const { key, ...created } = await beside(env, ({ keys }) => keys.create(input));
-  const { last_used_at: _, revoked_at: __, ...fields } = toJson({ ...created, lastUsedAt: null, revokedAt: null });
-  return { ...fields, key };
+  return beside(env, async ({ keys }, toListed) => {
+    const { key, ...created } = await keys.create(input);
+    const { last_used_at: _, revoked_at: __, ...fields } = toListed({ ...created, lastUsedAt: null, revokedAt: null });
+    return { ...fields, key };
+  });
 }
 
 /** Every key of an account, oldest first. */
 export async function listStoredKeys(env: Environment, userId: string): Promise<Schemas['ApiKeyList']> {
-  return beside(env, async ({ keys }) => {
+  return beside(env, async ({ keys }, toListed) => {
     const data: Schemas['ApiKey'][] = [];
     for (;;) {
       const after = data.at(-1)?.id;
       const page = await keys.list(userId, after === undefined ? {} : { after });
-      data.push(...page.keys.map(toJson));
+      data.push(...page.keys.map(toListed));
       if (!page.hasMore) return { data, has_more: false };
     }
   });
@@ -38,9 +40,11 @@ export async function updateStoredKey(
   budgets: Budgets,
 ): Promise<Schemas['ApiKey']> {
   requirePrices(env, budgets);
-  const updated = await beside(env, ({ keys }) => keys.update(id, { budgets }, userId));
-  if (!updated) throw new GatewayError('not_found', `${userId} has no key ${id}`, { param: 'id' });
-  return toJson(updated);
+  return beside(env, async ({ keys }, toListed) => {
+    const updated = await keys.update(id, { budgets }, userId);
+    if (!updated) throw new GatewayError('not_found', `${userId} has no key ${id}`, { param: 'id' });
+    return toListed(updated);
+  });
 }
 
 /** @throws GatewayError `not_found` where the account has no active key with this id */
@@ -63,10 +67,17 @@ export async function publishStored(
   return { ...published, user_id, data, idempotency_key: storedKey };
 }
 
-async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
+/** @param use gets the gateway, and what shows a key as the API does */
+async function beside<T>(
+  env: Environment,
+  use: (gateway: ModelGateway, toListed: (key: ApiKey) => Schemas['ApiKey']) => Promise<T>,
+): Promise<T> {
   // the whole gateway is loaded where it is needed, and not for commands that speak to one
-  const { besideGateway } = await import('./database.ts');
-  return besideGateway(readDatabaseSettings(env), use);
+  const [{ besideGateway }, { toListed }] = await Promise.all([
+    import('./database.ts'),
+    import('../../keys/routes.ts'),
+  ]);
+  return besideGateway(readDatabaseSettings(env), (gateway) => use(gateway, toListed));
 }
 
 /**
@@ -78,19 +89,4 @@ function requirePrices(env: Environment, budgets: Budgets = []): void {
   if (!mongodbUri || options.credits || budgets.every(({ credits }) => credits === undefined)) return;
   const problem = 'is needed for budgets of credits, with the value that the gateway has';
   refuse('invalid_options', 'CREDIT_PRICES', problem);
-}
-
-/** A key of the database as the API answers it. */
-function toJson({ id, name, scopes, models, budgets, ...times }: ApiKey): Schemas['ApiKey'] {
-  return {
-    id,
-    name,
-    scopes: [...scopes],
-    models: models && [...models],
-    budgets: budgets.map(({ resetsAt, ...budget }) => ({ ...budget, resets_at: resetsAt?.toISOString() ?? null })),
-    created_at: times.createdAt.toISOString(),
-    expires_at: times.expiresAt?.toISOString() ?? null,
-    last_used_at: times.lastUsedAt?.toISOString() ?? null,
-    revoked_at: times.revokedAt?.toISOString() ?? null,
-  };
 }

@@ -116,7 +116,6 @@ function* eachWord(text: string): Generator<string> {
   }
 }
 
-/** The tokens of messages or items. */
 export function countTokens(messages: readonly unknown[]): number {
   return messages.reduce((sum: number, message) => sum + countWords(textOf(message)), 0);
 }
@@ -127,7 +126,6 @@ function countWords(text: string): number {
   return count;
 }
 
-/** The text of the last message of the user. */
 export function lastUserText(messages: readonly unknown[]): string {
   const fromUser = messages.filter((message) => (message as { role?: unknown } | null)?.role === 'user');
   return textOf(fromUser.at(-1) ?? messages.at(-1));

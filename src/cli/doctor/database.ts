@@ -73,7 +73,6 @@ const littleFree = 0.2;
 const longestWrite = 10_000;
 const unauthorized = 13;
 
-/** How full the disk of the primary is. */
 export async function checkDisk({ db }: Pick<DatabaseContext, 'db'>): Promise<readonly Result[]> {
   const free = await readFreeDisk(db);
   if (free === undefined) return [skipped('the database does not say how full its disk is, as through mongos')];

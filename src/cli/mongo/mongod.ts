@@ -8,7 +8,6 @@ import type { Guardian } from './guardian.ts';
 import { runningRecord } from './record.ts';
 import { type MongoAccess, memberClient } from './replica-set.ts';
 
-/** How one mongod is run. */
 export interface MongodOptions {
   readonly binary: string;
   readonly dbPath: string;
@@ -22,21 +21,12 @@ export interface MongodOptions {
   readonly guardian: Guardian;
 }
 
-/** A mongod that runs and belongs to this process. */
-export interface Mongod {
-  readonly pid: number;
-  readonly port: number;
-  /** Resolves when it has ended, however. */
-  readonly ended: Promise<void>;
-  kill(signal: NodeJS.Signals): void;
-}
-
 /**
  * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to end,
  * and ends it if it does not. Two never run on the same data: mongod's own lock decides.
  * @throws Error when another living gateway runs on this data
  */
-export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
+export async function startOnData(options: MongodOptions, dataDir: string) {
   const startedAt = Date.now();
   let signalledPid: number | undefined;
 
@@ -83,10 +73,10 @@ class MongodStartError extends Error {
 }
 
 /**
- * Starts a mongod on loopback and resolves when it accepts connections.
+ * Starts a mongod on loopback and resolves when it accepts connections. `ended` resolves when it has ended, however.
  * @throws MongodStartError when it ends before that
  */
-export async function startMongod(options: MongodOptions): Promise<Mongod> {
+export async function startMongod(options: MongodOptions) {
   await mkdir(options.dbPath, { recursive: true, mode: 0o700 });
   const port = await freePort(options.preferredPort);
   const { child, logStart } = await spawnLogged(options, port);
@@ -100,7 +90,7 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
   child.unref();
   while (running && !((await isListening(port)) && (await pidAt(port, options.access)) === pid)) await sleep(20);
   if (!running) throw await whyItEnded(options, logStart);
-  return { pid, port, ended, kill: (signal) => void child.kill(signal) };
+  return { pid, port, ended, kill: (signal: NodeJS.Signals) => void child.kill(signal) };
 }
 
 const largestLog = 5 * 1024 * 1024;
@@ -124,10 +114,7 @@ function commandLine(options: MongodOptions, port: number): string[] {
 }
 
 async function spawnLogged(options: MongodOptions, port: number): Promise<{ child: ChildProcess; logStart: number }> {
-  const size = await stat(options.logPath).then(
-    (stats) => stats.size,
-    () => 0,
-  );
+  const { size } = await stat(options.logPath).catch(() => ({ size: 0 }));
   if (size > largestLog) await truncate(options.logPath);
   // appended to, never replaced: another mongod may still be writing its last lines
   const log = await open(options.logPath, 'a', 0o600);
@@ -184,7 +171,6 @@ function listenOnce(port: number): Promise<number | undefined> {
   });
 }
 
-/** Whether something accepts connections there now. */
 export function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, loopback);

@@ -26,7 +26,6 @@ export async function readRecord(dataDir: string): Promise<MongoRecord | undefin
   }
 }
 
-/** Whether a process with this id exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -97,30 +97,26 @@ export function replicaSetUri({ name, hosts, access: { user } }: ReplicaSet): st
   return `mongodb://${user.name}:${user.password}@${hosts.join(',')}/gateway?replicaSet=${name}&authSource=admin`;
 }
 
-/** Access to the embedded database: every user who can read the key file in its data folder has it. */
-export interface MongoAccess {
-  /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
-  readonly keyFile: string;
-  /** As a member of the set: may do everything, before there is any user too. */
-  readonly asMember: MongoClientOptions;
-  /** The user that everything else connects as. */
-  readonly user: { readonly name: string; readonly password: string };
-}
+export type MongoAccess = Awaited<ReturnType<typeof loadAccess>>;
 
 const userName = 'gateway';
 const userExists = 51003;
 
 /**
- * The access to the database of a data folder. There is one secret, the random key: the password follows from it, so
+ * The access to the database of a data folder: every user who can read the key file in it has it. There is one secret, the random key: the password follows from it, so
  * that the two always match, whatever a crash left behind.
  */
-export async function loadAccess(dataDir: string): Promise<MongoAccess> {
+export async function loadAccess(dataDir: string) {
   const keyFile = resolve(join(dataDir, 'mongo.key'));
   const key = (await loadPrivateFile(keyFile, () => `${randomBytes(756).toString('base64')}\n`)).trim();
   const password = createHmac('sha256', key).update(`password of ${userName}`).digest('base64url');
+  const auth = { username: '__system', password: key };
   return {
+    /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
     keyFile,
-    asMember: { auth: { username: '__system', password: key }, authSource: 'local', authMechanism: 'SCRAM-SHA-256' },
+    /** As a member of the set: may do everything, before there is any user too. */
+    asMember: { auth, authSource: 'local', authMechanism: 'SCRAM-SHA-256' } as const,
+    /** The user that everything else connects as. */
     user: { name: userName, password },
   };
 }

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { GatewayError } from '../../errors.ts';
 
-/** Where a server listens. */
 export interface Address {
   readonly host: string;
   /** 0 takes a free one. */

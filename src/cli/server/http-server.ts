@@ -7,7 +7,6 @@ import helmet from 'helmet';
 import { type GatewayHealth, hardenServer, type ModelGateway } from '../../index.ts';
 import { type Address, listenAt } from './address.ts';
 
-/** A server that listens. */
 export interface RunningServer {
   readonly port: number;
   /** Accepts no more connections and closes those that are open. */

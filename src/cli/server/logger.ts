@@ -21,21 +21,14 @@ interface LogTarget {
  * The logger of the stand-alone server. It writes to stderr: stdout is for what people and scripts read at the start.
  * @param target @default stderr
  */
-export function createLogger(settings: LogSettings, target?: LogTarget): Logger {
-  if (target) return toLogger(settings, target);
-  if (settings.readable) return toLogger(settings, process.stderr);
+export function createLogger({ level, readable }: LogSettings, target?: LogTarget): Logger {
   const onLost = (lines: number) => logger.warn({ lines }, 'log lines were lost: stderr took no more');
-  const logger: pino.Logger = toLogger(settings, stderrLines(onLost));
-  return logger;
-}
-
-function toLogger({ level, readable }: LogSettings, target: LogTarget) {
+  const sink = target ?? (readable ? process.stderr : stderrLines(onLost));
   const paint = readable?.colours ? coloured : plain;
-  const lines = readable ? { write: (json: string) => target.write(`${readableLine(json, paint)}\n`) } : target;
-  return pino(
-    { level, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
-    lines,
-  );
+  const lines = readable ? { write: (json: string) => sink.write(`${readableLine(json, paint)}\n`) } : sink;
+  const formatters = { level: (label: string) => ({ level: label }) };
+  const logger: pino.Logger = pino({ level, timestamp: pino.stdTimeFunctions.isoTime, formatters }, lines);
+  return logger;
 }
 
 const levelStyles: Readonly<Record<string, Style>> = { error: 'red', warn: 'yellow', info: 'cyan' };

@@ -46,19 +46,18 @@ function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration)
 /** Which of the parts that are off by default are on. */
 function parts({ options: { limits, quotas, credits, eventTypes } }: Configuration): string[] {
   const names = [
-    ...(limits ? ['rate limits'] : []),
-    ...(quotas ? ['quotas'] : []),
-    ...(credits ? ['prepaid credits'] : []),
-    ...(eventTypes ? [`event types (${Object.keys(eventTypes).join(', ')})`] : []),
-  ];
+    limits && 'rate limits',
+    quotas && 'quotas',
+    credits && 'prepaid credits',
+    eventTypes && `event types (${Object.keys(eventTypes).join(', ')})`,
+  ].filter(Boolean);
   return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
 }
 
 /** What webhooks may use and why, so that a trial setup is not mistaken for a safe one, and a refusal is no surprise. */
 function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
-  const allowed = [allowHttp ? 'plain http' : 'https only', ...allowPrivateNetworks];
-  const networks = allowPrivateNetworks.length > 0 ? allowed : [...allowed, 'public addresses only'];
-  return `Webhooks may use: ${networks.join(', ')} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
+  const networks = allowPrivateNetworks.join(', ') || 'public addresses only';
+  return `Webhooks may use: ${allowHttp ? 'plain http' : 'https only'}, ${networks} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 
 function browsers({ corsOrigins = [] }: Configuration): string[] {

@@ -36,19 +36,11 @@ export function leave(): void {
   cluster.worker?.disconnect();
 }
 
-/** Processes that serve together. */
-export interface Processes {
-  /** Rejects if the first one ends before it serves: a setting is wrong. */
-  readonly failed: Promise<never>;
-  /** Stops all of them in order. Resolves when all have ended. */
-  stop(): Promise<void>;
-}
-
 /**
  * Runs this program in several processes that share their port, and starts one again that ends. The first one alone begins, so that one
  * builds the indexes and makes the first key.
  */
-export function startProcesses(count: number, log: (line: string) => void): Processes {
+export function startProcesses(count: number, log: (line: string) => void) {
   const running = new Map<Worker, Promise<unknown>>();
   const timers = new Set<NodeJS.Timeout>();
   let isStopping = false;
@@ -99,8 +91,10 @@ export function startProcesses(count: number, log: (line: string) => void): Proc
   });
 
   return {
+    /** Rejects if the first one ends before it serves: a setting is wrong. */
     failed,
-    async stop() {
+    /** Stops all of them in order. Resolves when all have ended. */
+    async stop(): Promise<void> {
       isStopping = true;
       for (const timer of timers) clearTimeout(timer);
       // one that has not begun to listen for it ends at once

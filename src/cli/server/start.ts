@@ -7,7 +7,6 @@ import { startDemoUpstream } from '../demo/demo-upstream.ts';
 import { type Address, checkAddress } from './address.ts';
 import { createOperationsListener, createRequestListener, startServer, withProbes } from './http-server.ts';
 
-/** A gateway that serves. */
 export interface Standalone {
   readonly baseUrl: string;
   readonly dashboardUrl: string;
@@ -24,17 +23,11 @@ export interface Standalone {
   close(): Promise<void>;
 }
 
-const apiOf =
-  ({ router }: ModelGateway): RequestListener =>
-  (req, res) =>
-    router(req, res);
-
 const serveNoApi: RequestListener = (_req, res) => {
   res.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
   res.end('This process has ROLE worker, and serves /healthz and /readyz alone\n');
 };
 
-/** The account that the first start creates a key for. */
 const firstUserId = 'usr_1';
 
 /** What to undo, last step first: whatever was started is stopped, also when a later step fails. */
@@ -45,16 +38,15 @@ async function unwind(undo: Undo): Promise<void> {
 }
 
 async function openDatabase({ mongodbUri, dataDir, options }: Configuration, log: (line: string) => void, undo: Undo) {
-  if (mongodbUri) return { uri: mongodbUri, data: withoutCredentials(mongodbUri) };
+  if (mongodbUri) {
+    const data = mongodbUri.replace(/^([a-z+]+:\/\/)[^@/]*@/, '$1').replace(/\?.*$/, '');
+    return { uri: mongodbUri, data };
+  }
   const { startEmbeddedMongo } = await import('../mongo/embedded-mongo.ts');
   const mongo = await startEmbeddedMongo({ dataDir, log });
   undo.push(mongo.stop);
   await writeSettings(dataDir, options);
   return { uri: mongo.uri, data: dataDir };
-}
-
-function withoutCredentials(uri: string): string {
-  return uri.replace(/^([a-z+]+:\/\/)[^@/]*@/, '$1').replace(/\?.*$/, '');
 }
 
 async function createFirstKey({ keys }: ModelGateway, { isForPeople }: StartOutput) {
@@ -102,7 +94,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
     undo.push(gateway.close);
     if (config.role !== 'api') await gateway.start();
     const firstKey = isWorker ? {} : await createFirstKey(gateway, output);
-    const serve = withProbes(gateway, isWorker ? serveNoApi : apiOf(gateway));
+    const serve = withProbes(gateway, isWorker ? serveNoApi : (req, res) => gateway.router(req, res));
     const listener = createRequestListener(serve, config.hstsMaxAge, config.corsOrigins);
     const server = await startServer(listener, config, isWorker ? undefined : gateway.attach);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503

@@ -5,11 +5,9 @@ import { verifySignature } from '../../receiver/index.ts';
 import { printable, printableLines } from '../terminal/text.ts';
 import { type RunningServer, startServer } from './http-server.ts';
 
-/** How the receiver behaves. */
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
-  /** The webhook's secret. */
   readonly secret: string;
   /** What deliveries with a good signature are answered with. */
   readonly status: number;

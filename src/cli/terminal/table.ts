@@ -5,7 +5,6 @@ import { printable, printableLines } from './text.ts';
 /** A value and how it looks; the text may be of any origin. */
 export type Cell = string | { readonly text: string; readonly style: Style };
 
-/** One column of a table. */
 export interface Column<Row> {
   readonly header: string;
   readonly cell: (row: Row, now: number) => Cell;
@@ -58,7 +57,6 @@ export function listLines<Row>(columns: readonly Column<Row>[], empty: string) {
     data.length > 0 ? tableLines(columns, data, paint, now) : [empty];
 }
 
-/** Names and values of one thing. */
 export type Fields = readonly (readonly [name: string, value: Cell | undefined])[];
 
 /** Lines of fields; a value of several lines hangs below its first. Fields without a value are left out. */

@@ -83,7 +83,8 @@ const parentInterval = 250;
  */
 export function untilSignal(parent: number): Promise<void> {
   return new Promise((resolve) => {
-    const echo = process.env.npm_lifecycle_event === undefined ? 0 : echoOfNpm;
+    const isUnderNpm = process.env.npm_lifecycle_event !== undefined;
+    const echo = isUnderNpm ? echoOfNpm : 0;
     let first: number | undefined;
     const onSignal = () => {
       if (first !== undefined && Date.now() - first >= echo) process.exit(130);
@@ -92,17 +93,13 @@ export function untilSignal(parent: number): Promise<void> {
     };
     // never removed: without a handler the next signal would end the process before mongod has stopped
     process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
-    onNpmExit(parent, resolve);
+    if (!isUnderNpm) return;
+    // the shell in which npm runs a script ends at SIGTERM without passing it on: the only sign is another parent process
+    const looking = setInterval(() => {
+      if (process.ppid === parent) return;
+      clearInterval(looking);
+      resolve();
+    }, parentInterval);
+    looking.unref();
   });
-}
-
-/** The shell in which npm runs a script ends at SIGTERM without passing it on. The only sign is another parent process. */
-function onNpmExit(parent: number, onExit: () => void): void {
-  if (process.env.npm_lifecycle_event === undefined) return;
-  const looking = setInterval(() => {
-    if (process.ppid === parent) return;
-    clearInterval(looking);
-    onExit();
-  }, parentInterval);
-  looking.unref();
 }

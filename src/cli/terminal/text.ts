@@ -48,15 +48,11 @@ export function relative(moment: string, now: number): string {
   return distance > 0 ? `${spanOf(distance)} ago` : `in ${spanOf(-distance)}`;
 }
 
-function two(number: number): string {
-  return String(number).padStart(2, '0');
-}
-
 /** A time in the reader's time zone: `2026-01-31 18:05:09`. */
-export function localTime(moment: string): string {
+export function localTime(moment: string | number): string {
   const at = new Date(moment);
-  const date = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
-  return `${date} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':')}`;
+  const shifted = new Date(at.getTime() - at.getTimezoneOffset() * minute);
+  return shifted.toISOString().slice(0, 19).replace('T', ' ');
 }
 
 /** Both: `2026-01-31 18:05:09 (3m ago)`. */

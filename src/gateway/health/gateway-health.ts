@@ -1,4 +1,3 @@
-import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { leastFree, longestSkew, slowWrite } from '../../mongo/probes/probes.ts';
 import { type FoundIndex, indexName } from '../../mongo/schema/indexes.ts';
 import type { SchemaDeps } from '../../mongo/schema/prepare-schema.ts';
@@ -51,13 +50,6 @@ export interface GatewayHealth {
   readonly hangingUpstreams?: readonly string[];
 }
 
-interface HealthCheckDeps {
-  readonly services: Services;
-  readonly access: DatabaseAccess;
-  readonly schema: SchemaDeps;
-  readonly isClosing: () => boolean;
-}
-
 function resultOf(isOk: boolean | undefined, otherwise: 'failed' | 'degraded' = 'failed'): CheckResult {
   if (isOk === undefined) return 'unknown';
   return isOk ? 'ok' : otherwise;
@@ -82,25 +74,21 @@ function checksOfDatabase(readings: DatabaseReadings) {
   } as const;
 }
 
-function namesOf(upstreams: readonly UpstreamState[]) {
-  const names = (isSo: (state: UpstreamState) => boolean) => upstreams.filter(isSo).map(({ name }) => name);
-  return {
-    openBreakers: names(({ breaker }) => breaker !== 'closed'),
-    hangingUpstreams: names(({ isHanging }) => isHanging),
-  };
-}
+const namesOf = (upstreams: readonly UpstreamState[]) => upstreams.map(({ name }) => name);
 
 const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
 
 /** Makes the function that says whether a gateway should get requests, and why not; with what it has read of the database. */
-export function createHealthCheck({ services, access, schema, isClosing }: HealthCheckDeps) {
+export function createHealthCheck(services: Services, schema: SchemaDeps, isClosing: () => boolean) {
   const { deliveries, proxy } = services;
-  const read = createHealthReadings(services, access, schema);
+  const read = createHealthReadings(services, schema);
   return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
     const readings = await read();
     const { isLive } = deliveries.due;
     const { isWorking } = deliveries.scheduler;
-    const { openBreakers, hangingUpstreams } = namesOf(proxy.states());
+    const upstreams = proxy.states();
+    const openBreakers = namesOf(upstreams.filter(({ breaker }) => breaker !== 'closed'));
+    const hangingUpstreams = namesOf(upstreams.filter(({ isHanging }) => isHanging));
     const { lackingIndexes, missingKeys, backlog } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {
@@ -121,5 +109,3 @@ export function createHealthCheck({ services, access, schema, isClosing }: Healt
     return { health, readings };
   };
 }
-
-export type CheckHealth = ReturnType<typeof createHealthCheck>;

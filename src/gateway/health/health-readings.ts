@@ -1,4 +1,3 @@
-import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
 import {
   confirmWrites,
@@ -17,7 +16,7 @@ import {
   type SchemaDeps,
   schemaCollection,
 } from '../../mongo/schema/prepare-schema.ts';
-import { createHasWorker } from '../../operator/processes.ts';
+import { hasWorker } from '../../operator/processes.ts';
 import type { Services } from '../services.ts';
 
 /** What is due, and whether anybody sees to it. */
@@ -57,7 +56,7 @@ function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
 }
 
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
-export function createHealthReadings(services: Services, access: DatabaseAccess, schema: SchemaDeps) {
+export function createHealthReadings(services: Services, schema: SchemaDeps) {
   const { connection, prefix } = schema;
   const db = primaryOf(connection);
   const readSkew = createCachedReading(createReadSkew(connection), () => true, databaseTimeout);
@@ -68,17 +67,16 @@ export function createHealthReadings(services: Services, access: DatabaseAccess,
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
-  const hasWorker = createHasWorker(services.models.processes);
   /** Looks for a worker only where something is due. */
   async function readDue(): Promise<BacklogState> {
     const oldest = await services.backlog.oldestDue();
-    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await hasWorker()) };
+    return { oldestDue: oldest ?? 0, hasWorker: oldest === null || (await hasWorker(services.models.processes)) };
   }
   const readBacklog = createCachedReading(readDue, (due) => due.oldestDue <= oldBacklog && due.hasWorker);
   const readWriteTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
 
   return async function read(): Promise<DatabaseReadings> {
-    const skew = access.isUnavailable ? undefined : await readSkew();
+    const skew = services.access.isUnavailable ? undefined : await readSkew();
     // without an answer nothing is known of the rest
     if (skew === undefined) return {};
     const [lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog] = await Promise.all([

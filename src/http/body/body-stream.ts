@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { type Duplex, Readable } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
 import { announcedLength, sendBeforeBody } from '../request.ts';
-import { type BodyLimits, checkPieces, checkSize, encodingOf } from './read-body.ts';
+import { type BodyLimits, checkSize, encodingOf } from './read-body.ts';
 
 /** Connections on which a body goes up as it comes. */
 const streaming = new WeakSet<Duplex>();
@@ -102,8 +102,7 @@ export class BodyStream extends Readable {
     this.received += chunk.length;
     this.#pieces += 1;
     try {
-      checkSize(this.received, this.#limits);
-      checkPieces(this.#pieces, this.received);
+      checkSize(this.received, this.#limits, this.#pieces);
     } catch (error) {
       this.#fail(error as Error);
       return;

@@ -4,8 +4,13 @@ import { GatewayError, refuse } from '../../errors.ts';
 import { describeSchema, resolveSchema } from '../../openapi/schemas.ts';
 import { bodiesOf, type Spec, type SpecOperation, type SpecSchema } from '../../openapi/spec.ts';
 
-/** One part of a form: its head, and the position of its content in the body. */
-interface FormPart extends Omit<PartHead, 'length'> {
+/** One part of a form: what its head says (RFC 7578, section 4), and the position of its content in the body. */
+interface FormPart {
+  readonly name: string;
+  /** `undefined` for a field; '' for an empty file input. */
+  readonly filename: string | undefined;
+  /** The value of Content-Type, in lower case. */
+  readonly type: string | undefined;
   readonly start: number;
   readonly end: number;
   /** The position of its Content-Length, which changes with its content. */
@@ -72,19 +77,6 @@ async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> 
 }
 
 /**
- * The part whose head stands up to the empty line at `headEnd`, and its content up to `end`.
- * @param number of the part, for errors: 1 is the first
- */
-function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
-  const head = readPartHead(bytes.subarray(headStart, headEnd));
-  if (typeof head === 'string') refuseForm(`cannot be read alike by every reader: part ${number} ${head}`);
-  const start = headEnd + 4;
-  const { length, ...rest } = head;
-  if (length && Number(length.digits) !== end - start) refuseForm(`has a wrong Content-Length in part ${number}`);
-  return { ...rest, start, end, lengthAt: length && headStart + length.at };
-}
-
-/**
  * Reads a form (RFC 7578). Accepts only what every reader takes alike or refuses, so that the provider reads the same: lines end in
  * CRLF, nothing but blank lines comes before the first boundary or after the last, and the boundary is nowhere else. Form libraries
  * accept more than that, and do not tell where a part stands in the bytes, which go up unchanged.
@@ -112,7 +104,7 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
     if (end < headEnd + 4 || !standsAt(bytes, end, '\r\n--')) {
       refuseForm('must have its boundary only between its parts, in lines of their own; use another boundary');
     }
-    parts.push(toPart(bytes, headStart, headEnd, end, parts.length + 1));
+    parts.push(readPart(bytes, headStart, headEnd, end, parts.length + 1));
     at = next + boundary.length;
   }
   if (skipBlankLines(bytes, at + 2) !== bytes.length) {
@@ -121,16 +113,8 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
   return { bytes, parts };
 }
 
-/** The head of a part (RFC 7578, section 4). */
-interface PartHead {
-  readonly name: string;
-  /** `undefined` for a field; '' for an empty file input. */
-  readonly filename: string | undefined;
-  /** The value of Content-Type, in lower case. */
-  readonly type: string | undefined;
-  /** The position in the head and the value of Content-Length. */
-  readonly length: { readonly at: number; readonly digits: string } | undefined;
-}
+/** Refuses a part whose head some readers may take in another way. @param problem follows `part 2` */
+type RefusePart = (problem: string) => never;
 
 /** Those that mean something, and those of mail that every reader ignores. */
 const headerNames: ReadonlySet<string> = new Set([
@@ -144,18 +128,21 @@ const headerNames: ReadonlySet<string> = new Set([
 
 const line = /^([A-Za-z-]+):[ \t]*([\x21-\x7e\x80-\xff](?:[\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)$/;
 
-/** The values of the headers by name, or a text that says what is wrong with them. */
-function readLines(head: string): Map<string, { at: number; value: string }> | string {
+/** The values of the headers by name, and where they stand in the head. */
+function readLines(head: string, refusePart: RefusePart): Map<string, { at: number; value: string }> {
   const headers = new Map<string, { at: number; value: string }>();
   let at = 0;
   for (const text of head.split('\r\n')) {
     const [, given = '', value = ''] = line.exec(text) ?? [];
     const header = given.toLowerCase();
     if (header === '') {
-      return 'must have each header in one line, as its name, a colon and its value, without tabs or blanks at its end';
+      refusePart(
+        'must have each header in one line, as its name, a colon and its value, without tabs or blanks at its end',
+      );
     }
-    if (!headerNames.has(header)) return `has the header ${given}; it may have ${[...headerNames].join(', ')} only`;
-    if (headers.has(header)) return `has the header ${header} twice`;
+    if (!headerNames.has(header))
+      refusePart(`has the header ${given}; it may have ${[...headerNames].join(', ')} only`);
+    if (headers.has(header)) refusePart(`has the header ${header} twice`);
     headers.set(header, { at: at + text.length - value.length, value });
     at += text.length + 2;
   }
@@ -164,33 +151,33 @@ function readLines(head: string): Map<string, { at: number; value: string }> | s
 
 const disposition = 'form-data';
 
-/** What each parameter may be, and how an error says it. Of a name, only what every reader takes alike. */
-const parameterForms: Readonly<Record<string, { readonly fits: (text: string) => boolean; readonly wanted: string }>> =
-  {
-    name: {
-      fits: (text) => /^[\w$@:%./[\]-]{1,256}$/.test(text),
-      wanted: '1 to 256 letters, digits and _$@:%./[]-',
-    },
-    filename: {
-      // behind an escaped quotation mark, some readers take what follows a semicolon for the next parameter
-      fits: (text) => !(text.includes('\\"') && text.includes(';')),
-      wanted: 'a text that has not both \\" and a semicolon',
-    },
-    'filename*': {
-      // RFC 8187, section 3.2
-      fits: (text) => /^utf-8'[\w-]*'(?:[\w.!#$&+^`|~-]|%[0-9a-f]{2})+$/i.test(text),
-      wanted: "utf-8'' and a percent-encoded text",
-    },
-  };
-
-/** What may stand there without quotation marks. */
-const words: Readonly<Record<string, RegExp>> = {
-  name: /^[\w$.-]+$/,
-  filename: /^[\w.!#$&+^~-]+$/,
+/**
+ * What each parameter may be, how an error says it, and which words may stand there without quotation marks. Of a name, only what every reader
+ * takes alike.
+ */
+const parameterForms: Readonly<
+  Record<string, { readonly fits: (text: string) => boolean; readonly wanted: string; readonly word?: RegExp }>
+> = {
+  name: {
+    fits: (text) => /^[\w$@:%./[\]-]{1,256}$/.test(text),
+    wanted: '1 to 256 letters, digits and _$@:%./[]-',
+    word: /^[\w$.-]+$/,
+  },
+  filename: {
+    // behind an escaped quotation mark, some readers take what follows a semicolon for the next parameter
+    fits: (text) => !(text.includes('\\"') && text.includes(';')),
+    wanted: 'a text that has not both \\" and a semicolon',
+    word: /^[\w.!#$&+^~-]+$/,
+  },
+  'filename*': {
+    // RFC 8187, section 3.2
+    fits: (text) => /^utf-8'[\w-]*'(?:[\w.!#$&+^`|~-]|%[0-9a-f]{2})+$/i.test(text),
+    wanted: "utf-8'' and a percent-encoded text",
+  },
 };
 
-/** The parameters of Content-Disposition by name, or a text that says what is wrong with them. */
-function readDisposition(value: string): ReadonlyMap<string, string> | string {
+/** The parameters of Content-Disposition by name. */
+function readDisposition(value: string, refusePart: RefusePart): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   // a text in quotation marks or a word; where it is empty, nothing may follow (RFC 6266, section 4.1)
   const parameter = /; *(?:([\w*-]+)=(?:"((?:[^"\\]|\\"|\\(?!"))*)"|([^\s";]+))|$)/y;
@@ -198,51 +185,57 @@ function readDisposition(value: string): ReadonlyMap<string, string> | string {
   parameter.lastIndex = disposition.length;
   while (isFormData && parameter.lastIndex < value.length) {
     const [all, given, quoted, word] = parameter.exec(value) ?? [];
-    if (all === undefined) return 'has a parameter of Content-Disposition that is not name="value"';
+    if (all === undefined) refusePart('has a parameter of Content-Disposition that is not name="value"');
     if (given === undefined) {
       // busboy drops such a part, which would hide a field from some readers
       if (!found.has('filename') && !found.has('filename*')) {
-        return 'has a semicolon at the end of Content-Disposition, which only a file may have';
+        refusePart('has a semicolon at the end of Content-Disposition, which only a file may have');
       }
       break;
     }
     const key = given.toLowerCase();
     const rule = Object.hasOwn(parameterForms, key) ? parameterForms[key] : undefined;
     if (!rule)
-      return `has the parameter ${given} in Content-Disposition; it may have name, filename and filename* only`;
-    if (found.has(key)) return `has the parameter ${key} twice in Content-Disposition`;
-    if (found.size === 0 && key !== 'name') return 'must have name as the first parameter of Content-Disposition';
+      refusePart(`has the parameter ${given} in Content-Disposition; it may have name, filename and filename* only`);
+    if (found.has(key)) refusePart(`has the parameter ${key} twice in Content-Disposition`);
+    if (found.size === 0 && key !== 'name') refusePart('must have name as the first parameter of Content-Disposition');
     const text = quoted ?? word ?? '';
-    const isWritten = key === 'filename*' ? quoted === undefined : word === undefined || words[key]?.test(word);
-    if (!isWritten || !rule.fits(text)) return `must have as ${key} in Content-Disposition ${rule.wanted}`;
+    const isWritten = key === 'filename*' ? quoted === undefined : word === undefined || rule.word?.test(word);
+    if (!isWritten || !rule.fits(text)) refusePart(`must have as ${key} in Content-Disposition ${rule.wanted}`);
     found.set(key, text);
   }
-  return found.has('name') ? found : 'must have Content-Disposition: form-data; name="…"';
+  if (!found.has('name')) refusePart('must have Content-Disposition: form-data; name="…"');
+  return found;
 }
 
 /**
- * Reads the head of a part. Accepts only what every reader understands alike, or refuses. Pure.
- * @param bytes without the empty line at its end
- * @returns the head, or a text that says what is wrong with it, to follow `part 2`
+ * Reads the part whose head stands up to the empty line at `headEnd`, and its content up to `end`. Accepts only what every reader understands
+ * alike. Pure.
+ * @param number of the part, for errors: 1 is the first
+ * @throws GatewayError `invalid_form`
  */
-function readPartHead(bytes: Buffer): PartHead | string {
-  if (!isUtf8(bytes)) return 'must have a head in UTF-8';
-  const headers = readLines(bytes.toString('latin1'));
-  if (typeof headers === 'string') return headers;
-
-  const parameters = readDisposition(headers.get('content-disposition')?.value ?? '');
-  if (typeof parameters === 'string') return parameters;
+function readPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
+  const refusePart: RefusePart = (problem) =>
+    refuseForm(`cannot be read alike by every reader: part ${number} ${problem}`);
+  const head = bytes.subarray(headStart, headEnd);
+  if (!isUtf8(head)) refusePart('must have a head in UTF-8');
+  const headers = readLines(head.toString('latin1'), refusePart);
+  const parameters = readDisposition(headers.get('content-disposition')?.value ?? '', refusePart);
   const encoding = headers.get('content-transfer-encoding')?.value.toLowerCase() ?? 'binary';
-  if (!/^(binary|8bit|7bit)$/.test(encoding)) return 'must be sent without a transfer encoding';
+  if (!/^(binary|8bit|7bit)$/.test(encoding)) refusePart('must be sent without a transfer encoding');
   const length = headers.get('content-length');
-  if (length && !/^\d{1,10}$/.test(length.value)) return 'has a Content-Length that is no number';
+  if (length && !/^\d{1,10}$/.test(length.value)) refusePart('has a Content-Length that is no number');
   const type = headers.get('content-type')?.value.toLowerCase();
-  if (type?.startsWith('multipart/')) return 'must not have parts of its own';
+  if (type?.startsWith('multipart/')) refusePart('must not have parts of its own');
+  const start = headEnd + 4;
+  if (length && Number(length.value) !== end - start) refuseForm(`has a wrong Content-Length in part ${number}`);
   return {
     name: parameters.get('name') ?? '',
     filename: parameters.get('filename') ?? parameters.get('filename*'),
     type,
-    length: length && { at: length.at, digits: length.value },
+    start,
+    end,
+    lengthAt: length && headStart + length.at,
   };
 }
 
@@ -262,14 +255,12 @@ interface Property {
   readonly binary: boolean;
   /** Whether it may be given several times: `image`, `image[]`. */
   readonly list: boolean;
+  readonly required: boolean;
 }
 
-interface FormSchema {
-  readonly properties: ReadonlyMap<string, Property>;
-  readonly required: readonly string[];
-}
+type FormSchema = ReadonlyMap<string, Property>;
 
-function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
+function toProperty(spec: Spec, name: string, given: SpecSchema, required: boolean): Property {
   const schema = resolveSchema(spec, given);
   const forms = (schema.oneOf ?? schema.anyOf ?? [schema]) as readonly SpecSchema[];
   return {
@@ -277,9 +268,11 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
     schema,
     binary: forms.some(({ format, items }) => ((items as SpecSchema | undefined)?.format ?? format) === 'binary'),
     list: forms.some(({ type }) => type === 'array'),
+    required,
   };
 }
 
+/** The fields that openapi.yaml describes, those that are required first. */
 function formSchema(spec: Spec, { description }: DescribedRoute): FormSchema | undefined {
   const bodySchema = bodiesOf(description)['multipart/form-data']?.schema;
   if (!bodySchema) return undefined;
@@ -288,7 +281,7 @@ function formSchema(spec: Spec, { description }: DescribedRoute): FormSchema | u
     required?: readonly string[];
   };
   const entries = Object.entries({ ...Object.fromEntries(required.map((name) => [name, {}])), ...properties });
-  return { properties: new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema)])), required };
+  return new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema, required.includes(name))]));
 }
 
 function decoded(name: string): string {
@@ -300,7 +293,7 @@ function decoded(name: string): string {
 }
 
 /** The field that a part gives; `undefined` for one that openapi.yaml does not know. */
-function propertyOf({ name }: FormPart, { properties }: FormSchema): Property | undefined {
+function propertyOf({ name }: FormPart, properties: FormSchema): Property | undefined {
   const exact = properties.get(name);
   if (exact) return exact;
   const plain = decoded(name);
@@ -377,10 +370,9 @@ export function createFormCheck(spec: Spec, routes: readonly DescribedRoute[]): 
       // an empty file input is sent without a name and without content
       if (part.filename !== '') seenNames.add(name);
     }
-    const missing = schema.required.find((name) => !seenNames.has(name));
-    if (missing === undefined) return;
-    const expected = describeSchema(spec, schema.properties.get(missing)?.schema ?? {});
-    const kind = schema.properties.get(missing)?.binary ? 'a file' : expected;
-    refuse('missing_required_parameter', missing, `is required, and must be ${kind}`);
+    const missing = [...schema.values()].find(({ name, required }) => required && !seenNames.has(name));
+    if (!missing) return;
+    const expected = missing.binary ? 'a file' : describeSchema(spec, missing.schema);
+    refuse('missing_required_parameter', missing.name, `is required, and must be ${expected}`);
   };
 }

@@ -14,7 +14,7 @@ export interface BodyLimits {
 
 export interface BodyBounds {
   readonly limits: BodyLimits;
-  readonly reservation: BodyReservation;
+  readonly buffer: BodyBuffer;
   /** Says when the gateway stops waiting for bodies. */
   readonly openRequests: OpenRequests;
 }
@@ -38,18 +38,12 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
 const freePieces = 10_000;
 const bytesPerPiece = 512;
 
-/** Refuses a body of more bytes than the limit. @throws GatewayError `request_too_large` */
-export function checkSize(size: number, { bytes }: BodyLimits): void {
+/** Refuses a body of more bytes than the limit, or in many more pieces than its length asks for. @throws GatewayError `request_too_large` */
+export function checkSize(size: number, { bytes }: BodyLimits, pieces = 0): void {
   if (size > bytes) throw new GatewayError('request_too_large', `The body is larger than ${bytes} bytes`);
-}
-
-/** Refuses a body that comes in many more pieces than its length asks for. @throws GatewayError `request_too_large` */
-export function checkPieces(pieces: number, received: number): void {
-  if (pieces <= freePieces + received / bytesPerPiece) return;
+  if (pieces <= freePieces + size / bytesPerPiece) return;
   throw new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones');
 }
-
-const decoderOptions = { chunkSize: 64 * 1024 };
 
 /** The `Content-Encoding` of a body: `identity` where it has none. Pure. */
 export function encodingOf(headers: IncomingHttpHeaders): string {
@@ -62,14 +56,10 @@ export function encodingOf(headers: IncomingHttpHeaders): string {
  */
 function decoderFor(encoding: string): Decoder | undefined {
   if (encoding === 'identity') return undefined;
-  const decoder = createDecoder(encoding, decoderOptions);
-  if (!decoder) {
-    const message = `Content-Encoding must be ${encodings.join(' or ')}, or be left out`;
-    throw new GatewayError('unsupported_media_type', message, {
-      headers: { 'accept-encoding': encodings.join(', ') },
-    });
-  }
-  return decoder;
+  const decoder = createDecoder(encoding, { chunkSize: 64 * 1024 });
+  if (decoder) return decoder;
+  const message = `Content-Encoding must be ${encodings.join(' or ')}, or be left out`;
+  throw new GatewayError('unsupported_media_type', message, { headers: { 'accept-encoding': encodings.join(', ') } });
 }
 
 function badCompression(cause?: unknown): GatewayError {
@@ -90,7 +80,6 @@ class BodyReader {
   readonly #announced: number;
   readonly #encoding: string;
   readonly #timer: NodeJS.Timeout;
-  readonly #chunks = new Chunks();
   #received = 0;
   #pieces = 0;
   #isStopped = false;
@@ -109,7 +98,8 @@ class BodyReader {
     this.#reject = reject;
     this.#announced = Number(headers['content-length'] ?? -1);
     this.#encoding = encodingOf(headers);
-    this.#decoder = decoderFor(this.#encoding);
+    const decoder = decoderFor(this.#encoding);
+    this.#decoder = decoder;
     checkSize(this.#announced, limits);
     this.#timer = setTimeout(
       () => this.#fail(new GatewayError('request_timeout', 'The body did not arrive in time')),
@@ -117,61 +107,52 @@ class BodyReader {
     );
     req.on('data', this.#onReceived);
     req.on('close', this.#onClose);
-    if (this.#decoder) this.#decode(this.#decoder);
-    else req.on('end', this.#onEnd);
+    (decoder ?? req).on('end', this.#onEnd);
+    if (decoder) {
+      decoder.on('data', this.#onPlain);
+      // stays: what the reader is not told any more, because it has given up, must not end the process
+      decoder.on('error', (error) => this.#fail(badCompression(error)));
+      req.pipe(decoder);
+    }
     openRequests.bodyBegun(this.#fail);
-  }
-
-  #decode(decoder: Decoder): void {
-    decoder.on('data', this.#onPlain);
-    decoder.on('end', this.#onEnd);
-    // stays: what the reader is not told any more, because it has given up, must not end the process
-    decoder.on('error', (error) => this.#fail(badCompression(error)));
-    this.#req.pipe(decoder);
   }
 
   #onReceived = (chunk: Buffer): void => {
     this.#received += chunk.length;
     this.#pieces += 1;
     try {
-      checkPieces(this.#pieces, this.#received);
-      // data that decompresses to nothing could arrive without end
-      if (this.#decoder) checkSize(this.#received, this.#bounds.limits);
+      // of what is compressed, too: data that decompresses to nothing could arrive without end
+      checkSize(this.#received, this.#bounds.limits, this.#pieces);
+      if (!this.#decoder) this.#bounds.buffer.add(chunk);
     } catch (error) {
       this.#fail(error);
-      return;
     }
-    if (this.#decoder) return;
-    this.#onPlain(chunk);
     // a complete body need not wait for the end event
-    if (this.#received === this.#announced) this.#onEnd();
+    if (!this.#decoder && this.#received === this.#announced) this.#onEnd();
   };
 
   #onPlain = (chunk: Buffer): void => {
-    const length = this.#chunks.length + chunk.length;
+    const { buffer, limits } = this.#bounds;
+    const length = buffer.length + chunk.length;
     try {
-      checkSize(length, this.#bounds.limits);
-      if (this.#decoder && growsTooMuch(this.#received, length)) {
+      checkSize(length, limits);
+      if (growsTooMuch(this.#received, length)) {
         throw new GatewayError('request_too_large', `The body grows more than ${largestRatio}-fold when decompressed`);
       }
-      this.#bounds.reservation.grow(chunk.length);
-      this.#chunks.add(chunk);
+      buffer.add(chunk);
     } catch (error) {
       this.#fail(error);
     }
   };
 
   #onEnd = (): void => {
-    // compressed data may end before the body does
-    const isWhole = !this.#decoder || (this.#req.readableEnded && this.#isUsedUp(this.#decoder));
-    if (!isWhole) this.#fail(badCompression());
-    else if (this.#stop()) this.#resolve(this.#chunks.joined());
+    const decoder = this.#decoder;
+    // compressed data may end before the body does. zstd leaves unread what follows its data; zeros may follow gzip, which fails itself at
+    // anything else
+    const isUsedUp = this.#encoding !== 'zstd' || decoder?.bytesWritten === this.#received;
+    if (decoder && !(this.#req.readableEnded && isUsedUp)) this.#fail(badCompression());
+    else if (this.#stop()) this.#resolve(this.#bounds.buffer.joined());
   };
-
-  /** zstd leaves unread what follows its data. Zeros may follow gzip, which fails itself at anything else. */
-  #isUsedUp({ bytesWritten }: Decoder): boolean {
-    return this.#encoding !== 'zstd' || bytesWritten === this.#received;
-  }
 
   #onClose = (): void => {
     if (!this.#req.complete) this.#fail(new Error('the client left in the middle of the body'));
@@ -206,23 +187,65 @@ const blockLength = 64 * 1024;
 /** How many bytes are copied before the event loop runs again: that takes some milliseconds, because the memory is new. */
 const copiedInOneTurn = 2 * 1024 * 1024;
 
-/** Collects the chunks of a body without holding much more memory than it has bytes, however small they are. */
-class Chunks {
+/**
+ * The memory that one body takes. Collects its chunks, without holding much more memory than it has bytes, however small they are.
+ */
+export class BodyBuffer {
+  /** What has been added. Bytes. */
   length = 0;
+  readonly #memory: BodyMemory;
+  readonly #userId: string;
+  #reserved = 0;
+  #isReleased = false;
   readonly #parts: Buffer[] = [];
   /** Where short chunks are copied to: the rest of a block, and how much of it is filled. */
   #block: Buffer | undefined;
   #filled = 0;
 
+  constructor(memory: BodyMemory, userId: string) {
+    this.#memory = memory;
+    this.#userId = userId;
+  }
+
+  /** @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for so many bytes more */
+  reserve(bytes: number): void {
+    if (this.#isReleased) return;
+    const { size, reserved, byAccount } = this.#memory;
+    const ofAccount = byAccount.get(this.#userId) ?? 0;
+    if (ofAccount + bytes > size - reserved) throw noRoom(ofAccount > this.#reserved);
+    this.#memory.reserved += bytes;
+    byAccount.set(this.#userId, ofAccount + bytes);
+    this.#reserved += bytes;
+  }
+
+  release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    if (this.#reserved === 0) return;
+    const { byAccount } = this.#memory;
+    const ofAccount = (byAccount.get(this.#userId) ?? 0) - this.#reserved;
+    this.#memory.reserved -= this.#reserved;
+    if (ofAccount > 0) byAccount.set(this.#userId, ofAccount);
+    else byAccount.delete(this.#userId);
+  }
+
+  /** Reserves memory for a chunk, and keeps it. @throws GatewayError as {@link reserve} does */
   add(chunk: Buffer): void {
+    this.reserve(chunk.length);
     const isFirst = this.length === 0;
     this.length += chunk.length;
     // most bodies are one chunk
     if (isFirst || chunk.length >= worthKeeping) {
       this.#endPart();
       this.#parts.push(chunk);
-    } else {
-      this.#copy(chunk);
+      return;
+    }
+    for (let at = 0; at < chunk.length; ) {
+      this.#block ??= Buffer.allocUnsafeSlow(blockLength);
+      const copied = chunk.copy(this.#block, this.#filled, at);
+      at += copied;
+      this.#filled += copied;
+      if (this.#filled === this.#block.length) this.#endPart();
     }
   }
 
@@ -243,16 +266,6 @@ class Chunks {
     return whole;
   }
 
-  #copy(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; ) {
-      this.#block ??= Buffer.allocUnsafeSlow(blockLength);
-      const copied = chunk.copy(this.#block, this.#filled, at);
-      at += copied;
-      this.#filled += copied;
-      if (this.#filled === this.#block.length) this.#endPart();
-    }
-  }
-
   #endPart(): void {
     if (!this.#block || this.#filled === 0) return;
     this.#parts.push(this.#block.subarray(0, this.#filled));
@@ -262,77 +275,25 @@ class Chunks {
   }
 }
 
-const retryAfter = { headers: { 'retry-after': '1' } };
-
-/** The memory that one body takes. */
-export class BodyReservation {
-  readonly #memory: BodyMemory;
-  readonly #userId: string;
-  #bytes = 0;
-  #isReleased = false;
-
-  constructor(memory: BodyMemory, userId: string) {
-    this.#memory = memory;
-    this.#userId = userId;
-  }
-
-  /** @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for so many bytes more */
-  grow(bytes: number): void {
-    if (this.#isReleased) return;
-    this.#memory.take(this.#userId, bytes, this.#bytes);
-    this.#bytes += bytes;
-  }
-
-  release(): void {
-    if (this.#isReleased) return;
-    this.#isReleased = true;
-    this.#memory.giveBack(this.#userId, this.#bytes);
-  }
-}
-
 /**
  * Limits how many bytes of bodies one process holds: those that are still arriving, and those that are kept until an
  * upstream answers. An account may hold as much as is still free. So one account alone gets half of the memory, and there
  * is always some left for another.
  */
-export class BodyMemory {
-  readonly #size: number;
-  #reserved = 0;
-  readonly #byAccount = new Map<string, number>();
+export interface BodyMemory {
+  /** Bytes. */
+  readonly size: number;
+  reserved: number;
+  readonly byAccount: Map<string, number>;
+}
 
-  /** @param size bytes */
-  constructor(size: number) {
-    this.#size = size;
+/** @param hasOthers whether the account has other bodies at once, so that it can send fewer; for any other the gateway is full */
+function noRoom(hasOthers: boolean): GatewayError {
+  const headers = { 'retry-after': '1' };
+  if (!hasOthers) {
+    const message = 'The gateway holds as many bytes of requests as it can; try again in 1 s';
+    return new GatewayError('overloaded', message, { headers });
   }
-
-  /** @param inBody how many of the account's bytes belong to the same body */
-  take(userId: string, bytes: number, inBody: number): void {
-    const ofAccount = this.#byAccount.get(userId) ?? 0;
-    if (ofAccount + bytes > this.#size - this.#reserved) throw this.#refusal(ofAccount > inBody);
-    this.#reserved += bytes;
-    this.#byAccount.set(userId, ofAccount + bytes);
-  }
-
-  giveBack(userId: string, bytes: number): void {
-    if (bytes === 0) return;
-    const ofAccount = (this.#byAccount.get(userId) ?? 0) - bytes;
-    this.#reserved -= bytes;
-    if (ofAccount > 0) this.#byAccount.set(userId, ofAccount);
-    else this.#byAccount.delete(userId);
-  }
-
-  /** An account with several bodies at once can send fewer; for any other the gateway is full. */
-  #refusal(hasOthers: boolean): GatewayError {
-    return hasOthers
-      ? new GatewayError(
-          'rate_limit_exceeded',
-          'This account sends too many bytes at once; send fewer large requests at a time and try again in 1 s',
-          retryAfter,
-        )
-      : new GatewayError(
-          'overloaded',
-          'The gateway holds as many bytes of requests as it can; try again in 1 s',
-          retryAfter,
-        );
-  }
+  const message = 'This account sends too many bytes at once; send fewer large requests at a time and try again in 1 s';
+  return new GatewayError('rate_limit_exceeded', message, { headers });
 }

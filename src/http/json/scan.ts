@@ -8,7 +8,6 @@ import {
   endOfNumber,
   endOfShortString,
   foldCase,
-  isShortDecimal,
   isShortInteger,
   isSpace,
   literalAt,
@@ -37,15 +36,15 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** What the scan expects next. White space may come before it, except within a string. */
+/** What the scan expects next: a token, before which white space may come, or the rest of a long string. */
 const next = {
   value: 0,
-  valueOrEnd: 1,
-  key: 2,
-  keyOrEnd: 3,
-  colon: 4,
-  commaOrEnd: 5,
-  nothing: 6,
+  key: 1,
+  colon: 2,
+  nothing: 3,
+  valueOrEnd: 4,
+  keyOrEnd: 5,
+  commaOrEnd: 6,
   restOfKey: 7,
   restOfValue: 8,
 } as const;
@@ -102,17 +101,21 @@ export class JsonScan {
       while (this.#at < until) {
         const byte = bytes[this.#at] as number;
         const expected = this.#next;
-        if (byte <= 0x20 && expected < next.restOfKey && isSpace(byte)) this.#at += 1;
-        else if (expected === next.value) this.#readValue(byte);
-        else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
-        else if (expected === next.key) this.#readKey(byte);
-        else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
-        else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
-        else if (expected === next.colon && byte === colon) {
+        const level = this.#level;
+        if (expected >= next.restOfKey) this.#goOnWithString(until);
+        else if (byte <= 0x20 && isSpace(byte)) this.#at += 1;
+        else if (expected >= next.valueOrEnd && byte === (level?.isArray ? closeBracket : closeBrace)) this.#close();
+        else if (expected === next.value || expected === next.valueOrEnd) this.#readValue(byte);
+        else if (level && expected === next.commaOrEnd && byte === comma) {
+          level.index += 1;
+          this.#at += 1;
+          this.#next = level.isArray ? next.value : next.key;
+        } else if ((expected === next.key || expected === next.keyOrEnd) && byte === quote) {
+          this.#readString(next.restOfKey);
+        } else if (expected === next.colon && byte === colon) {
           this.#at += 1;
           this.#next = next.value;
-        } else if (expected < next.restOfKey) throw new NotJson(this.#at);
-        else this.#goOnWithString(until);
+        } else throw new NotJson(this.#at);
       }
       if (this.#at < bytes.length) return false;
       if (this.#next !== next.nothing) throw new NotJson(bytes.length);
@@ -123,90 +126,23 @@ export class JsonScan {
     }
   }
 
-  #goOnWithLevel(byte: number, level: Level): void {
-    if (byte === comma) {
-      level.index += 1;
-      this.#at += 1;
-      this.#next = level.isArray ? next.value : next.key;
-    } else if (byte === (level.isArray ? closeBracket : closeBrace)) this.#close();
-    else throw new NotJson(this.#at);
-  }
-
-  #readKey(byte: number): void {
-    if (byte !== quote) throw new NotJson(this.#at);
+  /** Reads a key or a value whose quote is at hand. @param rest what is expected in a long one */
+  #readString(rest: typeof next.restOfKey | typeof next.restOfValue): void {
     const start = this.#at;
     const end = endOfShortString(this.#bytes, start);
     if (end === -1) {
-      this.#startLongString(start, next.restOfKey);
-      return;
-    }
-    const { shape } = this.#level as Level;
-    if (shape && shape.properties.size > 0) {
-      this.#shape = describedKey(this.#level as Level, textAt(this.#bytes, start, end), this.fields);
-    }
-    this.#endKey(start, end);
-  }
-
-  #endKey(start: number, end: number): void {
-    this.#countPart(this.#weighsAll ? weights.key + end - start : 0);
-    if (this.#weighsAll) this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
-    this.#at = end;
-    this.#next = next.colon;
-  }
-
-  #noteKey(level: Level, key: string): void {
-    level.key = key;
-    level.seen ??= new Set();
-    if (level.seen.has(key)) this.duplicateKey ??= pathOf(this.#levels.slice(0, this.#depth));
-    level.seen.add(key);
-  }
-
-  #readValue(byte: number): void {
-    const start = this.#at;
-    if (this.#level?.isArray) this.#shape = this.#level.shape?.items;
-    const isKept = this.#weighsAll || this.#shape !== undefined;
-    if (byte === quote) {
-      const end = endOfShortString(this.#bytes, start);
-      if (end === -1) this.#startLongString(start, next.restOfValue);
-      else this.#endString(start, end);
-    } else if (byte === openBrace || byte === openBracket) {
-      this.#open(byte === openBracket, isKept);
-    } else if (byte === minus || (byte >= 0x30 && byte <= 0x39)) {
-      this.#readNumber(start);
-    } else {
-      const { value, end } = literalAt(this.#bytes, start);
-      this.#countPart(isKept ? weights.scalar : 0);
-      this.#finish(value, end, start);
+      this.#stringStart = start;
+      this.#at = start + 1;
+      this.#next = rest;
+    } else if (rest === next.restOfValue) this.#endString(start, end);
+    else {
+      const { shape } = this.#level as Level;
+      if (shape && shape.properties.size > 0) this.#describeKey(shape, textAt(this.#bytes, start, end));
+      this.#endKey(start, end);
     }
   }
 
-  #readNumber(start: number): void {
-    const end = endOfNumber(this.#bytes, start);
-    this.#numbers += 1;
-    if (this.#numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
-    if (this.#weighsAll) {
-      this.#spend(weights.scalar);
-      if (this.changedNumber === undefined) this.#noteNumber(start, end);
-    }
-    const level = this.#level;
-    if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(this.#bytes, start, end)) {
-      level.integers += 1;
-      this.#shape = undefined;
-    }
-    this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start, 1);
-  }
-
-  #noteNumber(start: number, end: number): void {
-    if (isShortDecimal(this.#bytes, start, end) || isExactNumber(this.#bytes.toString('latin1', start, end))) return;
-    this.changedNumber = pathOf(this.#levels.slice(0, this.#depth));
-  }
-
-  #startLongString(start: number, then: number): void {
-    this.#stringStart = start;
-    this.#at = start + 1;
-    this.#next = then;
-  }
-
+  /** Goes on with a long string. */
   #goOnWithString(until: number): void {
     this.#at = throughLongString(this.#bytes, this.#at, until);
     if (this.#bytes[this.#at] !== quote) return;
@@ -214,27 +150,99 @@ export class JsonScan {
     else this.#endString(this.#stringStart, this.#at + 1);
   }
 
+  /** Finds the shape of the value of a key. @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter` */
+  #describeKey({ path, properties, folded, isStrict }: BodyShape, key: string): void {
+    const level = this.#level as Level;
+    const shape = properties.get(key);
+    level.key = key;
+    this.#shape = shape;
+    if (path === undefined && !isStrict) return;
+    level.keys += 1;
+    if (level.keys > maxKeys) throw tooLarge(`An object of the body has more than ${maxKeys} keys`);
+    if (shape) {
+      const isGiven =
+        path === undefined ? Object.hasOwn(level.kept as object, key) : this.fields.has(String(shape.path));
+      if (!isGiven) return;
+      throw new GatewayError('duplicate_parameter', `'${key}' is given twice; give it once`, { param: key });
+    }
+    const meant = folded.get(foldCase(key));
+    if (meant === undefined) return;
+    // a case-insensitive reader would take it for the key that was checked
+    throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' only in case: write '${meant}'`, {
+      param: key,
+    });
+  }
+
+  #endKey(start: number, end: number): void {
+    this.#spend(this.#weighsAll ? weights.key + end - start : 0, 1);
+    if (this.#weighsAll) {
+      const level = this.#level as Level;
+      level.key = textAt(this.#bytes, start, end);
+      level.seen ??= new Set();
+      if (level.seen.has(level.key)) this.duplicateKey ??= this.#path();
+      level.seen.add(level.key);
+    }
+    this.#at = end;
+    this.#next = next.colon;
+  }
+
+  #readValue(byte: number): void {
+    const start = this.#at;
+    const level = this.#level;
+    if (level?.isArray) this.#shape = level.shape?.items;
+    if (byte === quote) this.#readString(next.restOfValue);
+    else if (byte === openBrace || byte === openBracket) this.#open(byte === openBracket);
+    else if (byte === minus || (byte >= 0x30 && byte <= 0x39)) this.#readNumber(start);
+    else {
+      const { value, end } = literalAt(this.#bytes, start);
+      this.#spend(this.#weighsAll || this.#shape ? weights.scalar : 0, 1);
+      this.#finish(value, end, start);
+    }
+  }
+
+  #readNumber(start: number): void {
+    const bytes = this.#bytes;
+    const end = endOfNumber(bytes, start);
+    this.#numbers += 1;
+    if (this.#numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
+    if (this.#weighsAll) {
+      this.#spend(weights.scalar);
+      const text = bytes.toString('latin1', start, end);
+      // a double holds 15 digits (DBL_DIG)
+      const isShort = text.length <= 15 && !/e/i.test(text);
+      if (!isShort && this.changedNumber === undefined && !isExactNumber(text)) this.changedNumber = this.#path();
+    }
+    const level = this.#level;
+    if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(bytes, start, end)) {
+      level.integers += 1;
+      this.#shape = undefined;
+    }
+    this.#finish(this.#shape && Number(bytes.toString('latin1', start, end)), end, start, 1);
+  }
+
   #endString(start: number, end: number): void {
     const shape = this.#shape;
     const isLong = end - start > (shape?.keptString ?? keptString);
     const isWeighed = this.#weighsAll || (!isLong && shape?.keptString !== undefined);
     const weight = this.#weighsAll || shape !== undefined ? weights.string : 0;
-    this.#countPart(isWeighed ? weight + end - start : weight);
+    this.#spend(isWeighed ? weight + end - start : weight, 1);
     this.#finish(shape && (isLong ? '…' : textAt(this.#bytes, start, end)), end, start);
   }
 
-  #open(isArray: boolean, isKept: boolean): void {
+  #open(isArray: boolean): void {
     if (this.#depth === maxDepth) throw nestsTooDeep();
-    this.#countPart(isKept ? weights.container : 0);
-    // levels are reused: with new ones, a hostile body of a million lists takes 1.5 times the CPU
+    const shape = this.#shape;
+    this.#spend(this.#weighsAll || shape ? weights.container : 0, 1);
+    // levels are reused: with new ones, a hostile body of a million lists takes 1.6 times the CPU
     this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
     level.isArray = isArray;
-    level.shape = this.#shape;
-    level.kept = this.#shape && (isArray ? [] : {});
+    level.shape = shape;
+    level.kept = shape && (isArray ? [] : {});
     level.start = this.#at;
     level.numbersBefore = this.#numbers;
     level.index = 0;
+    level.key = '';
     level.keys = 0;
     level.seen = undefined;
     level.integers = 0;
@@ -253,7 +261,7 @@ export class JsonScan {
     this.#finish(kept, this.#at + 1, start, this.#numbers - numbersBefore);
   }
 
-  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has */
+  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has @throws GatewayError `request_too_large` */
   #finish(value: unknown, end: number, start: number, numbers = 0): void {
     const level = this.#level;
     const shape = this.#shape;
@@ -262,40 +270,44 @@ export class JsonScan {
     this.#next = level ? next.commaOrEnd : next.nothing;
     if (!shape) return;
     if (!level) this.value = value;
-    else if (level.isArray) this.#keepItem(level, value);
-    else {
+    else if (!level.isArray) {
       if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
       (level.kept as Record<string, unknown>)[level.key] = value;
-    }
-  }
-
-  /** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
-  #keepItem(level: Level, value: unknown): void {
-    const items = level.kept as unknown[];
-    if (level.integers >= 0) {
-      if (Number.isInteger(value)) {
+    } else {
+      const items = level.kept as unknown[];
+      const isInteger = Number.isInteger(value);
+      if (level.integers >= 0 && isInteger) {
         level.integers += 1;
+        // of very many whole numbers, only the first are kept
         if (level.integers > keptIntegers) return;
-      } else {
+      } else if (level.integers >= 0) {
         // an error must name the index that the item has in the body
         this.#spend((level.integers - items.length) * weights.scalar);
         while (items.length < level.integers) items.push(0);
         level.integers = -1;
       }
+      this.#spend(typeof value === 'number' && !isInteger ? weights.fraction : weights.scalar);
+      items.push(value);
     }
-    this.#spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
-    items.push(value);
   }
 
-  /** Counts a key, or a value that is not a number. @param weight of it in the tree. Bytes. @throws GatewayError `request_too_large` */
-  #countPart(weight: number): void {
-    this.#partsLeft -= 1;
+  /** The path of the value that comes: `data.items[0]`. */
+  #path(): string {
+    return this.#levels.slice(0, this.#depth).reduce((path, { isArray, index, key }) => {
+      if (isArray) return `${path}[${index}]`;
+      return path === '' ? key : `${path}.${key}`;
+    }, '');
+  }
+
+  /**
+   * Counts memory that the tree takes, before it exists.
+   * @param weight bytes
+   * @param parts 1 for a key, or a value that is not a number
+   * @throws GatewayError `request_too_large`
+   */
+  #spend(weight: number, parts: 0 | 1 = 0): void {
+    this.#partsLeft -= parts;
     if (this.#partsLeft < 0) throw tooLarge(`The body has more than ${maxParts} keys and values`);
-    this.#spend(weight);
-  }
-
-  /** Counts memory that the tree takes, before it exists. @param weight bytes @throws GatewayError `request_too_large` */
-  #spend(weight: number): void {
     this.#weightLeft -= weight;
     if (this.#weightLeft < 0) throw tooLarge('The body has too many small values for its length');
   }
@@ -310,49 +322,16 @@ class Level {
   start = 0;
   /** How many numbers the text has before it. */
   numbersBefore = 0;
-  /** In an object: the key whose value comes next. */
-  key = '';
   /** In an array: the index of the next item. */
   index = 0;
+  /** In an object: the key whose value comes next. */
+  key = '';
   /** How many keys an object with described properties has so far. */
   keys = 0;
   /** The keys of an object so far, where duplicates are looked for. */
   seen: Set<string> | undefined;
   /** How many items an array has while all of them are whole numbers; -1 after any other item. */
   integers = 0;
-}
-
-/**
- * The shape of the value of a key in an open object.
- * @param fields the described keys so far
- * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
- */
-function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldRange>): BodyShape | undefined {
-  const { path, properties, folded, isStrict } = level.shape as BodyShape;
-  const shape = properties.get(key);
-  level.key = key;
-  if (path === undefined && !isStrict) return shape;
-  level.keys += 1;
-  if (level.keys > maxKeys) throw tooLarge(`An object of the body has more than ${maxKeys} keys`);
-  if (shape) {
-    const isGiven = path === undefined ? Object.hasOwn(level.kept as object, key) : fields.has(String(shape.path));
-    if (!isGiven) return shape;
-    throw new GatewayError('duplicate_parameter', `'${key}' is given twice; give it once`, { param: key });
-  }
-  const meant = folded.get(foldCase(key));
-  if (meant === undefined) return undefined;
-  // a case-insensitive reader would take it for the key that was checked
-  throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' only in case: write '${meant}'`, {
-    param: key,
-  });
-}
-
-/** The path of the value inside these levels: `data.items[0]`. */
-function pathOf(levels: readonly Level[]): string {
-  return levels.reduce((path, { isArray, index, key }) => {
-    if (isArray) return `${path}[${index}]`;
-    return path === '' ? key : `${path}.${key}`;
-  }, '');
 }
 
 /** How deep JSON may nest: more than any real body needs, and far less than BSON (200) and recursion allow. */
@@ -400,13 +379,6 @@ const sliceLength = 256 * 1024;
 /** The parts of a JSON body that a relay reads; of values only what the shape describes, and strings of more than 64 bytes as `…`. */
 type Outline = Pick<JsonScan, 'value' | 'fields'>;
 
-/** @param path of the number; '' where it is the whole body */
-function numberNotExact(path: string): GatewayError {
-  const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
-  if (path === '') return new GatewayError('number_not_exact', `The body ${problem}`);
-  return new GatewayError('number_not_exact', `${path}: ${problem}`, { param: path });
-}
-
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
@@ -422,7 +394,11 @@ export function parseJson(bytes: Buffer): unknown {
       param: duplicateKey,
     });
   }
-  if (changedNumber !== undefined) throw numberNotExact(changedNumber);
+  if (changedNumber !== undefined) {
+    const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
+    if (changedNumber === '') throw new GatewayError('number_not_exact', `The body ${problem}`);
+    throw new GatewayError('number_not_exact', `${changedNumber}: ${problem}`, { param: changedNumber });
+  }
   return JSON.parse(bytes.toString('utf8'));
 }
 
@@ -431,16 +407,9 @@ export function parseJson(bytes: Buffer): unknown {
  * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
-export function outline(bytes: Buffer, shape: BodyShape): Outline | Promise<Outline> {
-  if (bytes.length > sliceLength) return outlineInTurns(bytes, shape);
-  const scan = new JsonScan(bytes, shape);
-  scan.run(bytes.length);
-  return scan;
-}
-
-async function outlineInTurns(bytes: Buffer, shape: BodyShape): Promise<Outline> {
+export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   // joining its chunks has taken a turn already
-  await nextTurn();
+  if (bytes.length > sliceLength) await nextTurn();
   const scan = new JsonScan(bytes, shape);
   for (let until = sliceLength; !scan.run(Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
   return scan;

@@ -122,16 +122,6 @@ export function isShortInteger(bytes: Buffer, start: number, end: number): boole
   return true;
 }
 
-/**
- * Whether a number keeps its value for certain when it is parsed and written again: a double holds 15 digits (DBL_DIG). Another
- * number may keep it too.
- */
-export function isShortDecimal(bytes: Buffer, start: number, end: number): boolean {
-  if (end - start > 15) return false;
-  for (let i = start; i < end; i += 1) if (((bytes[i] as number) | 0x20) === 0x65) return false;
-  return true;
-}
-
 const literals = [
   { bytes: Buffer.from('true'), value: true },
   { bytes: Buffer.from('false'), value: false },
@@ -164,28 +154,19 @@ export class StructureWalk {
    * @returns the index of the next brace, bracket, colon, comma or closing quote; the length of the bytes when none is in them
    */
   next(bytes: Buffer, start: number): number {
-    if (this.#inString) return this.#throughString(bytes, start);
-    for (let at = start; at < bytes.length; at += 1) {
+    let at = this.#isEscaped ? start + 1 : start;
+    for (; !this.#inString && at < bytes.length; at += 1) {
       const byte = bytes[at];
-      if (byte === quote) {
-        this.#inString = true;
-        return this.#throughString(bytes, at + 1);
-      }
-      if (byte === comma || byte === colon) return at;
-      if (byte === openBrace || byte === openBracket) {
+      if (byte === quote) this.#inString = true;
+      else if (byte === comma || byte === colon) return at;
+      else if (byte === openBrace || byte === openBracket) {
         this.depth += 1;
         return at;
-      }
-      if (byte === closeBrace || byte === closeBracket) {
+      } else if (byte === closeBrace || byte === closeBracket) {
         this.depth -= 1;
         return at;
       }
     }
-    return bytes.length;
-  }
-
-  #throughString(bytes: Buffer, start: number): number {
-    let at = this.#isEscaped ? start + 1 : start;
     for (; at < bytes.length; at += 1) {
       const byte = bytes[at];
       // a quote behind it is part of the text
@@ -223,7 +204,7 @@ export function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
   return bytes.length <= largestPiece && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
 }
 
-const noBytes: Buffer = Buffer.alloc(0);
+export const noBytes: Buffer = Buffer.alloc(0);
 
 /** The bytes of something incomplete, in one buffer that doubles when it is full: each byte is copied a few times at most. */
 export class ByteBuffer {

@@ -11,8 +11,8 @@ import { createValidator, type Parsed } from './validator.ts';
 
 /** What openapi.yaml says of requests, compiled. */
 interface RequestChecks {
-  /** What of a relayed JSON body is described; `undefined` for any other route. */
-  readonly shapeOf: (route: Route) => BodyShape | undefined;
+  /** What of a relayed JSON body is described, by its operation. */
+  readonly shapes: ReadonlyMap<SpecOperation, BodyShape>;
   readonly checkForm: CheckForm;
   /**
    * Checks a request that is no form. Takes the nulls out of its body that mean the same as no field, and turns the numbers in its query
@@ -41,7 +41,7 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
     checked.filter((route) => !isFrequent(route)),
   );
   return {
-    shapeOf: ({ description }) => shapes.get(description),
+    shapes,
     checkForm: createFormCheck(spec, routes),
     check(req, route, { params, query, body }) {
       if (!isFrequent(route)) {
@@ -75,16 +75,6 @@ export function requestChecks(spec: Spec, routes: readonly Route[]): Promise<Req
 /** Takes the nulls out of a body that mean the same as no field. @returns whether there were any */
 type RemoveAbsentNulls = (route: Route, body: unknown) => boolean;
 
-/** Where in a value such nulls can be. */
-interface NullPlaces {
-  /** The fields that can be left out and do not take null. */
-  readonly optional: readonly string[];
-  /** The fields whose values have such fields. */
-  readonly properties: ReadonlyMap<string, NullPlaces>;
-  /** The same for the items of an array. */
-  readonly items: NullPlaces | undefined;
-}
-
 interface ObjectSchema {
   readonly properties: Readonly<Record<string, SpecSchema>>;
   readonly required?: readonly string[];
@@ -97,38 +87,42 @@ function takesNull(spec: Spec, schema: SpecSchema): boolean {
   });
 }
 
-/** @param known the places of the schemas that were met before: a schema may have itself in it */
-function nullPlaces(spec: Spec, given: SpecSchema, known = new Map<SpecSchema, NullPlaces>()): NullPlaces | undefined {
+/**
+ * Makes what takes such nulls out of a value of a schema; `undefined` where it can have none.
+ * @param known what was made before: a schema may have itself in it
+ */
+function nullRemover(
+  spec: Spec,
+  given: SpecSchema,
+  known = new Map<SpecSchema, (value: unknown) => boolean>(),
+): ((value: unknown) => boolean) | undefined {
   const schema = resolveSchema(spec, given);
   const before = known.get(schema);
   if (before) return before;
-  const places = {
-    optional: [] as string[],
-    properties: new Map<string, NullPlaces>(),
-    items: undefined as NullPlaces | undefined,
+  /** The fields that can be left out and do not take null. */
+  const optional: string[] = [];
+  const inFields = new Map<string, (value: unknown) => boolean>();
+  const remove = (value: unknown): boolean => {
+    if (typeof value !== 'object' || value === null) return false;
+    if (Array.isArray(value)) return inItems ? value.map(inItems).includes(true) : false;
+    const fields = value as Record<string, unknown>;
+    const absent = optional.filter((name) => fields[name] === null);
+    for (const name of absent) delete fields[name];
+    const removed = [...inFields].map(([name, removeWithin]) => removeWithin(fields[name]));
+    return absent.length > 0 || removed.includes(true);
   };
-  known.set(schema, places);
+  known.set(schema, remove);
   const alternatives = alternativesOf(spec, schema);
   const objects = alternatives.filter(({ properties }) => properties !== undefined) as unknown as ObjectSchema[];
   const isRequired = (name: string) => objects.every(({ required }) => required?.includes(name));
   for (const [name, field] of objects.flatMap(({ properties }) => Object.entries(properties))) {
-    if (!isRequired(name) && !takesNull(spec, field)) places.optional.push(name);
-    const within = nullPlaces(spec, field, known);
-    if (within) places.properties.set(name, within);
+    if (!isRequired(name) && !takesNull(spec, field)) optional.push(name);
+    const removeWithin = nullRemover(spec, field, known);
+    if (removeWithin) inFields.set(name, removeWithin);
   }
   const itemSchema = alternatives.map(({ items }) => items as SpecSchema | undefined).find(Boolean);
-  places.items = itemSchema && nullPlaces(spec, itemSchema, known);
-  return places.optional.length > 0 || places.properties.size > 0 || places.items ? places : undefined;
-}
-
-function removeNulls(value: unknown, { optional, properties, items }: NullPlaces): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (Array.isArray(value)) return items ? value.map((item) => removeNulls(item, items)).includes(true) : false;
-  const fields = value as Record<string, unknown>;
-  const absent = optional.filter((name) => fields[name] === null);
-  for (const name of absent) delete fields[name];
-  const inFields = [...properties].map(([name, places]) => removeNulls(fields[name], places));
-  return absent.length > 0 || inFields.includes(true);
+  const inItems = itemSchema && nullRemover(spec, itemSchema, known);
+  return optional.length > 0 || inFields.size > 0 || inItems ? remove : undefined;
 }
 
 /**
@@ -136,16 +130,13 @@ function removeNulls(value: unknown, { optional, properties, items }: NullPlaces
  * typed languages write every field. A null that openapi.yaml gives a meaning stays, and so does one in a required field.
  */
 export function createRemoveAbsentNulls(spec: Spec, routes: readonly Route[]): RemoveAbsentNulls {
-  const places = new Map<SpecOperation, NullPlaces>();
-  for (const { description } of routes) {
-    const schema = jsonBodyOf(description)?.schema;
-    const found = schema && nullPlaces(spec, schema);
-    if (found) places.set(description, found);
-  }
-  return ({ description }, body) => {
-    const found = places.get(description);
-    return found !== undefined && removeNulls(body, found);
-  };
+  const removers = new Map(
+    routes.map(({ description }) => {
+      const schema = jsonBodyOf(description)?.schema;
+      return [description, schema && nullRemover(spec, schema)];
+    }),
+  );
+  return ({ description }, body) => removers.get(description)?.(body) ?? false;
 }
 
 /** Half of a UTF-16 pair: it has no UTF-8 form, so it would be stored as another character. */

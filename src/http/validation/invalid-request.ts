@@ -26,10 +26,6 @@ function keywordOf({ errorCode = 'minLength' }: Finding): string {
   return keyword === 'x-eov-type' ? 'type' : keyword;
 }
 
-function isWithin({ path }: Finding, outer: string): boolean {
-  return path === outer || path.startsWith(`${outer}/`);
-}
-
 /**
  * A `oneOf` tells what is wrong by each alternative, then that none fits. Its alternatives differ in type: if the type of the value
  * is that of one, what is wrong by that one remains; if not, that the type is wrong.
@@ -41,7 +37,7 @@ function withoutAlternatives(findings: readonly Finding[]): Finding[] {
       result.push(finding);
       continue;
     }
-    const start = result.findLastIndex((other) => !isWithin(other, finding.path)) + 1;
+    const start = result.findLastIndex(({ path }) => !`${path}/`.startsWith(`${finding.path}/`)) + 1;
     const ofType = result.splice(start).filter((other) => other.path !== finding.path || keywordOf(other) !== 'type');
     result.push(...(ofType.length > 0 ? ofType : [{ ...finding, errorCode: 'type' }]));
   }
@@ -53,15 +49,11 @@ function toParam(path: readonly string[]): string {
   return path.map((key, i) => (/^\d+$/.test(key) && i > 0 ? `[${key}]` : `${i > 0 ? '.' : ''}${key}`)).join('');
 }
 
-function toPath(pointer: string): string[] {
-  return pointer.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-}
-
 /** Of two equal items the validator names the list, and both items in its message; the error names the later one. */
 function pathTo({ path, message }: Finding, keyword: string): string[] {
   const indexes = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
   const later = indexes.length === 2 ? [String(Math.max(...indexes.map(Number)))] : [];
-  return [...toPath(path), ...later];
+  return [...path.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~')), ...later];
 }
 
 /** The schema of an operation's body, or of its parameters as one object. */

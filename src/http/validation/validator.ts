@@ -30,11 +30,6 @@ type Validate = (
 /** What a parser and Express add to a request, and the validator reads. */
 type ParsedRequest = IncomingMessage & { body?: unknown; readonly openapi?: unknown };
 
-function findingsOf(error: unknown): readonly Finding[] | undefined {
-  const { status, errors } = error as { status?: number; errors?: Finding[] };
-  return status === 400 && errors && errors.length > 0 ? errors : undefined;
-}
-
 /** The path of a request as the validator finds it. Every byte of a value is encoded: none can be part of another path. */
 function filledPath({ path }: Route, params: Readonly<Record<string, string>>): string {
   const encoded = (value: string) => Buffer.from(value).toString('hex').replace(/../g, '%$&');
@@ -136,8 +131,8 @@ export async function createValidator(spec: Spec, routes: readonly Route[]): Pro
     try {
       await runThrough(app, req);
     } catch (error) {
-      const findings = findingsOf(error);
-      throw findings ? invalidRequest(spec, route, findings) : error;
+      const { status, errors } = error as { readonly status?: number; readonly errors?: readonly Finding[] };
+      throw status === 400 && errors && errors.length > 0 ? invalidRequest(spec, route, errors) : error;
     }
   };
   await compile(validate, routes);

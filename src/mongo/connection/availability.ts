@@ -69,15 +69,15 @@ export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>) {
 
 export type DatabaseBudget = ReturnType<typeof createDatabaseBudget>;
 
-type Functions = Record<string, (...args: never[]) => Promise<unknown>>;
-
-/** The same functions, each wrapped in {@link DatabaseAccess.run}. */
-export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess, 'run'>, functions: T): T {
-  const bounded = Object.entries(functions).map(([name, call]) => [
-    name,
-    (...args: never[]) => database.run(() => call(...args)),
-  ]);
-  return Object.fromEntries(bounded) as T;
+/** These functions of a service, each wrapped in {@link DatabaseAccess.run}. */
+export function withDatabase<Service extends object, Name extends keyof Service>(
+  database: Pick<DatabaseAccess, 'run'>,
+  service: Service,
+  ...names: readonly Name[]
+): Pick<Service, Name> {
+  const functions = service as Record<Name, (...args: never[]) => Promise<unknown>>;
+  const wrapped = names.map((name) => [name, (...args: never[]) => database.run(() => functions[name](...args))]);
+  return Object.fromEntries(wrapped);
 }
 
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
@@ -206,11 +206,16 @@ class DatabaseMonitor {
     const isWritable = [...newDescription.servers.values()].some((server) => server.isWritable);
     if (isWritable === !this.isLost) return;
     clearTimeout(this.#timer);
-    if (isWritable) this.#onFound();
-    else {
+    if (!isWritable) {
       this.#lostAt = performance.now();
       this.#timer = setTimeout(() => this.#onDown(), grace).unref();
+      return;
     }
+    const afterMs = Math.round(performance.now() - Number(this.#lostAt));
+    if (this.isDown) this.#logger.info('the database is available again', { afterMs });
+    this.#lostAt = undefined;
+    this.isDown = false;
+    void this.#probing.stop();
   };
 
   #onDown(): void {
@@ -218,14 +223,6 @@ class DatabaseMonitor {
     this.#logger.warn('the database is unavailable; requests that need it are answered 503');
     for (const listener of this.downListeners) listener();
     this.#probing.start();
-  }
-
-  #onFound(): void {
-    const afterMs = Math.round(performance.now() - Number(this.#lostAt));
-    if (this.isDown) this.#logger.info('the database is available again', { afterMs });
-    this.#lostAt = undefined;
-    this.isDown = false;
-    void this.#probing.stop();
   }
 }
 

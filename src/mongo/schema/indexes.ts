@@ -39,21 +39,15 @@ export function indexesOfModel({ schema, collection }: IndexedModel): Collection
   return { collection: collection.collectionName, indexes: indexes as CollectionIndexes['indexes'] };
 }
 
-interface ListedIndex {
-  readonly name: string;
-  readonly key: object;
-  readonly unique?: boolean;
-  readonly expireAfterSeconds?: number;
-  readonly partialFilterExpression?: object;
-}
+type Index = CollectionIndexes['indexes'][number];
 
 /** What the server lists: one that is being built comes with the id of the build. */
-type Listed = ListedIndex | { readonly spec: ListedIndex; readonly buildUUID: unknown };
+type Listed = Index | { readonly spec: Index; readonly buildUUID: unknown };
 
-const specOf = (listed: Listed): ListedIndex => ('spec' in listed ? listed.spec : listed);
+const specOf = (listed: Listed): Index => ('spec' in listed ? listed.spec : listed);
 
 /** As an index for a shard key is; the gateway declares none. */
-const isHashed = ({ key }: ListedIndex): boolean => Object.values(key).includes('hashed');
+const isHashed = ({ key }: Index): boolean => Object.values(key).includes('hashed');
 
 const idIndex = '_id_';
 /** The server's codes. */
@@ -83,20 +77,17 @@ async function list(
   }
 }
 
-/** What decides whether two indexes do the same. The order of fields counts. */
-function essence({ key, unique, expireAfterSeconds, partialFilterExpression }: Omit<ListedIndex, 'name'>): unknown[] {
-  return [Object.entries(key), unique ?? false, expireAfterSeconds ?? null, partialFilterExpression ?? null];
+/** What decides whether two indexes do the same, but for the time after which they expire documents. The order of fields counts. */
+function essence({ key, unique = false, expireAfterSeconds, partialFilterExpression }: Index): unknown[] {
+  return [Object.entries(key), unique, expireAfterSeconds === undefined, partialFilterExpression];
 }
 
-function stateOf(declared: CollectionIndexes['indexes'][number], listed: readonly Listed[]): IndexState {
+function stateOf(declared: Index, listed: readonly Listed[]): IndexState {
   const actual = listed.find((index) => specOf(index).name === declared.name);
   if (!actual) return 'missing';
   if ('spec' in actual) return 'building';
-  const expected = declared as ListedIndex;
-  if (isDeepStrictEqual(essence(actual), essence(expected))) return 'present';
-  if (actual.expireAfterSeconds === undefined || expected.expireAfterSeconds === undefined) return 'different';
-  const { expireAfterSeconds } = expected;
-  return isDeepStrictEqual(essence({ ...actual, expireAfterSeconds }), essence(expected)) ? 'altered' : 'different';
+  if (!isDeepStrictEqual(essence(actual), essence(declared))) return 'different';
+  return actual.expireAfterSeconds === declared.expireAfterSeconds ? 'present' : 'altered';
 }
 
 async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promise<FoundIndex[]> {
