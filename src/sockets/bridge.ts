@@ -14,9 +14,9 @@ export interface Message {
 /** What reads and judges the messages of one socket. */
 export interface SocketSession {
   /** Called with each message of the client's, one after the other. It may throw a GatewayError, which the client gets as an event. */
-  fromClient(message: Message, bridge: Bridge): void | Promise<void>;
+  fromClient(message: Message, bridge: Bridge): Promise<void>;
   /** Called with each message of the upstream's, one after the other. */
-  fromUpstream(message: Message, bridge: Bridge): void | Promise<void>;
+  fromUpstream(message: Message, bridge: Bridge): Promise<void>;
   /** Called whenever the sides are pinged. @throws SocketEnd when the client may not go on */
   check(): Promise<void>;
   /** Both sides are closed. */
@@ -84,30 +84,32 @@ function closeWith(socket: WebSocket, code: number, reason: Buffer | string = ''
   else socket.close();
 }
 
-/** Sends a message; a promise where so much waits that its sender must not be read. */
-function send(socket: WebSocket, { data, isBinary }: Message): void | Promise<void> {
-  if (socket.readyState !== WebSocket.OPEN) return undefined;
-  let onSent: (() => void) | undefined;
-  socket.send(data, { binary: isBinary, compress: false }, () => onSent?.());
-  if (socket.bufferedAmount <= highWater) return undefined;
+/** Sends a message. Where so much waits that its sender must not be read, it resolves when the message has left. */
+async function send(socket: WebSocket, { data, isBinary }: Message): Promise<void> {
+  if (socket.readyState !== WebSocket.OPEN) return;
   // also called, with an error, when the socket closes
-  return new Promise((resolve) => {
-    onSent = resolve;
+  const sent = new Promise<void>((resolve) => {
+    socket.send(data, { binary: isBinary, compress: false }, () => resolve());
   });
+  if (socket.bufferedAmount > highWater) await sent;
 }
 
 /** The messages of one side, each handled when those before it are. While some wait, the side is not read. */
 class MessageFlow {
   readonly #source: WebSocket;
-  readonly #handle: (message: Message) => void | Promise<void>;
-  #waiting: Message[] = [];
+  readonly #handle: (message: Message) => Promise<void>;
+  readonly #waiting: Message[] = [];
   #running: Promise<void> | undefined;
 
-  /** @param handle must not throw */
-  constructor(source: WebSocket, handle: (message: Message) => void | Promise<void>) {
+  /** @param handle must not reject */
+  constructor(source: WebSocket, handle: (message: Message) => Promise<void>) {
     this.#source = source;
     this.#handle = handle;
-    source.on('message', (data: Buffer, isBinary) => this.#take({ data, isBinary }));
+    source.on('message', (data: Buffer, isBinary) => {
+      this.#waiting.push({ data, isBinary });
+      if (this.#running) source.pause();
+      else this.#running = this.#handleAll();
+    });
     source.resume();
   }
 
@@ -116,18 +118,7 @@ class MessageFlow {
     while (this.#running) await this.#running;
   }
 
-  #take(message: Message): void {
-    if (this.#running) {
-      this.#waiting.push(message);
-      this.#source.pause();
-    } else {
-      const handling = this.#handle(message);
-      if (handling) this.#running = this.#handleRest(handling);
-    }
-  }
-
-  async #handleRest(first: Promise<void>): Promise<void> {
-    await first;
+  async #handleAll(): Promise<void> {
     for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) await this.#handle(next);
     this.#running = undefined;
     this.#source.resume();
@@ -178,13 +169,13 @@ export class Bridge {
     return this.#closing !== undefined;
   }
 
-  /** Sends a message up; a promise where more must not follow before the upstream has read. */
-  toUpstream(message: Message): void | Promise<void> {
+  /** Sends a message up; resolves when more may follow. */
+  toUpstream(message: Message): Promise<void> {
     return send(this.#upstream, message);
   }
 
   /** The same, down to the client. */
-  toClient(message: Message): void | Promise<void> {
+  toClient(message: Message): Promise<void> {
     return send(this.#client, message);
   }
 
@@ -201,7 +192,7 @@ export class Bridge {
   }
 
   /** Tells the client of an error; the socket stays open. */
-  report(error: GatewayError, causedBy?: string): void | Promise<void> {
+  report(error: GatewayError, causedBy?: string): Promise<void> {
     return send(this.#client, { data: Buffer.from(errorEvent(error, causedBy)), isBinary: false });
   }
 
@@ -242,9 +233,9 @@ export class Bridge {
 
   #listenToUpstream(upstream: WebSocket): MessageFlow {
     this.#watch(upstream);
-    const flow = new MessageFlow(upstream, (message) =>
-      upstream === this.#upstream ? this.#takeFromUpstream(message) : undefined,
-    );
+    const flow = new MessageFlow(upstream, async (message) => {
+      if (upstream === this.#upstream) await this.#takeFromUpstream(message);
+    });
     upstream.on('close', (code, reason) => {
       void flow.handled().then(() => this.#upstreamClosed(upstream, code, reason));
     });
@@ -253,17 +244,17 @@ export class Bridge {
     return flow;
   }
 
-  #takeFromClient(message: Message): void | Promise<void> {
-    if (this.#isEnding) return undefined;
+  async #takeFromClient(message: Message): Promise<void> {
+    if (this.#isEnding) return;
     this.#noteMessage();
-    return this.#guarded(() => this.#session.fromClient(message, this));
+    await this.#guarded(() => this.#session.fromClient(message, this));
   }
 
-  #takeFromUpstream(message: Message): void | Promise<void> {
+  async #takeFromUpstream(message: Message): Promise<void> {
     this.#noteMessage();
-    const handling = this.#guarded(() => this.#session.fromUpstream(message, this));
-    if (!this.#closing) return handling;
-    return Promise.resolve(handling).then(() => this.#closeIfIdle());
+    const { isClosing } = this;
+    await this.#guarded(() => this.#session.fromUpstream(message, this));
+    if (isClosing) this.#closeIfIdle();
   }
 
   #closeIfIdle(): void {
@@ -273,25 +264,24 @@ export class Bridge {
     else this.#end(code, reason);
   }
 
-  /** Runs a part of the session; what it throws, the client is told. */
-  #guarded(work: () => void | Promise<void>): void | Promise<void> {
+  /** Runs a part of the session; what it throws, the client is told. Never rejects. */
+  async #guarded(work: () => Promise<void>): Promise<void> {
     try {
-      return work()?.catch((error) => this.#tell(error));
+      await work();
     } catch (error) {
-      return this.#tell(error);
+      await this.#tell(error);
     }
   }
 
-  #tell(thrown: unknown): void | Promise<void> {
+  async #tell(thrown: unknown): Promise<void> {
     if (thrown instanceof SocketEnd) {
       const { error } = thrown;
       this.fail(error, error.status < 500 ? closeCode.policy : closeCode.internal);
-    } else if (isGatewayError(thrown)) return this.report(thrown);
+    } else if (isGatewayError(thrown)) await this.report(thrown);
     else {
       this.#options.logger.error('a WebSocket failed', { error: describeThrown(thrown) });
       this.fail(new GatewayError('internal_error', 'The gateway failed'), closeCode.internal);
     }
-    return undefined;
   }
 
   #clientClosed(code: number, reason: Buffer): void {
