@@ -1,3 +1,4 @@
+import type { components } from '../api.d.ts';
 import { refuse } from '../errors.ts';
 import { checkUserId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -6,31 +7,9 @@ import { checkLimit, checkTimes, pageLimit } from '../mongo/list-page.ts';
 import { isStoredId, kinds, listedKinds, type StoredKind } from './kinds.ts';
 import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
 import { beyond } from './service.ts';
-import type { Origin, StoredObject } from './stored-object.ts';
 
-/** Something that an upstream keeps for an account, as far as the gateway knows it. */
-export interface ListedObject extends Pick<StoredObject, 'id' | 'kind' | 'upstream' | 'model'> {
-  /** As its upstream called it when it was made; `null` where that is not known. */
-  readonly name: string | null;
-  /** How large its upstream said that it is when it was made; `null` where that is not known. */
-  readonly bytes: number | null;
-  readonly origin: Origin;
-  /** By the database's clock. */
-  readonly createdAt: Date;
-  /** When the gateway forgets it; `null` for what upstreams keep until it is deleted. */
-  readonly expiresAt: Date | null;
-}
-
-/** How much of one kind an account has. */
-interface ListedTotal {
-  readonly kind: StoredKind;
-  /** At most {@link mostCounted}. */
-  readonly count: number;
-  /** Of those whose size is known. */
-  readonly bytes: number;
-  /** Whether the account has more than were counted. */
-  readonly hasMore: boolean;
-}
+/** How much of one kind an account has: at most {@link mostCounted}, and the bytes of those whose size is known. */
+type ListedTotal = components['schemas']['StoredObjectTotal'];
 
 /** Which objects of an account, and which page of them. */
 interface ListedQuery {
@@ -48,10 +27,10 @@ interface ListedQuery {
 
 /** A page of what upstreams keep for an account, newest first. */
 export interface ListedPage {
-  readonly objects: readonly ListedObject[];
+  readonly documents: readonly StoredObjectDocument[];
   readonly hasMore: boolean;
   /** How much of each kind that the account has, whatever the page is narrowed to; `undefined` where the page follows another. */
-  readonly totals: readonly ListedTotal[] | undefined;
+  readonly totals: ListedTotal[] | undefined;
 }
 
 /** Whose objects are listed: of a key that is limited to some models, those that these have made, and those that no model has. */
@@ -116,7 +95,12 @@ export function createListStored({
     ];
     const [sum] = await collection.aggregate<{ count: number; bytes?: number }>(stages, { hint }).toArray();
     const { count = 0, bytes = 0 } = sum ?? {};
-    return { kind, count: Math.min(count, mostCounted), bytes, hasMore: count > mostCounted };
+    return {
+      kind: kind as ListedTotal['kind'],
+      count: Math.min(count, mostCounted),
+      bytes,
+      has_more: count > mostCounted,
+    };
   }
 
   return async function listStored(owner, query = {}) {
@@ -128,7 +112,7 @@ export function createListStored({
       Promise.all([page(owner, query), after === undefined ? sums() : undefined]),
     );
     return {
-      objects: documents.slice(0, limit).map(toListed),
+      documents: documents.slice(0, limit),
       hasMore: documents.length > limit,
       totals: totals?.filter(({ count }) => count > 0),
     };
@@ -148,11 +132,4 @@ function checkQuery({ kind, since, until, limit = pageLimit, after }: ListedQuer
 function newestFirst(a: StoredObjectDocument, b: StoredObjectDocument): number {
   const later = b.createdAt.getTime() - a.createdAt.getTime();
   return later || Buffer.compare(Buffer.from(b._id), Buffer.from(a._id));
-}
-
-function toListed(document: StoredObjectDocument): ListedObject {
-  const { _id: id, upstream, model, createdAt, name = null, bytes = null, origin = {}, expiresAt = null } = document;
-  // no other kind is read
-  const kind = document.kind as StoredKind;
-  return { id, kind, upstream, model, name, bytes, origin, createdAt, expiresAt };
 }

@@ -1,17 +1,19 @@
 import type { components } from '../api.d.ts';
 import { withTimeRange } from '../http/incoming-time.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { ListedObject, ListedPage, ListStored } from './overview.ts';
+import type { StoredObjectDocument } from './model.ts';
+import type { ListedPage, ListStored } from './overview.ts';
 
 type Schemas = components['schemas'];
-type Kind = Schemas['StoredObjectKind'];
 
 /** As its account sees it: that need not know which upstreams there are. */
-function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: ListedObject): Schemas['StoredObject'] {
+function toBody(document: StoredObjectDocument): Schemas['StoredObject'] {
+  const { _id: id, kind, model, name = null, bytes = null, origin = {}, createdAt, expiresAt } = document;
   const { keyId = null, endpoint = null, parent = null } = origin;
   return {
     id,
-    kind: kind as Kind,
+    // no other kind is listed
+    kind: kind as Schemas['StoredObjectKind'],
     name,
     bytes,
     model,
@@ -21,9 +23,8 @@ function toBody({ id, kind, model, name, bytes, origin, createdAt, expiresAt }: 
   };
 }
 
-function toListBody<Body>({ objects, hasMore, totals }: ListedPage, body: (object: ListedObject) => Body) {
-  const sums = totals?.map(({ kind, hasMore: has_more, ...sum }) => ({ kind: kind as Kind, ...sum, has_more }));
-  return { data: objects.map(body), has_more: hasMore, ...(sums && { totals: sums }) };
+function toListBody<Body>({ documents, hasMore, totals }: ListedPage, body: (document: StoredObjectDocument) => Body) {
+  return { data: documents.map(body), has_more: hasMore, ...(totals && { totals }) };
 }
 
 /** The operations on what upstreams keep, of the caller's account, or with the scope `admin` of any account. */
@@ -37,7 +38,7 @@ export function storageOperations(list: ListStored) {
     listUserStoredObjects: {
       async handle({ params: { user_id: userId }, query }) {
         const listed = await list({ userId }, withTimeRange(query));
-        const body = toListBody(listed, (object) => ({ ...toBody(object), upstream: object.upstream }));
+        const body = toListBody(listed, (document) => ({ ...toBody(document), upstream: document.upstream }));
         return { status: 200, body };
       },
     },
