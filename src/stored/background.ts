@@ -56,7 +56,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   const { objects, database, collectionPrefix, pollResponse, recordOnce, claimDuration = 60_000, logger } = deps;
   const { interval, longestInterval } = deps;
   const polls = createPolls(objects, claimDuration);
-  const followed = new FollowedResponses();
+  const followed = new Map<string, FollowedResponse>();
   // a poll that reads a large output must not be made by another process as well
   const claims = new LeaseKeeper<Held>({
     name: 'renewing the claims of polls',
@@ -97,23 +97,38 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   const releasing = createPeriodic({
     name: 'releasing what is reserved for responses that are counted',
     async task() {
-      const ids = followed.ids();
+      const ids = [...followed.keys()];
       const uncounted = ids.length > 0 ? await polls.uncounted(ids) : new Set();
-      for (const id of ids) if (!uncounted.has(id)) followed.release(id);
+      for (const id of ids) if (!uncounted.has(id)) release(id);
     },
     interval: sweepInterval,
     logger,
   });
+
+  /** Follows a response no longer. @returns what was admitted for it */
+  function unfollow(id: string): readonly Admission[] {
+    const admissions = followed.get(id)?.admissions ?? [];
+    followed.delete(id);
+    return admissions;
+  }
+
+  /** Another process has counted it, or may do so. */
+  function release(id: string): void {
+    for (const admission of unfollow(id)) admission.dropped();
+  }
 
   /**
    * The usage record, whose id is stored with the response, is written before the response counts as counted: so it is written again if a process
    * dies in between, which changes nothing.
    */
   async function count(id: string, ended: UsageRecord): Promise<void> {
-    const record = followed.withStreamed(id, ended);
+    // an estimate has no fewer output tokens than this process has streamed
+    const streamed = followed.get(id)?.tokensStreamed?.() ?? 0;
+    const isMore = ended.estimated && streamed > ended.outputTokens;
+    const record = isMore ? { ...ended, outputTokens: streamed } : ended;
     await database.run(async () => recordOnce?.(record));
     const hasCounted = await database.run(() => polls.finish(id, record.id));
-    followed.closed(id, record);
+    for (const admission of unfollow(id)) admission.closed(record);
     if (hasCounted) deps.onCounted(record);
   }
 
@@ -135,7 +150,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
     const claimed = await polls.claim(id);
     if (!claimed) {
       // another process polls it at present, or has counted it
-      if ((await polls.uncounted([id])).size === 0) followed.release(id);
+      if ((await polls.uncounted([id])).size === 0) release(id);
       return;
     }
     const { response, count: asked, heldUntil } = claimed;
@@ -165,7 +180,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   return {
     /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
     requireRoom(userId: string): void {
-      const running = followed.countOf(userId);
+      const running = [...followed.values()].filter((response) => response.userId === userId).length;
       if (running < mostOfAccount) return;
       const message = `This account already has ${running} background responses and batches, its maximum; send the request again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
@@ -176,7 +191,9 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
      * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
      */
     started({ id, userId }: PollRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
-      followed.add(id, { userId, admissions, tokensStreamed });
+      // a request that was repeated, and got the same response, needs no admissions of its own
+      if (followed.has(id)) for (const admission of admissions) admission.dropped();
+      else followed.set(id, { userId, admissions, tokensStreamed });
       releasing.start();
       queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },
@@ -227,9 +244,20 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
       queue.close();
       await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
       await queue.done();
-      followed.releaseAll();
+      for (const id of followed.keys()) release(id);
     },
   };
+}
+
+/**
+ * A response that runs on, as the process knows it that has made its call: what is reserved of credits stays reserved there, until the response is
+ * counted or the process ends.
+ */
+interface FollowedResponse {
+  readonly userId: string;
+  readonly admissions: readonly Admission[];
+  /** The output tokens that its stream has shown by now. @default none */
+  readonly tokensStreamed: (() => number) | undefined;
 }
 
 /** The data of a job that polls a response. */
@@ -327,63 +355,4 @@ function createPolls(objects: StoredObjectModel, claimDuration: number) {
       return new Set(found.map(({ _id }) => _id));
     },
   };
-}
-
-/** A response that runs on, as the process knows it that has made its call. */
-interface FollowedResponse {
-  readonly userId: string;
-  readonly admissions: readonly Admission[];
-  /** The output tokens that its stream has shown by now. @default none */
-  readonly tokensStreamed: (() => number) | undefined;
-}
-
-/**
- * The admissions of calls whose responses run on: what is reserved of credits stays reserved in the process that made the call, until
- * the response is counted or the process ends.
- */
-class FollowedResponses {
-  readonly #byResponse = new Map<string, FollowedResponse>();
-
-  /** Keeps them until the response is counted. Those of a request that was repeated, and got the same response, are not needed. */
-  add(id: string, response: FollowedResponse): void {
-    if (!this.#byResponse.has(id)) this.#byResponse.set(id, response);
-    else for (const admission of response.admissions) admission.dropped();
-  }
-
-  /** Uncounted responses of the account whose calls this process made. */
-  countOf(userId: string): number {
-    let count = 0;
-    for (const response of this.#byResponse.values()) if (response.userId === userId) count += 1;
-    return count;
-  }
-
-  /** The record; if it is estimated, with no fewer output tokens than this process has streamed. */
-  withStreamed(id: string, record: UsageRecord): UsageRecord {
-    const streamed = this.#byResponse.get(id)?.tokensStreamed?.() ?? 0;
-    return record.estimated && streamed > record.outputTokens ? { ...record, outputTokens: streamed } : record;
-  }
-
-  ids(): string[] {
-    return [...this.#byResponse.keys()];
-  }
-
-  /** This process has written the usage. */
-  closed(id: string, record: UsageRecord): void {
-    for (const admission of this.#take(id)) admission.closed(record);
-  }
-
-  /** Another process has written it. */
-  release(id: string): void {
-    for (const admission of this.#take(id)) admission.dropped();
-  }
-
-  releaseAll(): void {
-    for (const id of this.ids()) this.release(id);
-  }
-
-  #take(id: string): readonly Admission[] {
-    const admissions = this.#byResponse.get(id)?.admissions ?? [];
-    this.#byResponse.delete(id);
-    return admissions;
-  }
 }
