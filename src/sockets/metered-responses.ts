@@ -6,7 +6,8 @@ import type { ErrorInside } from '../proxy/inspect-answer.ts';
 import { errorInAnswer, type RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
-import { closedRecord, finalUsage, openRecord, textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import { closedRecord, openRecord, textBytes } from '../proxy/usage-meter.ts';
+import { usedByResponse } from '../stored/ended-response.ts';
 import { responseIdOf, type UpstreamEvent } from './events.ts';
 
 /** A response that a client has asked for, or that an upstream makes by itself. */
@@ -36,9 +37,6 @@ export interface AskedResponse {
   readonly admissions: readonly Admission[];
   readonly eventId?: string | undefined;
 }
-
-/** What a response is counted as: tokens alone. */
-const countedAs = { answersImages: false, answersVectors: false } as const;
 
 /** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
 export class MeteredResponses {
@@ -74,9 +72,9 @@ export class MeteredResponses {
     this.#add(asked, place);
   }
 
-  #begun(id: string | undefined): void {
+  #begun(event: UpstreamEvent): void {
     const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(this.#unasked(), undefined);
-    response.id = id;
+    response.id = responseIdOf(event);
     response.hasBegun = true;
     response.firstByteMs = performance.now() - response.startedAt;
     const { upstream, call, firstByteMs } = response;
@@ -87,7 +85,7 @@ export class MeteredResponses {
   /** The upstream has begun a response, or has sent a part of one. */
   saw(event: UpstreamEvent): void {
     if (event.type === 'response.created') {
-      this.#begun(responseIdOf(event));
+      this.#begun(event);
       return;
     }
     const { response_id, delta } = event;
@@ -169,10 +167,8 @@ export class MeteredResponses {
 
   #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
     const { call, usage, events, textBytes: bytes, startedAt, firstByteMs } = response;
-    const used = finalUsage(
-      { reported: usageFrom(reported), bytes, textBytes: bytes, events, images: 0, silence: 0, duration: undefined },
-      { estimatedInput: usage.inputTokens, output: call.output, ending, hasFailed, endpoint: countedAs },
-    );
+    const { output } = call;
+    const used = usedByResponse(reported, { bytes, events }, usage, { output, ending, hasFailed });
     const durationMs = performance.now() - startedAt;
     this.#remove(response, closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs }));
   }

@@ -1,6 +1,7 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -9,16 +10,9 @@ export interface AnswerPart {
   readonly created?: CreatedObject;
 }
 
-/** What is read of a new object. */
-export interface CreatedObject {
-  readonly id: string;
+/** What is read of a new object: of its name, {@link longestName} characters at most, and as metadata what a list of its kind can be filtered by. */
+export interface CreatedObject extends Pick<StoredObject, 'id' | 'name' | 'bytes' | 'metadata'> {
   readonly status: unknown;
-  /** The member that a list of its kind can be filtered by; `undefined` where it was not read, or is no text. */
-  readonly attribute?: string | undefined;
-  /** What it is called; `undefined` where that was not read. At most {@link longestName} characters. */
-  readonly name?: string | undefined;
-  /** How large it is; `undefined` where that was not read. */
-  readonly bytes?: number | undefined;
 }
 
 /** What is kept of a name. Characters. */
@@ -133,8 +127,15 @@ export class CreatedObjectSearch {
     const { filter, describedBy } = kinds[this.#kind];
     const attribute = textOf(filter);
     const name = textOf(describedBy?.name)?.slice(0, longestName).toWellFormed();
-    const bytes = lengthIn(others[describedBy?.bytes ?? '']);
-    return [{ ...first, created: { id, status, attribute, name, bytes } }, ...rest];
+    const bytes = others[describedBy?.bytes ?? ''];
+    const created = {
+      ...{ id, status },
+      ...(name !== undefined && { name }),
+      // what is still being filled says 0
+      ...(Number.isSafeInteger(bytes) && (bytes as number) > 0 && { bytes: bytes as number }),
+      ...(attribute !== undefined && { metadata: { [filter as string]: attribute } }),
+    };
+    return [{ ...first, created }, ...rest];
   }
 
   #release(): AnswerPart[] {
@@ -147,11 +148,6 @@ export class CreatedObjectSearch {
 
 /** JSON from outside, as far as it is read. */
 export type Fields = Readonly<Record<string, unknown>>;
-
-/** A number of bytes; `undefined` for anything else, and for 0: what is still being filled says so. */
-function lengthIn(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
-}
 
 /** @param member @default the object itself */
 function memberOf(object: Fields, member: string | undefined): Fields {
@@ -231,8 +227,8 @@ export class AnsweredItems implements ShownObjects {
       const isJson = beginsAsJson(chunk);
       if (isJson === undefined) return [];
       // a list of input shows what clients have sent, which makes nothing theirs
-      const wanted = { list: this.#list, names: this.#list === 'output' ? naming : ['id'], waitsForEnd: true };
-      this.#items = isJson ? new ShownMembers(wanted, namedBy) : new StreamedItems();
+      const wanted = { list: this.#list, names: this.#list === 'output' ? naming : ['id'] };
+      this.#items = isJson ? shownMembers(wanted, namedBy, true) : new StreamedItems();
     }
     return this.#items.read(chunk);
   }
@@ -245,43 +241,33 @@ export class AnsweredItems implements ShownObjects {
 /** The longest key or value that is read, with its quotes and white space around it. Bytes. */
 const longestMember = 4_096;
 
-/** Reads members of a JSON object, or of those in a list of it, however large its texts are, and holds nothing of these. */
-class ShownMembers implements ShownObjects {
-  #shown: ShownObject[] = [];
-  #isDue: boolean;
-  readonly #members: JsonMembers;
-
-  /** @param waitsForEnd whether what is found is due when the list has ended, in place of at once */
-  constructor(
-    {
-      list,
-      names,
-      waitsForEnd = false,
-    }: { readonly list?: string; readonly names: readonly string[]; readonly waitsForEnd?: boolean },
-    find: (name: string, value: unknown) => readonly ShownObject[],
-  ) {
-    this.#isDue = !waitsForEnd;
-    this.#members = new JsonMembers({
-      ...(list && { list }),
-      names,
-      keepLimit: longestMember,
-      onMember: (name, value) => this.#shown.push(...find(name, value)),
-      onListEnd: () => {
-        this.#isDue = true;
-      },
-    });
-  }
-
-  read(chunk: Buffer): readonly ShownObject[] {
-    this.#members.read(chunk);
-    return this.#isDue ? this.rest() : [];
-  }
-
-  rest(): readonly ShownObject[] {
-    const shown = this.#shown;
-    this.#shown = [];
-    return shown;
-  }
+/**
+ * Reads members of a JSON object, or of those in a list of it, however large its texts are, and holds nothing of these.
+ * @param waitsForEnd whether what is found is due when the list has ended, in place of at once
+ */
+function shownMembers(
+  wanted: { readonly list?: string; readonly names: readonly string[] },
+  find: (name: string, value: unknown) => readonly ShownObject[],
+  waitsForEnd = false,
+): ShownObjects {
+  const shown: ShownObject[] = [];
+  let isDue = !waitsForEnd;
+  const rest = (): readonly ShownObject[] => shown.splice(0);
+  const members = new JsonMembers({
+    ...wanted,
+    keepLimit: longestMember,
+    onMember: (name, value) => shown.push(...find(name, value)),
+    onListEnd: () => {
+      isDue = true;
+    },
+  });
+  return {
+    read(chunk) {
+      members.read(chunk);
+      return isDue ? rest() : [];
+    },
+    rest,
+  };
 }
 
 /** What a member of an answer says that its upstream has made. Pure. */
@@ -297,13 +283,11 @@ export function madeObjects(object: Fields, row: MadeRow): ShownObject[] {
   return Object.entries(object).flatMap(([name, value]) => madeIn(name, value, row));
 }
 
-/** Reads what an answer says that its upstream has made. It is due at once. @param onStatus told the `status` of what is read */
-export function answeredObjects(row: MadeRow, onStatus: (status: unknown) => void): ShownObjects {
+/** Reads what an answer says that its upstream has made. It is due at once. */
+export function answeredObjects(row: MadeRow): ShownObjects {
   const { files = [], models = [], list } = row;
-  return new ShownMembers({ ...(list && { list }), names: ['status', ...files, ...models] }, (name, value) => {
-    if (name === 'status') onStatus(value);
-    return madeIn(name, value, row);
-  });
+  const wanted = { ...(list && { list }), names: [...files, ...models] };
+  return shownMembers(wanted, (name, value) => madeIn(name, value, row));
 }
 
 /** The most that is held of an event that has not come to its end. Characters. */

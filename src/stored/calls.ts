@@ -13,7 +13,7 @@ import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/fa
 import { isEventStream, setResponseHeaders } from '../proxy/headers.ts';
 import { shortValue } from '../proxy/model-body.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
-import { type ResponsePlan, sendResponse } from '../proxy/send-answer.ts';
+import { sendResponse } from '../proxy/send-answer.ts';
 import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
@@ -359,7 +359,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
         onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
       };
-      const onOwned = () => meter.owned(upstream);
+      const onOwned = () => meter.done(upstream, true);
       return ownedResponse(response, made, storedObjects, {
         background,
         member: brings?.member,
@@ -367,7 +367,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         onOwned,
       });
     }
-    meter.done(upstream);
+    meter.done(upstream, false);
     try {
       if (effect === 'removes') await storedObjects.remove(object);
       if (metadata) await storedObjects.setMetadata(object, metadata);
@@ -376,30 +376,33 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const { id } = object;
       logger.warn('a change of what an upstream keeps was not noted', { kind, id, reason: String(error) });
     }
-    if (showsMade) {
-      return shownMade(response, showsMade, object, storedObjects, (status) => {
-        if (call.showsEnd && isUncounted(object) && !runsOn(kind, status)) backgroundResponses.pollSoon(object);
-      });
-    }
+    const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;
+    if (showsMade) return shownMade(response, showsMade, object, storedObjects, watcher);
     if (showsItems === undefined) return response;
     if (showsItems === 'item') {
       await storedObjects.addShown([{ kind: 'item', id: apiRequest.params.item_id as string }], object);
       return response;
     }
-    const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;
     return shownItems(response, showsItems, object, storedObjects, watcher);
   }
 
-  /** Counts a response that is made in the background when an answer about it shows its end. The client waits for none of it. */
+  /** Counts what its upstream works on after the call when an answer about it shows its end. The client waits for none of it. */
   function endWatcher(object: BackgroundResponse, { headers }: OutboundResponse): BodyWatcher {
+    const { kind, background } = object;
+    const { work } = kinds[kind];
     // the events of a stream are not looked through: the upstream says it in one piece
-    if (isEventStream(headers)) return { read() {}, onEnd: () => backgroundResponses.pollSoon(object) };
+    if (!work && isEventStream(headers)) return { read() {}, onEnd: () => backgroundResponses.pollSoon(object) };
     const reader = new ResponseReader();
     return {
       read: (chunk) => reader.read(chunk),
       onEnd() {
+        if (work) {
+          // what it has used, others say
+          if (!runsOn(kind, reader.status)) backgroundResponses.pollSoon(object);
+          return;
+        }
         try {
-          const record = reader.record(object.background);
+          const record = reader.record(background);
           if (record) void backgroundResponses.ended(object, record);
         } catch {
           // it is polled when that is due
@@ -409,32 +412,20 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function sendDown(
-    routed: RoutedStoredCall,
+    { call, apiRequest, deadline, meter }: RoutedStoredCall,
     upstream: Upstream,
     response: OutboundResponse,
     res: ServerResponse,
   ): Promise<void> {
-    const { call, apiRequest, deadline } = routed;
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
-    if (call.answersBytes && rangeStatuses.has(response.status)) {
-      for (const name of rangeAnswer) {
-        const value = response.headers[name];
-        if (typeof value === 'string') res.setHeader(name, value);
-      }
-    }
-    if (call.answersBytes && (response.status < 300 || response.status === 304)) {
-      // what customers have uploaded is no page of the host's
-      res.setHeader('content-disposition', 'attachment');
-      res.setHeader('content-security-policy', 'sandbox');
-      res.setHeader('x-content-type-options', 'nosniff');
-      if (res.req.method === 'HEAD' || response.status === 304) {
-        response.data.destroy();
-        setResponseHeaders(res, response.headers);
-        res.writeHead(response.status).end();
-        return;
-      }
-    }
     const { bodyStream } = apiRequest;
+    if (call.answersBytes) setFileHeaders(response, res);
+    if (call.answersBytes && (response.status === 304 || (response.status < 300 && res.req.method === 'HEAD'))) {
+      response.data.destroy();
+      setResponseHeaders(res, response.headers);
+      res.writeHead(response.status).end();
+      return;
+    }
     if (bodyStream && !bodyStream.isWhole) {
       const { bytes } = await collect(response.data, longestEarlyAnswer);
       response.data.destroy();
@@ -448,19 +439,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
       return;
     }
-    await passOn(routed, { response, res, shownUpstream, betweenChunks: upstream.timeouts.betweenChunks });
-  }
-
-  async function passOn(
-    { call, apiRequest, deadline, meter }: RoutedStoredCall,
-    answer: Pick<ResponsePlan, 'response' | 'res' | 'shownUpstream' | 'betweenChunks'>,
-  ): Promise<void> {
     const bytes = new UsageMeter({ answersImages: false }, false, 1);
     try {
       meter.ending = await sendResponse({
-        ...answer,
-        deadline,
-        meter: bytes,
+        ...{ response, res, shownUpstream, deadline, meter: bytes },
+        betweenChunks: upstream.timeouts.betweenChunks,
         answers: call.answersBytes ? 'file' : call.answersNothing ? 'text' : undefined,
         asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
         endsInDone: false,
@@ -475,4 +458,19 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       if (call.answersBytes) meter.downloadedBytes = bytes.bytes;
     }
   }
+}
+
+/** Sets the headers of an answer that is a file, or a part of one. */
+function setFileHeaders({ status, headers }: OutboundResponse, res: ServerResponse): void {
+  if (rangeStatuses.has(status)) {
+    for (const name of rangeAnswer) {
+      const value = headers[name];
+      if (typeof value === 'string') res.setHeader(name, value);
+    }
+  }
+  if (status >= 300 && status !== 304) return;
+  // what customers have uploaded is no page of the host's
+  res.setHeader('content-disposition', 'attachment');
+  res.setHeader('content-security-policy', 'sandbox');
+  res.setHeader('x-content-type-options', 'nosniff');
 }

@@ -1,6 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
-import type { CallEnding, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { OpenUsage, UsageRecord } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
@@ -8,7 +8,7 @@ import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { finalUsage, textBytes, usageFrom } from '../proxy/usage-meter.ts';
+import { finalUsage, type MeteredCall, textBytes, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
 import { usedByBatch } from './batch.ts';
 import { usedByJob } from './fine-tuning.ts';
@@ -114,6 +114,11 @@ export class ResponseReader {
     this.#members.read(chunk);
   }
 
+  /** As far as it has come. */
+  get status(): unknown {
+    return this.#values.get('status');
+  }
+
   /**
    * The usage record of the response, when all of it has come; `undefined` where it has not ended.
    * @throws GatewayError `upstream_invalid_response` for what is no response
@@ -124,38 +129,41 @@ export class ResponseReader {
     const status = values.get('status');
     if (!this.#members.isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
     if (runsOn('response', status)) return undefined;
-    const output = lengths.get('output') ?? textBytes(values.get('output'));
+    const bytes = lengths.get('output') ?? textBytes(values.get('output'));
     // the client may have read text of which this body says nothing: estimate as for a client that has left
     const hidesText =
       status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
     const silence = hidesText ? Date.now() - open.startedAt.getTime() : 0;
     const hasFailed = status === 'failed';
-    const asked = { choices: 1, maxTokens: open.maxOutputTokens };
-    const call = { ...callOf(open, asked, hidesText ? 'client_left' : 'complete'), hasFailed };
-    const used = finalUsage(measured(values.get('usage'), output, silence), call);
+    const used = usedByResponse(values.get('usage'), { bytes, silence }, open, {
+      output: { choices: 1, maxTokens: open.maxOutputTokens },
+      ending: hidesText ? 'client_left' : 'complete',
+      hasFailed,
+    });
     return endedRecord(open, used, hasFailed ? 'upstream_failed' : 'complete');
   }
 }
 
 /** The usage record of a response whose end is not known. */
 export function unknownRecord(open: BackgroundUsage): UsageRecord {
-  const used = finalUsage(measured(undefined, 0), callOf(open, oneAnswer, 'orphaned'));
-  return endedRecord(open, used, 'orphaned');
+  const call = { output: oneAnswer, ending: 'orphaned', hasFailed: false } as const;
+  return endedRecord(open, usedByResponse(undefined, { bytes: 0 }, open, call), 'orphaned');
 }
 
-function callOf({ inputTokens: estimatedInput }: BackgroundUsage, output: RequestedOutput, ending: CallEnding) {
-  return {
-    estimatedInput,
-    output,
-    ending,
-    hasFailed: false,
-    endpoint: { answersImages: false, answersVectors: false },
-  };
-}
-
-/** What is read of a response's body, in place of what a meter has seen. */
-function measured(usage: unknown, bytes: number, silence = 0) {
-  return { reported: usageFrom(usage), bytes, textBytes: bytes, silence, images: 0, events: 0, duration: undefined };
+/**
+ * What a response has used, which is tokens alone.
+ * @param usage as it reports it itself
+ * @param seen what was read of it otherwise: the bytes of its text, its events, and for how many milliseconds it was not read
+ */
+export function usedByResponse(
+  usage: unknown,
+  { bytes, events = 0, silence = 0 }: { readonly bytes: number; readonly events?: number; readonly silence?: number },
+  { inputTokens: estimatedInput }: Pick<OpenUsage, 'inputTokens'>,
+  call: Pick<MeteredCall, 'output' | 'ending' | 'hasFailed'>,
+): Used {
+  const measured = { bytes, textBytes: bytes, events, silence, images: 0, duration: undefined };
+  const endpoint = { answersImages: false, answersVectors: false };
+  return finalUsage({ reported: usageFrom(usage), ...measured }, { ...call, estimatedInput, endpoint });
 }
 
 /** Whether an output has no text: no items, or only items that hold nothing but their status. */

@@ -37,8 +37,7 @@ export class StoredMeter {
   readonly #bodyStream: Body['bodyStream'];
   readonly #startedAt = Date.now();
   /** Where the call was done, and when its answer began. */
-  #done: { readonly upstream: string; readonly at: number } | undefined;
-  #isOwned = false;
+  #done: { readonly upstream: string; readonly at: number; readonly isOwned: boolean } | undefined;
 
   /** @param requested by {@link requestedStored}, once it is admitted */
   constructor(requested: RequestedCall, { bodyStream }: Pick<Body, 'bodyStream'>) {
@@ -52,27 +51,21 @@ export class StoredMeter {
     return this.#expected !== undefined && this.#expected.uploadedBytes > 0;
   }
 
-  /** The upstream answers that it has done what was asked. */
-  done(upstream: string): void {
-    this.#done ??= { upstream, at: Date.now() };
-  }
-
-  /** The same, and the account owns what came of it, whatever becomes of the answer. */
-  owned(upstream: string): void {
-    this.done(upstream);
-    this.#isOwned = true;
+  /** The upstream answers that it has done what was asked. @param isOwned whether the account owns what came of it, whatever becomes of the answer */
+  done(upstream: string, isOwned: boolean): void {
+    this.#done = { upstream, at: Date.now(), isOwned };
   }
 
   /** What the call has used, when it has ended; `undefined` where it was not done, or has moved and made nothing. */
   record(): UsageRecord | undefined {
     if (!this.#expected || !this.#done) return undefined;
-    const { upstream, at } = this.#done;
+    const { upstream, at, isOwned } = this.#done;
     const { downloadedBytes } = this;
     const uploadedBytes = this.#bodyStream?.received ?? this.#expected.uploadedBytes;
     const stored = { ...this.#expected, uploadedBytes, downloadedBytes };
     if (stored.made + uploadedBytes + downloadedBytes === 0) return undefined;
     // the client is told that it failed, and sends it again
-    if (uploadedBytes > 0 && this.ending === 'upstream_failed' && !this.#isOwned) return undefined;
+    if (uploadedBytes > 0 && this.ending === 'upstream_failed' && !isOwned) return undefined;
     const startedAt = this.#startedAt;
     const open = openRecord(this.#requested, upstream, startedAt);
     const durations = { durationMs: Date.now() - startedAt, firstByteMs: at - startedAt };

@@ -54,23 +54,17 @@ export function ownedResponse<A extends Answer>(
     throw failure('upstream_invalid_response');
   }
   const { kind } = object;
-  const { bringsItems, filter } = kinds[kind];
+  const { bringsItems } = kinds[kind];
   let keeper: ItemKeeper = object;
   return recorded(response, {
     search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
-    async record({ id, status, attribute, name, bytes }) {
+    async record({ status, ...described }) {
+      const { id } = described;
       keeper = { ...object, id };
       // what is worked on for long is counted by a poll, whatever the first answer says
       const isFollowed = kinds[kind].work !== undefined || runsOn(kind, status);
       const usage = background && isFollowed ? background.usage : undefined;
-      const isOwn = await objects.add({
-        id,
-        ...object,
-        ...(name !== undefined && { name }),
-        ...(bytes !== undefined && { bytes }),
-        ...(attribute !== undefined && { metadata: { [filter as string]: attribute } }),
-        ...(usage && { background: usage }),
-      });
+      const isOwn = await objects.add({ ...object, ...described, ...(usage && { background: usage }) });
       if (!isOwn && needsOwner) throw failure('upstream_invalid_response');
       if (isOwn) onOwned?.();
       if (usage && isOwn) background?.onRunning(id);
@@ -102,34 +96,30 @@ export function shownItems<A extends Answer>(
   return recorded(response, {
     shows: new AnsweredItems(list),
     storeShown: (shown) => objects.addShown(shown, keeper),
-    ...(watcher && { watcher }),
+    watcher,
   });
 }
 
 /**
  * An answer that shows what its upstream has made: the client gets the id of it when it is stored that the account owns it. If the owner of a
  * model cannot be stored, the body breaks off: nobody else may call it.
- * @param onStatus called when all of it has come, with its `status`
  */
 export function shownMade<A extends Answer>(
   response: A,
   row: MadeRow,
   keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown' | 'addMade'>,
-  onStatus: (status: unknown) => void,
+  watcher?: BodyWatcher,
 ) {
   if (isEncoded(response.headers)) {
     if (!row.models) return response;
     response.data.destroy();
     throw failure('upstream_invalid_response');
   }
-  let status: unknown;
   return recorded(response, {
-    shows: answeredObjects(row, (said) => {
-      status = said;
-    }),
+    shows: answeredObjects(row),
     storeShown: (shown) => (row.models ? objects.addMade(shown, keeper) : objects.addShown(shown, keeper)),
-    watcher: { read() {}, onEnd: () => onStatus(status) },
+    watcher,
   });
 }
 
@@ -144,7 +134,7 @@ interface Recording {
   /** Stores that the account is shown this. If it rejects, the body breaks off. */
   readonly storeShown: (shown: readonly ShownObject[]) => Promise<void>;
   /** @default nobody else reads it */
-  readonly watcher?: BodyWatcher;
+  readonly watcher?: BodyWatcher | undefined;
 }
 
 /** An answer of which the client gets no id before that is stored. */
