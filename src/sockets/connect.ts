@@ -63,11 +63,6 @@ export function takesNoWebSocket({ status, body }: Pick<UpstreamAnswer, 'status'
   return (status >= 200 && status < 400) || notTaken.has(status) || (status === 403 && body.length === 0);
 }
 
-/** Headers without those of the client's own handshake, whatever an operator has forwarded: the client's key may be in them. Pure. */
-function withoutHandshake(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-')));
-}
-
 /**
  * Opens a WebSocket at the first upstream, or tries the next ones, as for any other call. One that takes no WebSockets is passed over.
  * @throws GatewayError when none can be reached
@@ -106,7 +101,9 @@ async function tryUpstream(
   const model = request.model === undefined ? undefined : upstreamModelName(upstream, request.model);
   const span = UpstreamSpan.start({ upstream, method: 'GET', path, model, apiRequest: { requestId, principal } });
   const ownHeaders = withAccountsIdempotencyKey(clientHeaders, principal.userId, idempotencySecret);
-  const headers = withoutHandshake(upstreamRequestHeaders(ownHeaders, upstream.headers, requestId));
+  const forwarded = Object.entries(upstreamRequestHeaders(ownHeaders, upstream.headers, requestId));
+  // not those of the client's own handshake, whatever an operator has forwarded: the client's key may be in them
+  const headers = Object.fromEntries(forwarded.filter(([name]) => !name.startsWith('sec-websocket-')));
   const url = upstreamUrl(upstream, path, withModel(search, model)).replace(/^http/, 'ws');
   const startedAt = performance.now();
   try {

@@ -12,19 +12,13 @@ import { setResponseHeaders } from '../proxy/headers.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { type SocketLimits, takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
 
-/** An endpoint that takes WebSockets. */
-export interface SocketEndpoint {
-  readonly operation: 'connectRealtime' | 'connectResponses';
-  /** Below `/v1`, and below an upstream's base URL. */
-  readonly path: '/realtime' | '/responses';
-  /** Whether it takes the same requests over HTTP: then clients fall back to that. */
-  readonly hasHttp: boolean;
-}
-
-const endpoints: readonly SocketEndpoint[] = [
+/** The endpoints that take WebSockets, by their paths below `/v1` and below an upstream's base URL. Where one takes HTTP too, clients fall back to that. */
+const endpoints = [
   { operation: 'connectRealtime', path: '/realtime', hasHttp: false },
   { operation: 'connectResponses', path: '/responses', hasHttp: true },
-];
+] as const;
+
+export type SocketEndpoint = (typeof endpoints)[number];
 
 /** The endpoint that a request asks for a WebSocket of (RFC 6455, section 4.1); `undefined` for any other request. Pure. */
 export function socketEndpointOf(req: IncomingMessage): SocketEndpoint | undefined {

@@ -51,9 +51,8 @@ interface ResponseRequest extends RequestedCall {
 interface CurrentResponse {
   readonly isStored: boolean;
   readonly model: string | null;
-  id?: string | undefined;
-  /** Whether it is stored whose it is. */
-  isRecorded: boolean;
+  /** Once the upstream has named it. */
+  id?: string;
   /** Its items and their containers. */
   readonly shown: Map<string, ShownObject>;
 }
@@ -88,7 +87,6 @@ export class ResponsesSession extends MeteredSession {
     if (!event) return bridge.toClient(message);
     const id = responseIdOf(event);
     const isLast = lastEvents.has(event.type);
-    if (this.#current && id !== undefined) this.#current.id ??= id;
     this.responses.saw(event);
     await this.#record(event, id, isLast);
     // whether or not the client reads
@@ -131,12 +129,7 @@ export class ResponsesSession extends MeteredSession {
       throw error;
     }
     this.responses.asked({ call: request, upstream: this.upstream, admissions, eventId: event.eventId });
-    this.#current = {
-      isStored: request.isStored,
-      model: request.info.model ?? null,
-      isRecorded: false,
-      shown: new Map(),
-    };
+    this.#current = { isStored: request.isStored, model: request.info.model ?? null, shown: new Map() };
     const data = bodyFor(event.rawBody, request.body, upstreamModel, false);
     await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
   }
@@ -186,7 +179,10 @@ export class ResponsesSession extends MeteredSession {
   /** Stores whose a response and its items are, before the client is shown them. @throws SocketEnd when that cannot be stored */
   async #record(event: UpstreamEvent, id: string | undefined, isLast: boolean): Promise<void> {
     const current = this.#current;
-    if (!current?.isStored) return;
+    if (!current) return;
+    const isNew = id !== undefined && current.id === undefined;
+    if (isNew) current.id = id;
+    if (!current.isStored) return;
     const { storedObjects } = this.deps;
     const { principal, endpoint } = this.caller.call(undefined);
     const object = {
@@ -195,9 +191,8 @@ export class ResponsesSession extends MeteredSession {
       model: current.model,
       origin: originOf(principal.keyId, endpoint),
     };
-    if (id !== undefined && !current.isRecorded) {
+    if (isNew) {
       if (!storedId.test(id)) throw new SocketEnd(failure('upstream_invalid_response'));
-      current.isRecorded = true;
       await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
     }
     for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);

@@ -87,28 +87,22 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
   async function insert(given: StoredObject) {
     const { id, metadata, background: usage, ...object } = given;
     const { interval } = background;
-    const timeout = Math.max(background.timeout, kinds[object.kind].work?.followedFor ?? 0);
+    const { work, isKept, isOfUpstream } = kinds[object.kind];
+    const timeout = Math.max(background.timeout, work?.followedFor ?? 0);
     const computed = {
       createdAt: '$$NOW',
-      ...(!kinds[object.kind].isKept && {
-        expiresAt: fromNow(usage ? Math.max(retention, 2 * timeout) : retention),
-      }),
+      ...(!isKept && { expiresAt: fromNow(usage ? Math.max(retention, 2 * timeout) : retention) }),
       ...(usage && {
         background: {
-          usage: { $literal: usage },
-          polls: { $literal: 0 },
-          dueAt: fromNow(interval),
-          giveUpAt: fromNow(timeout),
+          ...{ usage: { $literal: usage }, polls: { $literal: 0 } },
+          ...{ dueAt: fromNow(interval), giveUpAt: fromNow(timeout) },
         },
       }),
     };
     const _id = documentId(given);
-    const isNamed = kinds[object.kind].isOfUpstream && { item: id };
-    const document = { _id, ...object, metadata: toPairs(metadata), ...isNamed };
-    return collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), {
-      upsert: true,
-      returnDocument: 'after',
-    });
+    const document = { _id, ...object, metadata: toPairs(metadata), ...(isOfUpstream && { item: id }) };
+    const options = { upsert: true, returnDocument: 'after' } as const;
+    return collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), options);
   }
 
   async function insertItems(ids: readonly string[], { userId, upstream, model }: ItemKeeper): Promise<void> {
@@ -125,15 +119,6 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
       };
     });
     await collection.bulkWrite(statements, { ordered: false });
-  }
-
-  async function findItems(ids: readonly string[], userId: string) {
-    const documents = await collection.find({ item: { $in: [...ids] }, userId, kind: 'item' }, inOneBatch).toArray();
-    const own = new Map(documents.map((document) => [document.item as string, toObject(document)]));
-    const others = ids.filter((id) => !own.has(id));
-    const foreign =
-      others.length === 0 ? [] : await distinctValues(collection, 'item', { item: { $in: others }, kind: 'item' });
-    return { own, foreign: new Set(foreign as string[]) };
   }
 
   async function page(query: StoredObjectQuery): Promise<StoredObject[]> {
@@ -160,23 +145,16 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     const stored = await database
       .run(() => insert(object))
       .catch((error: unknown) => {
-        logger.warn('what an upstream has made was not noted, and belongs to nobody: delete it there', {
-          upstream,
-          kind,
-          id,
-          reason: String(error),
-        });
+        const reason = String(error);
+        const message = 'what an upstream has made was not noted, and belongs to nobody: delete it there';
+        logger.warn(message, { upstream, kind, id, reason });
         throw error;
       });
     if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) {
       if (kind === 'model') models.added(object);
       return true;
     }
-    logger.warn('an upstream has named a new object as another one is named', {
-      upstream,
-      kind,
-      id,
-    });
+    logger.warn('an upstream has named a new object as another one is named', { upstream, kind, id });
     return false;
   }
 
@@ -308,7 +286,15 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
      * certain; ask `find`.
      */
     findItems: ({ ids, userId }: { readonly ids: readonly string[]; readonly userId: string }) =>
-      database.run(() => findItems(ids, userId)),
+      database.run(async () => {
+        const isOwn = { item: { $in: [...ids] }, userId, kind: 'item' } as const;
+        const documents = await collection.find(isOwn, inOneBatch).toArray();
+        const own = new Map(documents.map((document) => [document.item as string, toObject(document)]));
+        const others = ids.filter((id) => !own.has(id));
+        const foreign =
+          others.length === 0 ? [] : await distinctValues(collection, 'item', { item: { $in: others }, kind: 'item' });
+        return { own, foreign: new Set(foreign as string[]) };
+      }),
 
     /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
     list: (query: StoredObjectQuery): Promise<readonly StoredObject[]> => database.run(() => page(query)),
