@@ -137,9 +137,7 @@ export class Bridge {
   readonly #fromClient: MessageFlow;
   #fromUpstream: MessageFlow;
   #lastMessageAt = performance.now();
-  #idleTimer: NodeJS.Timeout | undefined;
-  /** When that fires, by `performance.now()`. */
-  #firesAt = Number.POSITIVE_INFINITY;
+  #idleTimer: NodeJS.Timeout;
   readonly #pings: NodeJS.Timeout;
   readonly #answering = new WeakSet<WebSocket>();
   #isEnding = false;
@@ -161,7 +159,7 @@ export class Bridge {
     this.#fromUpstream = this.#listenToUpstream(upstream);
     client.on('close', (code, reason) => this.#clientClosed(code, reason));
     this.#pings = setInterval(() => this.#ping(), options.pingInterval);
-    this.#awaitIdle(options.idleTimeout);
+    this.#idleTimer = this.#awaitIdle(options.idleTimeout);
   }
 
   /** Whether it closes when no response is under way any more. */
@@ -188,6 +186,10 @@ export class Bridge {
     const before = this.#upstream;
     this.#upstream = upstream;
     this.#fromUpstream = this.#listenToUpstream(upstream);
+    // this one may be given less time, from now on
+    this.#lastMessageAt = performance.now();
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = this.#awaitIdle(0);
     closeWith(before, closeCode.normal);
   }
 
@@ -246,12 +248,12 @@ export class Bridge {
 
   async #takeFromClient(message: Message): Promise<void> {
     if (this.#isEnding) return;
-    this.#noteMessage();
+    this.#lastMessageAt = performance.now();
     await this.#guarded(() => this.#session.fromClient(message, this));
   }
 
   async #takeFromUpstream(message: Message): Promise<void> {
-    this.#noteMessage();
+    this.#lastMessageAt = performance.now();
     const { isClosing } = this;
     await this.#guarded(() => this.#session.fromUpstream(message, this));
     if (isClosing) this.#closeIfIdle();
@@ -333,25 +335,16 @@ export class Bridge {
     return this.#session.upstream.timeouts.firstByte;
   }
 
-  /** Something has come. The upstream's silence may have to be noticed sooner from now on: with each message a response may begin. */
-  #noteMessage(): void {
-    const now = performance.now();
-    this.#lastMessageAt = now;
-    const maxSilence = this.#maxSilence;
-    if (this.#firesAt > now + maxSilence && !this.#isFinished) this.#awaitIdle(maxSilence);
-  }
-
-  #awaitIdle(delay: number): void {
-    clearTimeout(this.#idleTimer);
-    this.#firesAt = performance.now() + delay;
-    this.#idleTimer = setTimeout(() => this.#checkIdle(), Math.max(1, delay));
+  /** Looks again in so many milliseconds, and sooner if a response that begins meanwhile must not take as long. */
+  #awaitIdle(rest: number): NodeJS.Timeout {
+    return setTimeout(() => this.#checkIdle(), Math.max(1, Math.min(rest, this.#maxSilence)));
   }
 
   #checkIdle(): void {
     const { isBusy } = this.#session;
     const limit = isBusy ? this.#maxSilence : this.#options.idleTimeout;
     const rest = this.#lastMessageAt + limit - performance.now();
-    if (rest > 0) this.#awaitIdle(rest);
+    if (rest > 0) this.#idleTimer = this.#awaitIdle(rest);
     else if (isBusy) this.fail(failure('upstream_timeout'), closeCode.internal);
     else this.#end(closeCode.normal, 'idle');
   }

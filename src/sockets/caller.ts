@@ -14,27 +14,24 @@ import { SocketEnd } from './bridge.ts';
 /** How often an admission is asked for again that is refused for the moment alone. */
 const mostTries = 10;
 
-/** Who has opened a socket, and with what. */
-interface Identity {
-  readonly principal: Principal;
-  readonly requestId: string;
-  /** Below `/v1`. */
-  readonly endpoint: string;
-  /** The model of every response; `undefined` where each names its own. */
-  readonly model: string | undefined;
-}
-
 /** The client of one socket: who it is, and whether it may go on. */
 export class SocketCaller {
-  readonly #identity: Identity;
+  readonly #opened: Omit<ModelCall, 'stream'>;
   readonly #authenticate: () => Promise<Principal>;
   readonly #checks: readonly AdmissionCheck[];
   #principal: Principal;
 
-  /** @param authenticate says again whose the key is. @throws GatewayError as for any call */
-  constructor(identity: Identity, authenticate: () => Promise<Principal>, checks: readonly AdmissionCheck[]) {
-    this.#identity = identity;
-    this.#principal = identity.principal;
+  /**
+   * @param opened who has opened the socket, and with what: its model is that of every response, and `undefined` where each names its own
+   * @param authenticate says again whose the key is. @throws GatewayError as for any call
+   */
+  constructor(
+    opened: Omit<ModelCall, 'stream'>,
+    authenticate: () => Promise<Principal>,
+    checks: readonly AdmissionCheck[],
+  ) {
+    this.#opened = opened;
+    this.#principal = opened.principal;
     this.#authenticate = authenticate;
     this.#checks = checks;
   }
@@ -46,18 +43,18 @@ export class SocketCaller {
 
   /** Of the handshake, and of every response. */
   get requestId(): string {
-    return this.#identity.requestId;
+    return this.#opened.requestId;
   }
 
   /** A response on this socket, as checks and hooks see it. */
   call(model: string | undefined): ModelCall {
-    const { requestId, endpoint } = this.#identity;
+    const { requestId, endpoint } = this.#opened;
     return { requestId, principal: this.#principal, endpoint, model, stream: true };
   }
 
   /** Requires that the key is still good for what the socket is for. @throws SocketEnd when it is not */
   async requireKey(): Promise<void> {
-    const { model } = this.#identity;
+    const { model } = this.#opened;
     try {
       this.#principal = await this.#authenticate();
       if (model !== undefined) requireAllowedModel(this.#principal, model);

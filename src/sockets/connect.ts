@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { type ClientOptions, WebSocket } from 'ws';
 import type { ApiRequest } from '../http/operation.ts';
-import type { Principal } from '../http/principal.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
+import type { ModelCall } from '../options/options.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { type HeaderValues, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../proxy/headers.ts';
@@ -15,12 +15,10 @@ import { withModel } from './query.ts';
 
 /** A WebSocket that is to be opened at an upstream. */
 export interface UpstreamSocketRequest {
-  readonly requestId: string;
-  readonly principal: Principal;
+  /** Its endpoint is the path below the upstream's base URL, too. */
+  readonly info: Pick<ModelCall, 'requestId' | 'principal' | 'endpoint'>;
   /** The client's. */
   readonly headers: IncomingHttpHeaders;
-  /** Below the upstream's base URL. */
-  readonly path: string;
   /** The client's query, with its `?`. */
   readonly search: string;
   /** The model that the upstream is asked for, as callers name it; `undefined` where the handshake names none. */
@@ -72,7 +70,7 @@ export async function connectUpstream(
   order: readonly [Upstream, ...Upstream[]],
   request: UpstreamSocketRequest,
 ): Promise<{ readonly upstream: Upstream; readonly answer: UpstreamAnswer }> {
-  const { userId } = request.principal;
+  const { userId } = request.info.principal;
   const deadline = new CallDeadline(request.client, order[0].timeouts.total);
   const place = new CallPlace(userId);
   deps.retry.budget.earn();
@@ -97,7 +95,8 @@ async function tryUpstream(
   deadline: CallDeadline,
   onConnected: () => void,
 ): Promise<UpstreamAnswer> {
-  const { path, requestId, principal, headers: clientHeaders, search, limits } = request;
+  const { info, headers: clientHeaders, search, limits } = request;
+  const { requestId, principal, endpoint: path } = info;
   const model = request.model === undefined ? undefined : upstreamModelName(upstream, request.model);
   const span = UpstreamSpan.start({ upstream, method: 'GET', path, model, apiRequest: { requestId, principal } });
   const ownHeaders = withAccountsIdempotencyKey(clientHeaders, principal.userId, idempotencySecret);

@@ -6,14 +6,8 @@ import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-bo
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
-import { type Bridge, type Message, orEnd } from './bridge.ts';
-import {
-  type ClientEvent,
-  readUpstreamEvent,
-  responseIdOf,
-  transcriptionFields,
-  type UpstreamEvent,
-} from './events.ts';
+import { type Bridge, orEnd } from './bridge.ts';
+import { type ClientEvent, responseIdOf, transcriptionFields, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { eventIdOf, MeteredSession, type SessionOptions } from './session.ts';
 
@@ -47,26 +41,19 @@ export class RealtimeSession extends MeteredSession {
     this.#admissions = options.admissions;
   }
 
-  protected async take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
-    if (event.type === soundEvent) return bridge.toUpstream(message);
-    const data = splice(message.data, this.#checkModels(event));
+  protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
+    if (event.type === soundEvent) return event.rawBody;
+    const data = splice(event.rawBody, this.#checkModels(event));
     const references = await namedObjects(event);
     if (references.length > 0) {
       const owner = { ...event, principal: this.caller.principal };
       await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
     }
     if (event.type === 'response.create') await this.#ask(event, bridge);
-    await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
+    return data;
   }
 
-  async fromUpstream(message: Message, bridge: Bridge): Promise<void> {
-    const event = readUpstreamEvent(message);
-    if (!event) return bridge.toClient(message);
-    this.responses.saw(event);
-    // whether or not the client reads
-    const hasEnded = this.#charge(event);
-    await bridge.toClient(this.masked(message, event));
-    if (!hasEnded || bridge.isClosing) return;
+  protected override async prepareNext(): Promise<void> {
     await this.caller.requireKey();
     // what is begun without being asked for could not be refused otherwise
     this.#admissions ??= await orEnd(this.caller.admit(this.requested(this.#options.model)));
@@ -95,8 +82,7 @@ export class RealtimeSession extends MeteredSession {
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
   }
 
-  /** @returns whether the event ends what was admitted */
-  #charge(event: UpstreamEvent): boolean {
+  protected note(event: UpstreamEvent): boolean {
     const { type, response, usage } = event;
     if (type === 'response.done') {
       this.responses.ended(responseIdOf(event), response?.usage, errorInMessage(event));

@@ -16,9 +16,9 @@ import { type Fields, type ShownObject, shownBy } from '../stored/answer-ids.ts'
 import { storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import { originOf } from '../stored/stored-object.ts';
-import { type Bridge, type Message, orEnd, SocketEnd } from './bridge.ts';
+import { type Bridge, orEnd, SocketEnd } from './bridge.ts';
 import type { connectUpstream, UpstreamAnswer } from './connect.ts';
-import { type ClientEvent, readUpstreamEvent, responseIdOf, type UpstreamEvent } from './events.ts';
+import { type ClientEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { MeteredSession, type SessionOptions } from './session.ts';
 
@@ -72,31 +72,25 @@ export class ResponsesSession extends MeteredSession {
     this.#connect = options.connect;
   }
 
-  protected async take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
-    if (event.type === 'response.create') return this.#ask(event, message, bridge);
+  protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
+    if (event.type === 'response.create') return this.#ask(event, bridge);
     const keepers = await this.#keepersOf(event);
-    if (!keepers.includes(this.upstream)) {
-      const message = 'What this event names is kept by another provider than this WebSocket is connected to';
-      throw new GatewayError('invalid_value', message);
-    }
-    await bridge.toUpstream(message);
+    if (keepers.includes(this.upstream)) return event.rawBody;
+    const message = 'What this event names is kept by another provider than this WebSocket is connected to';
+    throw new GatewayError('invalid_value', message);
   }
 
-  async fromUpstream(message: Message, bridge: Bridge): Promise<void> {
-    const event = readUpstreamEvent(message);
-    if (!event) return bridge.toClient(message);
+  protected async note(event: UpstreamEvent): Promise<boolean> {
     const id = responseIdOf(event);
     const isLast = lastEvents.has(event.type);
-    this.responses.saw(event);
     await this.#record(event, id, isLast);
-    // whether or not the client reads
     const error = errorInMessage(event);
     if (isLast) this.#end(id, event.response?.usage, error);
     // nothing more comes of a response after an error
     else if (event.type === 'error' && !this.responses.refused(undefined)) {
       this.#end(this.#current?.id, undefined, error);
     }
-    await bridge.toClient(this.masked(message, event));
+    return false;
   }
 
   #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
@@ -111,7 +105,7 @@ export class ResponsesSession extends MeteredSession {
   }
 
   /** @throws GatewayError where the event is refused; SocketEnd where the client may not go on */
-  async #ask(event: ClientEvent, message: Message, bridge: Bridge): Promise<void> {
+  async #ask(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
     if (bridge.isClosing) throw failure('shutting_down');
     if (this.isBusy) {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
@@ -130,8 +124,7 @@ export class ResponsesSession extends MeteredSession {
     }
     this.responses.asked({ call: request, upstream: this.upstream, admissions, eventId: event.eventId });
     this.#current = { isStored: request.isStored, model: request.info.model ?? null, shown: new Map() };
-    const data = bodyFor(event.rawBody, request.body, upstreamModel, false);
-    await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
+    return bodyFor(event.rawBody, request.body, upstreamModel, false);
   }
 
   /** @throws GatewayError `invalid_value`, `model_not_allowed` */

@@ -7,7 +7,7 @@ import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { type Bridge, errorEvent, type Message, type SocketSession } from './bridge.ts';
 import type { SocketCaller } from './caller.ts';
-import { type ClientEvent, readClientEvent, type UpstreamEvent } from './events.ts';
+import { type ClientEvent, readClientEvent, readUpstreamEvent, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
 
 export interface SessionOptions {
@@ -42,14 +42,23 @@ export abstract class MeteredSession implements SocketSession {
     const event = await readClientEvent(message, this.#shape);
     if (!event) return bridge.toUpstream(message);
     try {
-      await this.take(event, message, bridge);
+      const data = await this.take(event, bridge);
+      await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
     } catch (error) {
       if (!isGatewayError(error)) throw error;
       await bridge.report(error, event.eventId);
     }
   }
 
-  abstract fromUpstream(message: Message, bridge: Bridge): Promise<void>;
+  async fromUpstream(message: Message, bridge: Bridge): Promise<void> {
+    const event = readUpstreamEvent(message);
+    if (!event) return bridge.toClient(message);
+    this.responses.saw(event);
+    // whether or not the client reads
+    const hasEnded = await this.note(event);
+    await bridge.toClient(this.masked(message, event));
+    if (hasEnded && !bridge.isClosing) await this.prepareNext();
+  }
 
   check(): Promise<void> {
     return this.caller.requireKey();
@@ -59,8 +68,14 @@ export abstract class MeteredSession implements SocketSession {
     this.responses.endAll(hasLeft ? 'client_left' : 'upstream_failed');
   }
 
-  /** Takes an event of the client's. @throws GatewayError where it is refused */
-  protected abstract take(event: ClientEvent, message: Message, bridge: Bridge): Promise<void>;
+  /** Takes an event of the client's. @returns what goes up. @throws GatewayError where it is refused */
+  protected abstract take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]>;
+
+  /** Notes what an event of the upstream's says, before the client gets it. @returns whether {@link prepareNext} follows */
+  protected abstract note(event: UpstreamEvent): boolean | Promise<boolean>;
+
+  /** Requires that the client may go on, when what was admitted has ended. */
+  protected async prepareNext(): Promise<void> {}
 
   /** A response that the client has not asked for. */
   protected abstract unasked(): AskedResponse;
@@ -71,7 +86,7 @@ export abstract class MeteredSession implements SocketSession {
   }
 
   /** A message as the client may see it: where errors of its upstream are masked, with a plain error in the place of one. */
-  protected masked(message: Message, event: UpstreamEvent): Message {
+  private masked(message: Message, event: UpstreamEvent): Message {
     const { upstream, caller, deps } = this;
     const status = errorInMessage(event)?.status;
     if (status === undefined || !isMasked(upstream, status)) return message;

@@ -219,10 +219,10 @@ export class Sockets {
     try {
       const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
       const request = {
-        ...{ requestId: id, principal, headers: req.headers, path: endpoint.path, search: query.search },
-        ...{ client: handshake.client, isSecret: secret !== undefined, limits: this.#limits },
+        ...{ info, headers: req.headers, search: query.search, isSecret: secret !== undefined },
+        ...{ client: handshake.client, limits: this.#limits },
       };
-      const models = relaying.storedObjects.models;
+      const { models } = relaying.storedObjects;
       const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
       const queryModel = query.model === undefined ? undefined : calledModel;
       const { upstream, answer } = await this.#openUpstream(order, { ...request, model: queryModel });
