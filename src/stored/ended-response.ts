@@ -10,13 +10,21 @@ import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { finalUsage, type MeteredCall, textBytes, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { madeObjects } from './answer-ids.ts';
-import { usedByBatch } from './batch.ts';
-import { usedByJob } from './fine-tuning.ts';
+import { readBatchInput, usedByBatch } from './batch.ts';
+import { readTraining, usedByJob } from './fine-tuning.ts';
 import { kinds, runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
-import { endedRecord, type PolledWork, type ResponseState, readObject, type UsedByWork } from './work.ts';
+import {
+  endedRecord,
+  type PolledWork,
+  type ResponseState,
+  readObject,
+  type UsedByWork,
+  type WorkInput,
+  type WorkRequests,
+} from './work.ts';
 
 /**
  * Asks an upstream for the state of a response that is made in the background, of a batch or of a fine-tuning job.
@@ -24,10 +32,19 @@ import { endedRecord, type PolledWork, type ResponseState, readObject, type Used
  */
 export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
 
-/** Where upstreams say how what they work on for long goes, and what that has used. */
-const works: { readonly [Kind in StoredKind]?: { readonly path: string; readonly used: UsedByWork } } = {
-  batch: { path: '/batches', used: usedByBatch },
-  fine_tuning_job: { path: '/fine_tuning/jobs', used: usedByJob },
+/** What upstreams work on for long. */
+export interface Work {
+  /** Reads what is asked for, before it goes up. */
+  readonly read: (input: WorkInput) => Promise<WorkRequests>;
+  /** Where upstreams say how it goes. */
+  readonly path: string;
+  /** What it has used, when it has ended. */
+  readonly used: UsedByWork;
+}
+
+export const works: { readonly [Kind in StoredKind]?: Work } = {
+  batch: { read: readBatchInput, path: '/batches', used: usedByBatch },
+  fine_tuning_job: { read: readTraining, path: '/fine_tuning/jobs', used: usedByJob },
 };
 
 /** The longest that one poll of a response takes; that of a batch may read all that it has answered. Milliseconds. */
@@ -48,7 +65,7 @@ export function createPollResponse(deps: {
     const deadline = new CallDeadline(noClient, row ? total : Math.min(pollTimeout, total));
     const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
-      if (row) return await pollWork({ ...deps, work: object, upstream, apiRequest, deadline }, row.path, row.used);
+      if (row) return await pollWork({ ...deps, work: object, upstream, apiRequest, deadline }, row);
       const path = `/responses/${encodeURIComponent(id)}`;
       const response = await readStored({ apiRequest, deadline, upstream, path }, deps.retry, readToEnd);
       return response === null ? 'gone' : (response.record(background) ?? 'running');
@@ -61,7 +78,7 @@ export function createPollResponse(deps: {
 }
 
 /** Asks for what is worked on for long, and notes what it has made. */
-async function pollWork(polled: PolledWork, path: string, used: UsedByWork): Promise<ResponseState> {
+async function pollWork(polled: PolledWork, { path, used }: Work): Promise<ResponseState> {
   const { work, storedObjects, retry } = polled;
   const object = await readStored({ ...polled, path: `${path}/${work.id}` }, retry, readObject);
   if (object === null) return 'gone';
@@ -75,19 +92,10 @@ async function pollWork(polled: PolledWork, path: string, used: UsedByWork): Pro
 }
 
 /** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */
-function readToEnd(body: ResponseBody, onProgress: () => void): Promise<ResponseReader> {
-  return new Promise((resolve, reject) => {
-    const reader = new ResponseReader();
-    body.flowTo({
-      onChunk(chunk) {
-        onProgress();
-        reader.read(chunk);
-        return true;
-      },
-      onEnd: () => resolve(reader),
-      onError: reject,
-    });
-  });
+async function readToEnd(body: ResponseBody, onProgress: () => void): Promise<ResponseReader> {
+  const reader = new ResponseReader();
+  for await (const chunk of body.toReadable(onProgress)) reader.read(chunk);
+  return reader;
 }
 
 /** The largest output whose text is told from the rest of it. Bytes. */

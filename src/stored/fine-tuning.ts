@@ -82,15 +82,26 @@ function epochsOf({ hyperparameters, method }: Fields): number {
 
 /** More tokens than any job trains: a larger count is an upstream's error. */
 const mostTrained = 1_000_000_000_000;
+/** The most pages of checkpoints that are read. OpenAI has ten on each. */
+const mostPages = 100;
 
 /**
  * What an ended job has trained by its own word; by estimate where one that has succeeded does not say it. Notes the models that its checkpoints are.
  */
 export const usedByJob: UsedByWork = async (job, { work, storedObjects, retry, ...read }) => {
   const path = `/fine_tuning/jobs/${work.id}/checkpoints`;
-  for await (const checkpoints of pagesOf({ ...read, path }, retry)) {
+  let search = '';
+  for (let pages = 0; pages < mostPages; pages += 1) {
+    // not every provider has checkpoints, and what a client is shown later is noted then
+    const list = await readStored({ ...read, path, search }, retry, readObject).catch(() => null);
+    const checkpoints: readonly (Fields | null)[] = Array.isArray(list?.data) ? list.data : [];
     const models = checkpoints.flatMap((checkpoint) => madeObjects(checkpoint ?? {}, madeByCheckpoints));
     await storedObjects.addMade(models, work);
+    const last = checkpoints.at(-1)?.id;
+    const next = `?after=${String(last)}`;
+    // an upstream that does not go on would answer the same page again
+    if (list?.has_more !== true || !isStoredId(last) || next === search) break;
+    search = next;
   }
   const { trained_tokens: tokens, status } = job;
   const isCount = Number.isSafeInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= mostTrained;
@@ -98,24 +109,3 @@ export const usedByJob: UsedByWork = async (job, { work, storedObjects, retry, .
   const { inputTokens } = work.background;
   return status === 'succeeded' ? { ...noUsage, inputTokens, estimated: true } : noUsage;
 };
-
-/** The most that are read of a list. OpenAI has ten checkpoints on each. */
-const mostPages = 100;
-
-/** The pages of a list, up to where its upstream fails: not every provider has checkpoints, and what a client is shown later is noted then. */
-async function* pagesOf(
-  read: Parameters<typeof readStored>[0],
-  retry: WorkInput['retry'],
-): AsyncGenerator<readonly (Fields | null)[]> {
-  let search = '';
-  for (let pages = 0; pages < mostPages; pages += 1) {
-    const list = await readStored({ ...read, search }, retry, readObject).catch(() => null);
-    const data: readonly (Fields | null)[] = Array.isArray(list?.data) ? list.data : [];
-    yield data;
-    const last = data.at(-1)?.id;
-    const next = `?after=${String(last)}`;
-    // an upstream that does not go on would answer the same page again
-    if (list?.has_more !== true || !isStoredId(last) || next === search) return;
-    search = next;
-  }
-}
