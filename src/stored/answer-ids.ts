@@ -1,7 +1,7 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
-import type { StoredObject } from './stored-object.ts';
+import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -25,15 +25,27 @@ const headLength = 512;
 const firstId = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
 const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
 
+/** What differs among the answers that create an object. */
+export interface CreationOptions {
+  /** Of what may run on after the answer: its usage, and what is called when that is stored. @default it ends with the answer */
+  readonly background?: { readonly usage: BackgroundUsage; readonly onRunning: (id: string) => void } | undefined;
+  /** The member of an answer in JSON that is the object. @default the answer itself */
+  readonly member?: string | undefined;
+  /** Whether an answer without an id is of no use, nor one to an account that does not own the object. @default false */
+  readonly needsOwner?: boolean;
+  /** Called when it is stored that the account owns the object. */
+  readonly onOwned?: () => void;
+}
+
 /**
  * Finds the id of the new object in an answer that creates one. Holds the answer until then; in a stream, the events before the one
  * with the id can be passed on at once.
  */
 export class CreatedObjectSearch {
   readonly #kind: StoredKind;
-  readonly #readsStatus: boolean;
-  readonly #member: string | undefined;
-  readonly #needsId: boolean;
+  readonly #options: CreationOptions;
+  /** Whether more than the id is needed: then one JSON value is read to its end. */
+  readonly #readsAll: boolean;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Whether it is one JSON value; `undefined` until more than white space has come. */
@@ -41,23 +53,11 @@ export class CreatedObjectSearch {
   #triedHead = false;
   #isDone = false;
 
-  /**
-   * @param how `readsStatus` where the object's status is needed too: then one JSON value is read to its end; `member` of one JSON value where that
-   * is the object, and not the value; `needsId` where an answer without an id is of no use
-   */
-  constructor(
-    kind: StoredKind,
-    {
-      readsStatus = false,
-      member,
-      needsId = false,
-    }: { readonly readsStatus?: boolean; readonly member?: string | undefined; readonly needsId?: boolean } = {},
-  ) {
+  constructor(kind: StoredKind, options: CreationOptions) {
     this.#kind = kind;
-    this.#member = member;
-    this.#needsId = needsId;
+    this.#options = options;
     const { filter, describedBy } = kinds[kind];
-    this.#readsStatus = readsStatus || member !== undefined || filter !== undefined || describedBy !== undefined;
+    this.#readsAll = [options.background, options.member, filter, describedBy].some((need) => need !== undefined);
   }
 
   /**
@@ -79,13 +79,13 @@ export class CreatedObjectSearch {
   end(): AnswerPart[] {
     if (this.#isDone) return [];
     const text = Buffer.concat(this.#held).toString(this.#isPlain ? 'utf8' : 'latin1');
-    const object = this.#isPlain ? memberOf(parsed(text) ?? {}, this.#member) : this.#objectOf(text);
-    if (!hasId(object) && this.#needsId) throw new OutboundError('invalid_response', 'the answer has no id');
+    const object = this.#isPlain ? memberOf(parsed(text) ?? {}, this.#options.member) : this.#objectOf(text);
+    if (!hasId(object) && this.#options.needsOwner) throw new OutboundError('invalid_response', 'the answer has no id');
     return hasId(object) ? this.#found(object) : this.#release();
   }
 
   #searchHead(): AnswerPart[] {
-    if (this.#readsStatus || this.#triedHead || this.#heldBytes < headLength) return [];
+    if (this.#readsAll || this.#triedHead || this.#heldBytes < headLength) return [];
     this.#triedHead = true;
     const id = firstId.exec(Buffer.concat(this.#held).toString('latin1', 0, headLength))?.[1];
     return id === undefined ? [] : this.#found({ id });

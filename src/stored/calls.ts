@@ -18,9 +18,7 @@ import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests }
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
-import { readBatchInput } from './batch.ts';
-import { ResponseReader } from './ended-response.ts';
-import { readTraining } from './fine-tuning.ts';
+import { ResponseReader, type Work, works } from './ended-response.ts';
 import {
   idParameter,
   kinds,
@@ -61,23 +59,17 @@ export type StoredRelay = (call: StoredCall, apiRequest: ApiRequest, res: Server
 
 /** The operations about what upstreams keep. */
 export function storedOperations({ relay, list }: { readonly relay: StoredRelay; readonly list: StoredRelay }) {
-  const operations = Object.entries(storedCalls).map(([operationId, call]): [string, RelayOperation] => {
+  const operations = Object.entries(storedCalls).map(([operationId, call]) => {
     const serve = call.lists ? list : relay;
-    const { streamsUp = false } = call;
-    return [
-      operationId,
-      {
-        streamsUp,
-        // what is not taken of an upload is dropped before an error is answered, so that the connection can take the next request
-        relay: (apiRequest, res) => serve(call, apiRequest, res).finally(() => apiRequest.bodyStream?.destroy()),
-      },
-    ];
+    const operation: RelayOperation = {
+      streamsUp: call.streamsUp ?? false,
+      // what is not taken of an upload is dropped before an error is answered, so that the connection can take the next request
+      relay: (apiRequest, res) => serve(call, apiRequest, res).finally(() => apiRequest.bodyStream?.destroy()),
+    };
+    return [operationId, operation];
   });
   return Object.fromEntries(operations) as Readonly<Record<StoredOperation, RelayOperation>>;
 }
-
-/** What reads what an upstream is to work on for long. */
-const readers = { input_file_id: readBatchInput, training_file: readTraining } as const;
 
 /** One call, on its way. Unless it has an upstream work through a file, it calls no model: what it moves and makes is charged at most. */
 interface RoutedStoredCall {
@@ -244,7 +236,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const { userId } = apiRequest.principal;
     backgroundResponses.requireRoom(userId);
     const [upstream] = order as [Upstream];
-    const read = readers[call.runsFile ?? 'input_file_id'];
+    const { read } = works[call.kind] as Work;
     const { data, ...requests } = await read({ apiRequest, deadline, upstream, file, storedObjects, retry });
     const others = await storedObjects.uncounted({ userId, kind: call.kind }, mostUnfinished);
     if (others.length === mostUnfinished) {
@@ -308,7 +300,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
           path,
           template: call.path,
           onSend,
-          ...(call.answersBytes && { passed: rangeRequest }),
+          ...(call.answers === 'file' && { passed: rangeRequest }),
           ...data,
         });
       } catch (error) {
@@ -325,7 +317,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();
-      if (response.status !== 304 || !call.answersBytes) requireRelayable(response, apiRequest);
+      if (response.status !== 304 || call.answers !== 'file') requireRelayable(response, apiRequest);
       // an upstream that keeps it no longer has deleted it
       if (response.status === 404 && call.effect === 'removes')
         await storedObjects.remove(routed.object as StoredObject);
@@ -419,8 +411,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   ): Promise<void> {
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
     const { bodyStream } = apiRequest;
-    if (call.answersBytes) setFileHeaders(response, res);
-    if (call.answersBytes && (response.status === 304 || (response.status < 300 && res.req.method === 'HEAD'))) {
+    const isFile = call.answers === 'file';
+    if (isFile) setFileHeaders(response, res);
+    if (isFile && (response.status === 304 || (response.status < 300 && res.req.method === 'HEAD'))) {
       response.data.destroy();
       setResponseHeaders(res, response.headers);
       res.writeHead(response.status).end();
@@ -444,8 +437,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       meter.ending = await sendResponse({
         ...{ response, res, shownUpstream, deadline, meter: bytes },
         betweenChunks: upstream.timeouts.betweenChunks,
-        answers: call.answersBytes ? 'file' : call.answersNothing ? 'text' : undefined,
-        asksForStream: !call.answersBytes && apiRequest.query.stream === 'true',
+        answers: call.answers,
+        asksForStream: !isFile && apiRequest.query.stream === 'true',
         endsInDone: false,
         responseStream: 'resumed',
         dropsUsageChunk: false,
@@ -455,7 +448,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       meter.ending = deadline.client.disconnected ? 'client_left' : 'upstream_failed';
       throw error;
     } finally {
-      if (call.answersBytes) meter.downloadedBytes = bytes.bytes;
+      if (isFile) meter.downloadedBytes = bytes.bytes;
     }
   }
 }

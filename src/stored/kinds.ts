@@ -42,10 +42,8 @@ interface CallRow {
   readonly makesFile?: boolean;
   /** Whether its body is a file, which goes up as it comes and is never held. @default false */
   readonly streamsUp?: boolean;
-  /** Whether its answer is the bytes of a file. @default false: it is JSON */
-  readonly answersBytes?: boolean;
-  /** Whether its answer is empty. @default false: it is JSON */
-  readonly answersNothing?: boolean;
+  /** What a success answers: the bytes of a file, or a text that may be empty. @default JSON */
+  readonly answers?: 'file' | 'text';
   /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
   readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
   /** What its upstream has made for the account by what it works on. @default what its kind says, where its answer is the object, or a list of them */
@@ -224,7 +222,7 @@ const rows = {
       listFiles: { method: 'GET', path: ofFile, lists: { order: 'desc', mostAsked: 10_000 } },
       retrieveFile: { method: 'GET', path: ofFile },
       deleteFile: { method: 'DELETE', path: ofFile, effect: 'removes' },
-      downloadFile: { method: 'GET', path: `${ofFile}/content`, answersBytes: true },
+      downloadFile: { method: 'GET', path: `${ofFile}/content`, answers: 'file' },
     },
   },
   upload: {
@@ -312,7 +310,7 @@ const rows = {
       listContainerFiles: { method: 'GET', path: `${ofContainer}/files` },
       retrieveContainerFile: { method: 'GET', path: ofContainerFile },
       deleteContainerFile: { method: 'DELETE', path: ofContainerFile },
-      downloadContainerFile: { method: 'GET', path: `${ofContainerFile}/content`, answersBytes: true },
+      downloadContainerFile: { method: 'GET', path: `${ofContainerFile}/content`, answers: 'file' },
     },
   },
   skill: {
@@ -330,12 +328,12 @@ const rows = {
       retrieveSkill: { method: 'GET', path: ofSkill },
       updateSkill: { method: 'POST', path: ofSkill },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
-      downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answersBytes: true },
+      downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answers: 'file' },
       createSkillVersion: { method: 'POST', path: `${ofSkill}/versions` },
       listSkillVersions: { method: 'GET', path: `${ofSkill}/versions` },
       retrieveSkillVersion: { method: 'GET', path: ofSkillVersion },
       deleteSkillVersion: { method: 'DELETE', path: ofSkillVersion },
-      downloadSkillVersion: { method: 'GET', path: `${ofSkillVersion}/content`, answersBytes: true },
+      downloadSkillVersion: { method: 'GET', path: `${ofSkillVersion}/content`, answers: 'file' },
     },
   },
   vector_store: {
@@ -371,9 +369,9 @@ const rows = {
     remedy: givenId,
     isMadeOnce: true,
     calls: {
-      hangupRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/hangup`, onlyEnds: true, answersNothing: true },
-      referRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/refer`, answersNothing: true },
-      rejectRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/reject`, onlyEnds: true, answersNothing: true },
+      hangupRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/hangup`, onlyEnds: true, answers: 'text' },
+      referRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/refer`, answers: 'text' },
+      rejectRealtimeCall: { method: 'POST', path: `${ofRealtimeCall}/reject`, onlyEnds: true, answers: 'text' },
     },
   },
   item: {

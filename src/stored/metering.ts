@@ -14,7 +14,7 @@ function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): Sto
   const kind = kinds[call.kind].pricedAs;
   if (!kind) return undefined;
   const made = madeBy(call) === kind ? 1 : 0;
-  if (made === 0 && !bodyStream && !form && !call.answersBytes) return undefined;
+  if (made === 0 && !bodyStream && !form && call.answers !== 'file') return undefined;
   // JSON says what is to be made, and is no file; an upload of unknown length is admitted where anything is left
   const uploadedBytes = bodyStream ? (bodyStream.length ?? 1) : form ? rawBody.length : 0;
   return { kind, made, uploadedBytes, downloadedBytes: 0 };

@@ -3,7 +3,7 @@ import { refuse } from '../errors.ts';
 import { checkUserId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { checkLimit, checkTimes, pageLimit } from '../mongo/list-page.ts';
+import { checkLimit, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
 import { isStoredId, kinds, listedKinds, type StoredKind } from './kinds.ts';
 import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
 import { beyond } from './service.ts';
@@ -12,17 +12,13 @@ import { beyond } from './service.ts';
 type ListedTotal = components['schemas']['StoredObjectTotal'];
 
 /** Which objects of an account, and which page of them. */
-interface ListedQuery {
+interface ListedQuery extends Page {
   /** @default all that are listed */
   readonly kind?: string;
   /** Only those that were made at this moment or later. */
   readonly since?: Date;
   /** Only those that were made before this moment. */
   readonly until?: Date;
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; what it names may be gone. */
-  readonly after?: string;
 }
 
 /** A page of what upstreams keep for an account, newest first. */

@@ -62,19 +62,13 @@ export class PollQueue {
     for (const [userId, ids] of this.#waiting) {
       const polls = [...this.#polling.values()].filter((account) => account === userId).length;
       if (polls >= fewest || polls >= dynamicThreshold(remaining + polls, 1, 2)) continue;
-      const id = this.#idle(ids);
+      const id = [...ids].find((waiting) => !this.#polling.has(waiting));
       if (id === undefined) continue;
       next = { id, userId };
       fewest = polls;
       if (fewest === 0) break;
     }
     return next;
-  }
-
-  /** The first of them that is not being polled. */
-  #idle(ids: Iterable<string>): string | undefined {
-    for (const id of ids) if (!this.#polling.has(id)) return id;
-    return undefined;
   }
 
   #start({ id, userId }: PollRef): void {
@@ -84,12 +78,10 @@ export class PollQueue {
     // behind the other accounts
     if (ids.size > 0) this.#waiting.set(userId, ids);
     this.#polling.set(id, userId);
-    this.underWay.add(this.#run(id));
-  }
-
-  async #run(id: string): Promise<void> {
-    await this.#poll(id);
-    this.#polling.delete(id);
-    this.#startAll();
+    const polled = this.#poll(id).then(() => {
+      this.#polling.delete(id);
+      this.#startAll();
+    });
+    this.underWay.add(polled);
   }
 }

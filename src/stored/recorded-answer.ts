@@ -8,61 +8,44 @@ import {
   answeredObjects,
   type CreatedObject,
   CreatedObjectSearch,
+  type CreationOptions,
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
 import { kinds, type MadeRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
-import type { BackgroundUsage, StoredObject } from './stored-object.ts';
+import type { StoredObject } from './stored-object.ts';
 
 type Answer = Pick<OutboundResponse, 'headers' | 'data'>;
-
-/** A background response that was asked for. */
-interface AskedInBackground {
-  readonly usage: BackgroundUsage;
-  /** Called when its record is stored, if it runs on after the answer. */
-  readonly onRunning: (id: string) => void;
-}
 
 /**
  * The answer to a call that creates a stored object. Its bytes are passed on once the gateway has stored which account owns
  * the object and, for a background response, that its usage is to be counted: no client sees an id that no account owns. In a
  * stream, what comes before the event with the id passes at once. The end of a response is passed on once its items are stored, too. If
  * the owner cannot be stored, the body breaks off with that error as the `cause`.
- * @param how `background` for what may run on; `member` where the object is that of an answer in JSON, and not the answer; `needsOwner` where the answer
- * is of no use to an account that does not own the object; `onOwned` is called when it is stored that the account does
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read, or, with `needsOwner`, is that of another object
  */
 export function ownedResponse<A extends Answer>(
   response: A,
   object: Omit<StoredObject, 'id'>,
   objects: Pick<StoredObjects, 'add' | 'addShown'>,
-  {
-    background,
-    member,
-    needsOwner = false,
-    onOwned,
-  }: {
-    readonly background?: AskedInBackground | undefined;
-    readonly member?: string | undefined;
-    readonly needsOwner?: boolean;
-    readonly onOwned?: () => void;
-  } = {},
+  options: CreationOptions = {},
 ) {
   if (isEncoded(response.headers)) {
     response.data.destroy();
     throw failure('upstream_invalid_response');
   }
   const { kind } = object;
-  const { bringsItems } = kinds[kind];
+  const { background, needsOwner, onOwned } = options;
+  const { bringsItems, work } = kinds[kind];
   let keeper: ItemKeeper = object;
   return recorded(response, {
-    search: new CreatedObjectSearch(kind, { readsStatus: background !== undefined, member, needsId: needsOwner }),
+    search: new CreatedObjectSearch(kind, options),
     async record({ status, ...described }) {
       const { id } = described;
       keeper = { ...object, id };
       // what is worked on for long is counted by a poll, whatever the first answer says
-      const isFollowed = kinds[kind].work !== undefined || runsOn(kind, status);
+      const isFollowed = work !== undefined || runsOn(kind, status);
       const usage = background && isFollowed ? background.usage : undefined;
       const isOwn = await objects.add({ ...object, ...described, ...(usage && { background: usage }) });
       if (!isOwn && needsOwner) throw failure('upstream_invalid_response');
@@ -139,9 +122,7 @@ interface Recording {
 
 /** An answer of which the client gets no id before that is stored. */
 function recorded<A extends Answer>(response: A, recording: Recording) {
-  const body = new RecordedBody(response.data, recording);
-  response.data.flowTo(body);
-  return { ...response, data: body.out };
+  return { ...response, data: new RecordedBody(response.data, recording).out };
 }
 
 /** Bytes that wait for their turn. */
@@ -155,7 +136,7 @@ const nothing = Buffer.alloc(0);
 /** One answer, whose bytes wait where something in them has to be stored first. */
 class RecordedBody implements BodySink {
   readonly out: ResponseBody;
-  readonly #source: Pick<ResponseBody, 'resume' | 'destroy'>;
+  readonly #source: ResponseBody;
   readonly #recording: Recording;
   /** In the order in which they came. */
   #waiting: WaitingPart[] = [];
@@ -164,7 +145,7 @@ class RecordedBody implements BodySink {
   #isPassingOn = false;
   #outcome: 'end' | OutboundError | undefined;
 
-  constructor(source: Pick<ResponseBody, 'resume' | 'destroy'>, recording: Recording) {
+  constructor(source: ResponseBody, recording: Recording) {
     this.#source = source;
     this.#recording = recording;
     this.out = new ResponseBody({
@@ -178,6 +159,7 @@ class RecordedBody implements BodySink {
       },
       abort: () => source.destroy(),
     });
+    source.flowTo(this);
   }
 
   onChunk(chunk: Buffer): boolean {
@@ -226,7 +208,7 @@ class RecordedBody implements BodySink {
       while (this.#isFlowing && !this.#isStoring) {
         const part = this.#waiting.shift();
         if (!part) break;
-        if (part.created || part.shown.length > 0) this.#storeFirst(part);
+        if (part.created || part.shown.length > 0) void this.#storeFirst(part);
         else if (part.bytes.length > 0) this.out.push(part.bytes);
       }
     } finally {
@@ -240,25 +222,21 @@ class RecordedBody implements BodySink {
     if (this.#isFlowing && !this.#isStoring && this.#outcome === undefined) this.#source.resume();
   }
 
-  #storeFirst(part: WaitingPart): void {
-    this.#isStoring = true;
-    this.#store(part)
-      .then(
-        () => {
-          this.#isStoring = false;
-          this.#waiting.unshift({ bytes: part.bytes, shown: [] });
-          this.#passOn();
-          this.#resumeSource();
-        },
-        (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', { cause })),
-      )
-      .catch((cause) => this.#fail(new OutboundError('unknown', 'an answer could not be sent on', { cause })));
-  }
-
-  async #store({ created, shown }: WaitingPart): Promise<void> {
+  async #storeFirst({ bytes, created, shown }: WaitingPart): Promise<void> {
     const { record, storeShown } = this.#recording;
-    if (created) await record?.(created);
-    if (shown.length > 0) await storeShown(shown);
+    let work = 'recorded';
+    this.#isStoring = true;
+    try {
+      if (created) await record?.(created);
+      if (shown.length > 0) await storeShown(shown);
+      work = 'sent on';
+      this.#isStoring = false;
+      this.#waiting.unshift({ bytes, shown: [] });
+      this.#passOn();
+      this.#resumeSource();
+    } catch (cause) {
+      this.#fail(new OutboundError('unknown', `an answer could not be ${work}`, { cause }));
+    }
   }
 
   #fail(error: OutboundError): void {

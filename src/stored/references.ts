@@ -111,9 +111,14 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
     const { param } = continuedBy;
     const span = continuedBy.fields.map((field) => fields.get(field)).find(Boolean);
     if (span && lengthOf(span) > longestValue) throw storedObjectNotFound({ kind, id: '…', param });
-    const id = shortValue(rawBody, span);
-    return typeof id === 'string' ? [{ kind, id, param }] : [];
+    return referenceIn(rawBody, span, kind, param);
   });
+}
+
+/** The object of a kind that a field names. Pure. */
+function referenceIn(rawBody: Buffer, span: ByteRange | undefined, kind: StoredKind, param: string): StoredReference[] {
+  const id = shortValue(rawBody, span);
+  return typeof id === 'string' ? [{ kind, id, param }] : [];
 }
 
 /**
@@ -134,10 +139,7 @@ export function fileReferences(
   { namesFiles = [] }: Pick<StoredCall, 'namesFiles'>,
   { rawBody, fields }: Body,
 ): StoredReference[] {
-  return namesFiles.flatMap((param) => {
-    const id = shortValue(rawBody, fields.get(param));
-    return typeof id === 'string' ? [{ kind: 'file' as const, id, param }] : [];
-  });
+  return namesFiles.flatMap((param) => referenceIn(rawBody, fields.get(param), 'file', param));
 }
 
 /** What a body is searched for. An item that is sent back names a container as a tool does, which asks for more. */

@@ -121,25 +121,6 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     await collection.bulkWrite(statements, { ordered: false });
   }
 
-  async function page(query: StoredObjectQuery): Promise<StoredObject[]> {
-    const { userId, kind, limit, order, model, metadata, after } = query;
-    const own = { $or: [{ userId, kind }, { removedFrom: userId }] };
-    const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...own });
-    // the account has no such object
-    if (last === null) return [];
-    const pairs = toPairs(metadata);
-    const filter = {
-      userId,
-      kind,
-      ...(last && beyond(last, order)),
-      ...(model !== undefined && { model }),
-      ...(pairs.length > 0 && { metadata: { $all: pairs } }),
-    } as Parameters<typeof collection.find>[0];
-    const direction = order === 'asc' ? 1 : -1;
-    const cursor = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
-    return (await cursor.toArray()).map(toObject);
-  }
-
   async function add(object: StoredObject): Promise<boolean> {
     const { kind, id, upstream } = object;
     const stored = await database
@@ -297,6 +278,29 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
       }),
 
     /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
-    list: (query: StoredObjectQuery): Promise<readonly StoredObject[]> => database.run(() => page(query)),
+    list: ({
+      userId,
+      kind,
+      limit,
+      order,
+      model,
+      metadata,
+      after,
+    }: StoredObjectQuery): Promise<readonly StoredObject[]> =>
+      database.run(async () => {
+        const own = { $or: [{ userId, kind }, { removedFrom: userId }] };
+        const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...own });
+        // the account has no such object
+        if (last === null) return [];
+        const pairs = toPairs(metadata);
+        const filter = {
+          ...{ userId, kind, ...(last && beyond(last, order)) },
+          ...(model !== undefined && { model }),
+          ...(pairs.length > 0 && { metadata: { $all: pairs } }),
+        } as Parameters<typeof collection.find>[0];
+        const direction = order === 'asc' ? 1 : -1;
+        const cursor = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
+        return (await cursor.toArray()).map(toObject);
+      }),
   };
 }
