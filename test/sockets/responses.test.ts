@@ -146,6 +146,21 @@ describe('responses over a WebSocket', () => {
     await client.whenClosed();
   });
 
+  it('have the time of the upstream that they go to, however much the one before has', async () => {
+    const live = await startSocketGateway({
+      upstreams: [
+        { name: 'one', baseUrl: one.baseUrl, models: ['gpt-*'] },
+        { name: 'two', baseUrl: two.baseUrl, models: ['claude'], priority: 1, timeouts: { firstByte: 300 } },
+      ],
+    });
+    two.onEvent = () => {};
+    const client = await SocketClient.open(`${live.url}/responses`, live.key);
+    client.send({ type: 'response.create', model: 'claude', input: 'Name a river' });
+    expect((await client.event('error')).error.code).to.equal('upstream_timeout');
+    expect((await client.whenClosed()).code).to.equal(1011);
+    await live.close();
+  });
+
   it('are refused one by one, and the socket stays open', async () => {
     one.onEvent = () => {};
     const client = await open(await gateway.newKey({ models: ['fast'] }));
