@@ -35,10 +35,6 @@ export interface HttpClient {
   relay(config: RequestConfig): Promise<OutboundResponse>;
 }
 
-function isIntercepted({ request, response }: AxiosInstance['interceptors']): boolean {
-  return (request.handlers?.length ?? 1) > 0 || (response.handlers?.length ?? 1) > 0;
-}
-
 /** Axios declares a body without a type as a form; `false` leaves the header out. */
 const untyped = { 'content-type': false } as const;
 
@@ -68,7 +64,8 @@ export function createHttpClient(dispatcher: Dispatcher): HttpClient {
   }
 
   function relay(config: RequestConfig): Promise<OutboundResponse> {
-    if (isIntercepted(interceptors)) return request(config);
+    const { request: outgoing, response: incoming } = interceptors;
+    if (outgoing.handlers?.length !== 0 || incoming.handlers?.length !== 0) return request(config);
     const { signal } = config;
     return signal?.aborted ? Promise.reject(classify(signal.reason)) : exchange(dispatcher, config);
   }

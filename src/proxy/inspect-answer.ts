@@ -245,29 +245,29 @@ export function errorInBody(body: Buffer): ErrorInside | undefined {
  */
 export const errorWord = /error|response\.failed/;
 const errorField = /^event: ?error[\r\n]/m;
-
-/** The error of a server-sent event; `undefined` where it is none. Pure. */
-export function errorInEvent(event: Buffer): ErrorInside | undefined {
-  if (!errorWord.test(event.toString('latin1'))) return undefined;
-  const text = event.toString();
-  const isNamed = errorField.test(text);
-  if (!isNamed && !holdsMark(event)) return undefined;
-  const value = parsed(dataOf(text));
-  return errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined);
-}
-
 const dataLine = /(?:^|[\r\n])data:/;
 /** A JSON object in the place of an event, alone or behind the `error:` of llama.cpp before September 2025. */
 const unframedJson = /^\s*(error: ?)?(\{[\s\S]*\})\s*$/;
 
-/** The event that an error should have been which is in none, so that clients pass over it; `undefined` for anything else. Pure. */
-export function framedError(event: Buffer): Buffer | undefined {
-  if (!errorWord.test(event.toString('latin1'))) return undefined;
-  const text = event.toString();
+/** A server-sent event, and the error that it is. */
+interface ReadEvent {
+  /** Its bytes; of an error that is in no event, so that clients pass over it, the event that it should have been. */
+  readonly event: Buffer;
+  readonly error?: ErrorInside | undefined;
+}
+
+/** Reads a server-sent event, or what stands in the place of one. Pure. */
+export function readEvent(bytes: Buffer): ReadEvent {
+  if (!errorWord.test(bytes.toString('latin1'))) return { event: bytes };
+  const text = bytes.toString();
   const [, field, json = ''] = dataLine.test(text) ? [] : (unframedJson.exec(text) ?? []);
-  const value = parsed(json);
-  const error = field === undefined ? isObject(value) && value.error : value;
-  return error ? Buffer.from(`data: ${JSON.stringify({ error })}\n\n`) : undefined;
+  const unframed = parsed(json);
+  const error = field === undefined ? isObject(unframed) && unframed.error : unframed;
+  if (error) return { event: Buffer.from(`data: ${JSON.stringify({ error })}\n\n`), error: errorInside(error) };
+  const isNamed = errorField.test(text);
+  if (!isNamed && !holdsMark(bytes)) return { event: bytes };
+  const value = parsed(dataOf(text));
+  return { event: bytes, error: errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined) };
 }
 
 /** The largest first event that is looked at. Bytes. */
@@ -286,11 +286,10 @@ function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null 
   for (const { index, 0: end } of text.matchAll(eventEnd)) {
     const [comments = ''] = leadingComments.exec(text.slice(from, index)) ?? [];
     const event = bytes.subarray(from + comments.length, index + end.length);
-    const framed = framedError(event);
-    if (framed || dataLine.test(text.slice(from, index))) return errorInEvent(framed ?? event) ?? null;
+    const read = readEvent(event);
+    if (read.event !== event || dataLine.test(text.slice(from, index))) return read.error ?? null;
     from = index + end.length;
   }
-  const rest = bytes.subarray(from);
-  if (isWhole) return errorInEvent(framedError(rest) ?? rest) ?? null;
+  if (isWhole) return readEvent(bytes.subarray(from)).error ?? null;
   return bytes.length > eventLimit ? null : undefined;
 }

@@ -39,13 +39,13 @@ export function readModelBody({
   fields,
   body,
 }: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>): ModelBody {
-  const given = fieldsOf(body);
+  const given = (body ?? {}) as Readonly<Record<string, unknown>>;
   const modelSpan = fields.get('model');
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
   const model = shortValue(bytes, modelSpan);
   const prompt = fields.get('prompt') ?? fields.get('input');
   const stream = given.stream === true;
-  const wantsUsage = fieldsOf(given.stream_options).include_usage === true;
+  const options = given.stream_options as { readonly include_usage?: unknown } | null | undefined;
   return {
     model: typeof model === 'string' ? model : undefined,
     stream,
@@ -54,13 +54,8 @@ export function readModelBody({
     listedTokens: prompt && bytes[prompt.start] === openBracket ? prompt.numbers : 0,
     modelSpan,
     writeModel: JSON.stringify,
-    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields) : [],
+    usageEdits: stream && options?.include_usage !== true ? usageEdits(bytes, fields) : [],
   };
-}
-
-/** The fields of a value; none where it is no object. */
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 type Form = NonNullable<ApiRequest['form']>;

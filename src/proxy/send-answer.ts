@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options/options.ts';
-import type { BodySink, OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import type { OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
@@ -9,7 +9,7 @@ import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
 import { failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
-import { errorInBody, errorInEvent, errorWord, framedError, holdLimit, holdsJson } from './inspect-answer.ts';
+import { errorInBody, errorWord, holdLimit, holdsJson, readEvent } from './inspect-answer.ts';
 import { endOfAudio, errorEvent, LastEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
@@ -144,10 +144,10 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const wasError = meter.failure !== undefined;
   const framer = new EventFramer({
     marks: dropsUsageChunk ? errorOrUsage : errorWord,
-    pass(event) {
-      const framed = framedError(event) ?? event;
-      meter.failure ??= errorInEvent(framed);
-      return dropsUsageChunk && isUsageChunk(framed) ? undefined : framed;
+    pass(bytes) {
+      const { event, error } = readEvent(bytes);
+      meter.failure ??= error;
+      return dropsUsageChunk && isUsageChunk(event) ? undefined : event;
     },
   });
   const end = streamEnd(plan, framer);
@@ -265,86 +265,70 @@ interface StreamHandlers {
   breakOff(res: ServerResponse, error: OutboundError): void;
 }
 
-/** Sends the body of a response whose head has been written; resolves to how that ended. */
+/**
+ * Sends the body of a response whose head has been written; resolves to how that ended. Sends each chunk at once, and reads no faster than the
+ * client does.
+ */
 function transfer(plan: ResponsePlan, handlers: StreamHandlers): Promise<CallEnding> {
-  return new Promise((resolve) => plan.response.data.flowTo(new Transfer(plan, handlers, resolve)));
-}
-
-/** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
-class Transfer implements BodySink {
-  readonly #plan: ResponsePlan;
-  readonly #handlers: StreamHandlers;
-  readonly #onFinished: (ending: CallEnding) => void;
-
-  constructor(plan: ResponsePlan, handlers: StreamHandlers, onFinished: (ending: CallEnding) => void) {
-    this.#plan = plan;
-    this.#handlers = handlers;
-    this.#onFinished = onFinished;
-    plan.res.on('drain', this.#onDrain);
-    plan.res.on('close', this.#onClose);
-    plan.deadline.arm(plan.betweenChunks);
-  }
-
-  onChunk(chunk: Buffer): boolean {
-    const { deadline, res } = this.#plan;
-    deadline.reset();
-    const { transform, observer } = this.#handlers;
-    observer?.read(chunk);
-    let open = true;
-    try {
-      // when the client has left, the rest is still read: it may report the usage
-      for (const part of transform?.push(chunk) ?? [chunk]) open = res.destroyed || res.write(part);
-    } catch (error) {
-      this.#plan.response.data.destroy();
-      this.onError(classify(error));
-      open = false;
-    }
-    // a client that reads slowly is not an upstream that stalls
-    if (!open) deadline.disarm();
-    return open;
-  }
-
-  onEnd(): void {
-    const { res, deadline } = this.#plan;
-    // what is held may be what makes it whole
-    const rest = this.#handlers.transform?.end() ?? [];
-    if (this.#handlers.isWhole?.() === false) {
-      this.onError(outboundError('reset'));
-      return;
-    }
-    if (deadline.client.disconnected) {
-      this.#finish('client_left');
-      return;
-    }
-    for (const part of rest) res.write(part);
-    res.end();
-    this.#finish('complete');
-  }
-
-  onError(error: OutboundError): void {
-    const { res, deadline } = this.#plan;
-    if (!res.destroyed) this.#handlers.breakOff(res, error);
-    this.#finish(deadline.client.disconnected ? 'client_left' : 'upstream_failed');
-  }
-
-  #finish(ending: CallEnding): void {
-    this.#plan.res.off('drain', this.#onDrain);
-    this.#plan.res.off('close', this.#onClose);
-    this.#onFinished(ending);
-  }
-
-  /**
-   * Resumes a paused body without its client: if the call may continue, to its end, otherwise to the end that the abort has
-   * begun.
-   */
-  #onClose = (): void => {
-    this.#handlers.onDisconnect?.();
-    if (this.#plan.deadline.aborted) this.#plan.response.data.resume();
-    else this.#onDrain();
-  };
-
-  #onDrain = (): void => {
-    this.#plan.deadline.arm(this.#plan.betweenChunks);
-    this.#plan.response.data.resume();
-  };
+  const { res, deadline, betweenChunks } = plan;
+  const { data } = plan.response;
+  const { transform, observer } = handlers;
+  return new Promise((resolve) => {
+    const finish = (ending: CallEnding): void => {
+      res.off('drain', onDrain);
+      res.off('close', onClose);
+      resolve(ending);
+    };
+    const onDrain = (): void => {
+      deadline.arm(betweenChunks);
+      data.resume();
+    };
+    /** Resumes a paused body without its client: if the call may continue, to its end, otherwise to the end that the abort has begun. */
+    const onClose = (): void => {
+      handlers.onDisconnect?.();
+      if (deadline.aborted) data.resume();
+      else onDrain();
+    };
+    const onError = (error: OutboundError): void => {
+      if (!res.destroyed) handlers.breakOff(res, error);
+      finish(deadline.client.disconnected ? 'client_left' : 'upstream_failed');
+    };
+    res.on('drain', onDrain);
+    res.on('close', onClose);
+    deadline.arm(betweenChunks);
+    data.flowTo({
+      onChunk(chunk) {
+        deadline.reset();
+        observer?.read(chunk);
+        let open = true;
+        try {
+          // when the client has left, the rest is still read: it may report the usage
+          for (const part of transform?.push(chunk) ?? [chunk]) open = res.destroyed || res.write(part);
+        } catch (error) {
+          data.destroy();
+          onError(classify(error));
+          open = false;
+        }
+        // a client that reads slowly is not an upstream that stalls
+        if (!open) deadline.disarm();
+        return open;
+      },
+      onEnd() {
+        // what is held may be what makes it whole
+        const rest = transform?.end() ?? [];
+        if (handlers.isWhole?.() === false) {
+          onError(outboundError('reset'));
+          return;
+        }
+        if (deadline.client.disconnected) {
+          finish('client_left');
+          return;
+        }
+        for (const part of rest) res.write(part);
+        res.end();
+        finish('complete');
+      },
+      onError,
+    });
+  });
 }

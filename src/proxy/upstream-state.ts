@@ -334,7 +334,8 @@ export class Breaker {
         const outcome = requestOutcome(result);
         const circuit = this.#accounts.get(userId) ?? account ?? (outcome === 'failure' ? new Circuit() : undefined);
         // the account may have another circuit by now
-        circuit?.count(outcome, triesAccount && circuit === account, this.#now());
+        if (!circuit) return;
+        circuit.count(outcome, triesAccount && circuit === account, this.#now());
         this.#remember(userId, circuit);
       },
     };
@@ -343,12 +344,12 @@ export class Breaker {
   /** An answer of 2xx that began well has ended. @param hasFailed whether it said later that the upstream has failed */
   countEnd(userId: string, hasFailed: boolean): void {
     const circuit = this.#accounts.get(userId) ?? (hasFailed ? new Circuit() : undefined);
-    circuit?.countEnd(hasFailed, this.#now());
+    if (!circuit) return;
+    circuit.countEnd(hasFailed, this.#now());
     this.#remember(userId, circuit);
   }
 
-  #remember(userId: string, circuit: Circuit | undefined): void {
-    if (!circuit) return;
+  #remember(userId: string, circuit: Circuit): void {
     this.#accounts.delete(userId);
     if (circuit.isHealthy) return;
     this.#accounts.set(userId, circuit);
