@@ -14,6 +14,7 @@ import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts'
 import { collect } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { acceptsEncoding, encodingsOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
+import type { ModelObserver } from './hooks.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';
 
 const messages = {
@@ -190,22 +191,27 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
   return 'complete';
 }
 
-/** Tells the operator when an upstream begins to fail, and when it answers again: once each, however many calls there are. */
-export interface FailureLog {
-  /** The upstream gave no response. @param path below its base URL. @param code why */
+/**
+ * Tells the metrics what comes of the requests of model calls, and the operator when an upstream begins to fail and when it answers again: once each,
+ * however many calls there are.
+ */
+export interface UpstreamReports {
+  /** The head of a response is there. @param took milliseconds */
+  responded(upstream: LoggedUpstream, status: number, took: number): void;
+  /** The upstream gave no response, or an error in a response of 2xx. @param path below its base URL. @param code why */
   failed(upstream: LoggedUpstream, path: string, code: string): void;
-  /** The upstream gave a response with this status. */
+  /** What the operator may learn of a response is known: its status. */
   answered(upstream: LoggedUpstream, path: string, status: number): void;
 }
 
 type LoggedUpstream = Pick<Upstream, 'name' | 'baseUrl' | 'search'>;
 
-export function createFailureLog(logger: Logger): FailureLog {
+export function createUpstreamReports(logger: Logger, observers: readonly ModelObserver[]): UpstreamReports {
   const failing = new Set<string>();
   /** Those that have answered a call with success: their address is right, and a 404 is about what the client asked for. */
   const proven = new Set<string>();
 
-  function failed(upstream: LoggedUpstream, path: string, reason: number | string): void {
+  function logFailure(upstream: LoggedUpstream, path: string, reason: number | string): void {
     const { name } = upstream;
     if (failing.has(name)) return;
     failing.add(name);
@@ -214,11 +220,17 @@ export function createFailureLog(logger: Logger): FailureLog {
   }
 
   return {
-    failed,
+    responded({ name }, status, took) {
+      for (const observer of observers) observer.upstreamAnswered(name, status, took);
+    },
+    failed(upstream, path, code) {
+      logFailure(upstream, path, code);
+      for (const observer of observers) observer.upstreamFailed(upstream.name, code);
+    },
     answered(upstream, path, status) {
       const { name } = upstream;
       if (status >= 500 || refusesKey(status) || (status === 404 && !proven.has(name)))
-        return failed(upstream, path, status);
+        return logFailure(upstream, path, status);
       if (status < 300) proven.add(name);
       if (failing.delete(name)) logger.info('an upstream answers again', { upstream: name });
     },

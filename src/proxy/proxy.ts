@@ -9,7 +9,7 @@ import { createStoredList } from '../stored/list.ts';
 import type { StoredObjects } from '../stored/service.ts';
 import { type AdmissionCheck, mayCall } from './admission.ts';
 import { type Endpoint, endpoints } from './endpoint.ts';
-import { createFailureLog } from './failure.ts';
+import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
 import { createRelay, type RelayDependencies } from './relay.ts';
@@ -121,9 +121,8 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     ...common,
     usageRecorder: withListeners(usageRecorder, observers, onUsage),
     hooks: relayHooks(hooks, logger),
-    failureLog: createFailureLog(logger),
+    reports: createUpstreamReports(logger, observers),
     abortOnDisconnect,
-    observers,
   };
   // the observers measure calls of models
   const storing = { ...common, usageRecorder: withListeners(usageRecorder, [], onUsage) };

@@ -22,8 +22,8 @@ import {
 } from './admission.ts';
 import { CallDeadline } from './call-deadline.ts';
 import type { Endpoint } from './endpoint.ts';
-import { type FailureLog, failureFrom, isMasked, requireRelayable, sendMasked } from './failure.ts';
-import type { ModelObserver, RelayHooks } from './hooks.ts';
+import { failureFrom, isMasked, requireRelayable, sendMasked, type UpstreamReports } from './failure.ts';
+import type { RelayHooks } from './hooks.ts';
 import {
   type ErrorInside,
   type InspectedResponse,
@@ -51,8 +51,7 @@ export interface RelayDependencies extends RequestOptions {
   readonly exposeUpstream: boolean;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
-  readonly failureLog: FailureLog;
-  readonly observers: readonly ModelObserver[];
+  readonly reports: UpstreamReports;
   readonly logger: Logger;
 }
 
@@ -278,7 +277,7 @@ class RelayedCall implements OpenedCall {
   ): Promise<Answer> {
     const { apiRequest, endpoint, body } = this.#request;
     const { path } = endpoint;
-    const { observers, failureLog } = this.#deps;
+    const { reports } = this.#deps;
     const deadline = this.#deadline;
     const startedAt = performance.now();
     try {
@@ -295,7 +294,7 @@ class RelayedCall implements OpenedCall {
         },
       });
       const headAt = performance.now();
-      for (const observer of observers) observer.upstreamAnswered(upstream.name, response.status, headAt - startedAt);
+      reports.responded(upstream, response.status, headAt - startedAt);
       const { betweenChunks } = upstream.timeouts;
       const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
       const answer = await inspectResponse(response, expected);
@@ -304,10 +303,7 @@ class RelayedCall implements OpenedCall {
       return { headAt, asksForUsage, status, statusText, headers, data, errorInside, isUndecided };
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
-      if (error instanceof OutboundError && !deadline.client.disconnected) {
-        failureLog.failed(upstream, path, error.code);
-        for (const observer of observers) observer.upstreamFailed(upstream.name, error.code);
-      }
+      if (error instanceof OutboundError && !deadline.client.disconnected) reports.failed(upstream, path, error.code);
       throw error;
     }
   }
@@ -403,7 +399,7 @@ class RelayedCall implements OpenedCall {
     if (errorInside) this.#reportError(upstream, errorInside);
     // an error that clients do not see is logged each time; whether a success is one, its end says
     else if (status >= 300 && !isMasked(upstream, status))
-      this.#deps.failureLog.answered(upstream, this.#request.endpoint.path, status);
+      this.#deps.reports.answered(upstream, this.#request.endpoint.path, status);
   }
 
   /** Tells them how an answer has ended that began well. */
@@ -411,14 +407,13 @@ class RelayedCall implements OpenedCall {
     const { failure } = this.meter;
     if (!failure && ending !== 'complete') return;
     if (failure) this.#reportError(upstream, failure);
-    else this.#deps.failureLog.answered(upstream, this.#request.endpoint.path, status);
+    else this.#deps.reports.answered(upstream, this.#request.endpoint.path, status);
     upstream.breaker.countEnd(this.#userId, failure?.blamesRequest === false);
   }
 
   #reportError(upstream: Upstream, { blamesRequest }: Pick<ErrorInside, 'blamesRequest'>): void {
     if (blamesRequest) return;
-    this.#deps.failureLog.failed(upstream, this.#request.endpoint.path, errorInAnswer);
-    for (const observer of this.#deps.observers) observer.upstreamFailed(upstream.name, errorInAnswer);
+    this.#deps.reports.failed(upstream, this.#request.endpoint.path, errorInAnswer);
     this.#requests.span?.failed(errorInAnswer);
   }
 }

@@ -89,7 +89,7 @@ export async function connectUpstream(
 }
 
 async function tryUpstream(
-  { failureLog, observers, idempotencySecret, propagateTrace }: RelayDependencies,
+  { reports, idempotencySecret, propagateTrace }: RelayDependencies,
   upstream: Upstream,
   request: UpstreamSocketRequest,
   deadline: CallDeadline,
@@ -113,18 +113,14 @@ async function tryUpstream(
     });
     onConnected();
     span?.answered(answer.status);
-    for (const observer of observers)
-      observer.upstreamAnswered(upstream.name, answer.status, performance.now() - startedAt);
+    reports.responded(upstream, answer.status, performance.now() - startedAt);
     // what is wrong with a client's secret is not the operator's concern
-    if (!answer.errorInside && !request.isSecret) failureLog.answered(upstream, path, answer.status);
+    if (!answer.errorInside && !request.isSecret) reports.answered(upstream, path, answer.status);
     return answer;
   } catch (error) {
     const { code } = error as OutboundError;
     span?.failed(code);
-    if (!deadline.client.disconnected) {
-      failureLog.failed(upstream, path, code);
-      for (const observer of observers) observer.upstreamFailed(upstream.name, code);
-    }
+    if (!deadline.client.disconnected) reports.failed(upstream, path, code);
     throw error;
   } finally {
     span?.end();

@@ -78,7 +78,7 @@ export class MeteredResponses {
     response.hasBegun = true;
     response.firstByteMs = performance.now() - response.startedAt;
     const { upstream, call, firstByteMs } = response;
-    for (const observer of this.#deps.observers) observer.upstreamAnswered(upstream.name, 200, firstByteMs);
+    this.#deps.reports.responded(upstream, 200, firstByteMs);
     this.#deps.hooks?.onResponse(call.info, upstream.name, 200, firstByteMs);
   }
 
@@ -155,13 +155,12 @@ export class MeteredResponses {
 
   /** Tells the breaker, the log and the metrics how a response has ended. What is wrong with a request is not its upstream's fault. */
   #reportEnd({ upstream, call, span }: MeteredResponse, failure: ErrorInside | undefined): void {
-    const { observers, failureLog } = this.#deps;
+    const { reports } = this.#deps;
     const isFault = failure?.blamesRequest === false;
     upstream.breaker.countEnd(this.#principal.userId, isFault);
-    if (!failure) failureLog.answered(upstream, call.info.endpoint, 200);
+    if (!failure) reports.answered(upstream, call.info.endpoint, 200);
     if (!isFault) return;
-    failureLog.failed(upstream, call.info.endpoint, errorInAnswer);
-    for (const observer of observers) observer.upstreamFailed(upstream.name, errorInAnswer);
+    reports.failed(upstream, call.info.endpoint, errorInAnswer);
     span?.failed(errorInAnswer);
   }
 

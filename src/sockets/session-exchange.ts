@@ -124,23 +124,20 @@ export class SessionExchange {
 
   async #send(upstream: Upstream, onConnected: () => void): Promise<OutboundResponse> {
     const { call, path, sent, secret } = this.#request;
-    const { observers, failureLog } = this.#deps.relaying;
+    const { reports } = this.#deps.relaying;
     const { data, search, model } = sent(upstream);
     const startedAt = performance.now();
     const request = { method: 'POST', path, template: call.path, search, model, onSend: onConnected } as const;
     try {
       const response = await this.#requests.send(upstream, data.length > 0 ? { ...request, data } : request);
       const { status } = response;
-      for (const observer of observers) {
-        observer.upstreamAnswered(upstream.name, status, performance.now() - startedAt);
-      }
+      reports.responded(upstream, status, performance.now() - startedAt);
       // what is wrong with a client's secret is not the operator's concern
-      if (!secret && !isMasked(upstream, status)) failureLog.answered(upstream, call.path, status);
+      if (!secret && !isMasked(upstream, status)) reports.answered(upstream, call.path, status);
       return response;
     } catch (error) {
       if (error instanceof OutboundError && !this.#deadline.client.disconnected) {
-        failureLog.failed(upstream, call.path, error.code);
-        for (const observer of observers) observer.upstreamFailed(upstream.name, error.code);
+        reports.failed(upstream, call.path, error.code);
       }
       throw error;
     }
