@@ -8,14 +8,13 @@ import { isDuplicateKey } from '../mongo/writes.ts';
 import type { CreditService } from './credits.ts';
 import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
 import {
+  additionsOf,
+  type CostOf,
   type CountedRecord,
   countedFields,
-  counterAdditions,
   increments,
   type KeyTotalAddition,
-  keyTotalAdditions,
   keyTotalId,
-  periodAdditions,
   summed,
 } from './sums.ts';
 import { createPublishThresholds, type ThresholdDeps, type ThresholdQuotas } from './thresholds.ts';
@@ -67,6 +66,8 @@ export interface CountDeps
   extends ThresholdDeps,
     Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'>,
     Partial<Pick<CreditService, 'charge' | 'chargeNew' | 'charged'>> {
+  /** @default nothing has a price */
+  readonly cost?: CostOf;
   /** `undefined` for none: then no threshold is published. */
   readonly quotas: ThresholdQuotas | undefined;
   /** The most records of one transaction. */
@@ -86,6 +87,15 @@ const longestCount = 150_000;
 /** If it takes longer to look for such records, they are looked for again. Milliseconds. */
 const longestLook = 10_000;
 
+type UsageFilter = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['find']>[0];
+
+const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
+
+const byId = { _id: 1 } as const;
+
+/** Another process has counted some of the records: the transaction must be rolled back. */
+class CountedByOthers extends Error {}
+
 /**
  * Makes the function that counts records of ended calls; it resolves to how many. If it is `batchSize` or more, there may be more to count.
  * Sets aside records that cannot be counted, so that it can count the others.
@@ -93,7 +103,7 @@ const longestLook = 10_000;
 export function createCount(deps: CountDeps) {
   const { transaction, recentUsage, maxWait = 0, shared, batchSize } = deps;
   const usage = durableCollection(deps.usage);
-  const batch = createCountBatch(deps);
+  const writeCounts = createWriteCounts(deps);
   const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
   /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
   let newest: string | undefined;
@@ -102,18 +112,28 @@ export function createCount(deps: CountDeps) {
   /** When the last look ended; while it looks, when it must have, for another begins {@link CountDeps.maxWait} later. */
   let lookedAt = Number.NEGATIVE_INFINITY;
 
-  function reportCharged(records: readonly CountedRecord[]): number {
+  /**
+   * Counts the records that the filter finds, the oldest first.
+   * @param recent what it finds, if no other process has counted some of them: then they are not read. @throws CountedByOthers
+   */
+  async function countFound(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
+    const records = await transaction(async (session) => {
+      if (recent && session) {
+        await writeCounts(recent, session, deps.chargeNew);
+        return recent;
+      }
+      const options = { projection, sort: byId, limit: batchSize, ...(session && { session }) };
+      const found: readonly CountedRecord[] = await usage.find(filter, options).toArray();
+      if (found.length > 0) await writeCounts(found, session, deps.charge);
+      return found;
+    });
     deps.charged?.(records);
     return records.length;
   }
 
-  async function countFound(filter: UsageFilter): Promise<number> {
-    return reportCharged(await transaction((session) => batch.found(filter, session)));
-  }
-
   /** Counts the records that the filter finds, and sets aside those that cannot be counted; resolves to how many it has found. */
   async function countIsolated(filter: UsageFilter): Promise<number> {
-    const options = { projection: { _id: 1 }, sort: { _id: 1 }, limit: batchSize } as const;
+    const options = { projection: byId, sort: byId, limit: batchSize };
     const ids = (await usage.find(filter, options).toArray()).map(({ _id }) => _id);
     const outcomes = await writeIsolated(ids, {
       timeout: longestCount,
@@ -130,48 +150,33 @@ export function createCount(deps: CountDeps) {
     return ids.length;
   }
 
-  /** Usually no other process has counted these records, and they need not be read back. */
-  async function countRecent(records: readonly CountedRecord[]): Promise<number> {
-    const filter = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
+  async function countAll(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
     try {
-      return reportCharged(
-        await transaction((session) => (session ? batch.recent(records, session) : batch.found(filter))),
-      );
+      return await countFound(filter, recent);
     } catch (error) {
       if (isItemFailure(error)) return countIsolated(filter);
-      const isOvertaken = error instanceof CountedByOthers || isDuplicateKey(error);
+      const isOvertaken = recent && (error instanceof CountedByOthers || isDuplicateKey(error));
       if (!isOvertaken) throw error;
       return countFound(filter);
     }
   }
 
-  async function countAny(filter: UsageFilter): Promise<number> {
-    // usually there is nothing to count: that needs no transaction
-    if (!(await usage.findOne(filter, { projection: { _id: 1 } }))) return 0;
+  /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
+  async function look(): Promise<void> {
+    lookedAt = performance.now() + longestLook;
     try {
-      return await countFound(filter);
+      const [found] = await shared.join(firstMatch(usage.collectionName, { counted: false }, { _id: -1 }));
+      newest = (found as Pick<UsageDocument, '_id'> | undefined)?._id;
     } catch (error) {
-      if (!isItemFailure(error)) throw error;
-      return countIsolated(filter);
+      failure = error;
+    } finally {
+      lookedAt = performance.now();
     }
   }
 
-  /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
-  function look(): void {
-    lookedAt = performance.now() + longestLook;
-    void shared
-      .join(firstMatch(usage.collectionName, { counted: false }, { _id: -1 }))
-      .then(
-        ([found]) => {
-          newest = (found as Pick<UsageDocument, '_id'> | undefined)?._id;
-        },
-        (error) => {
-          failure = error;
-        },
-      )
-      .finally(() => {
-        lookedAt = performance.now();
-      });
+  async function countAny(filter: UsageFilter): Promise<number> {
+    // usually there is nothing to count: that needs no transaction
+    return (await usage.findOne(filter, { projection: byId })) ? countAll(filter) : 0;
   }
 
   /** Counts records whose process does not count, or has died. */
@@ -183,7 +188,7 @@ export function createCount(deps: CountDeps) {
     const counted = newest === undefined ? 0 : await countAny({ counted: false, _id: { $lte: newest } });
     if (counted < batchSize) {
       newest = undefined;
-      look();
+      void look();
     }
     if (error !== undefined) throw error;
     return counted;
@@ -191,108 +196,64 @@ export function createCount(deps: CountDeps) {
 
   return async function count(): Promise<number> {
     const recent = recentUsage?.take(batchSize) ?? [];
-    const counted = recent.length > 0 ? await countRecent(recent) : 0;
+    const ids = recent.map(({ _id }) => _id);
+    const counted = recent.length > 0 ? await countAll({ _id: { $in: ids }, counted: false }, recent) : 0;
     return counted + (await countAbandoned());
   };
 }
 
-interface CountingDeps extends Pick<CountDeps, 'batchSize' | 'logger'> {
-  readonly count: ReturnType<typeof createCount>;
-  /** Milliseconds. */
-  readonly interval: number;
-}
+/** Counts at every interval, and again at once if a run may have left records. @param interval milliseconds */
+export function createCounting(deps: CountDeps, interval: number): Periodic {
+  const count = createCount(deps);
 
-/** Counts at every interval, and again at once if a run may have left records. */
-export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Periodic {
   async function task(): Promise<void> {
     try {
-      if ((await count()) >= batchSize) counting.runNow();
+      if ((await count()) >= deps.batchSize) counting.runNow();
     } catch (error) {
       // another process inserted the same counter at the same moment: the next run finds it
       if (!isDuplicateKey(error)) throw error;
     }
   }
 
+  const { logger } = deps;
   const counting = createPeriodic({ name: 'counting usage', task, interval, longestRun: longestCount, logger });
   return counting;
 }
 
-type UsageFilter = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['find']>[0];
-
-const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
-
-const byId = { _id: 1 } as const;
-
-type InSession = { readonly session?: ClientSession };
-
-/** Another process has counted some of the records: the transaction must be rolled back. */
-class CountedByOthers extends Error {}
-
 /**
- * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
+ * One transaction charges for a batch of records, marks them as counted, adds them up, and publishes the thresholds they reach: all of it or
  * nothing. If two processes count the same record, their transactions conflict, and only one of them succeeds. If a process is
  * killed, the database ends its transaction, and others can count the records. Without transactions (`allowStandalone`), only one
- * process may count. Call both in a transaction.
+ * process may count. Call it in a transaction.
  */
-function createCountBatch(deps: CountDeps) {
-  const { cost, quotas, batchSize } = deps;
+function createWriteCounts(deps: CountDeps) {
+  const { cost, quotas } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
   const addToKeyTotals = createAddToKeyTotals(deps);
   const publishThresholds = quotas && createPublishThresholds(quotas, deps);
 
-  async function mark(records: readonly CountedRecord[], inSession: InSession): Promise<number> {
-    const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
-    const { modifiedCount } = await usage.updateMany(
-      uncounted,
-      { $set: { counted: true } },
-      { ...inSession, hint: byId },
-    );
-    return modifiedCount;
-  }
-
-  /** Adds records up before anything is written, so that a malformed record throws first. */
-  function additionsOf(records: readonly CountedRecord[]) {
-    const toPeriods = periodAdditions(records, cost);
-    const periodIncrements = increments(toPeriods);
-    const counterIncrements = increments(counterAdditions(records, cost));
-    const toKeyTotals = keyTotalAdditions(records, cost);
-    return async function addUp(inSession: InSession): Promise<void> {
-      await addToKeyTotals(toKeyTotals, inSession);
-      await counters.bulkWrite(counterIncrements, inSession);
-      await periods.bulkWrite(periodIncrements, inSession);
-      await publishThresholds?.(toPeriods, inSession.session);
-    };
-  }
-
-  /** Counts the records that the filter finds, the oldest first. */
-  async function found(filter: UsageFilter, session?: ClientSession): Promise<readonly CountedRecord[]> {
+  /** @throws CountedByOthers if another process has counted some of them */
+  return async function writeCounts<Session extends ClientSession | undefined>(
+    records: readonly CountedRecord[],
+    session: Session,
+    charge?: (records: readonly CountedRecord[], session: Session) => Promise<void>,
+  ): Promise<void> {
     const inSession = { ...(session && { session }) };
-    const records = await usage
-      .find(filter, { ...inSession, projection })
-      .sort({ _id: 1 })
-      .limit(batchSize)
-      .toArray();
-    if (records.length === 0) return records;
-    const addUp = additionsOf(records);
+    // before anything is written, so that a malformed record throws first
+    const additions = additionsOf(records, cost);
     // first, because other processes write balances too, and a later write than theirs would abort this transaction
-    await deps.charge?.(records, session);
-    await mark(records, inSession);
-    await addUp(inSession);
-    return records;
-  }
-
-  /** Counts these records, which this process wrote. @throws CountedByOthers if another process has counted some of them */
-  async function recent(records: readonly CountedRecord[], session: ClientSession): Promise<readonly CountedRecord[]> {
-    const addUp = additionsOf(records);
-    await deps.chargeNew?.(records, session);
-    if ((await mark(records, { session })) < records.length) throw new CountedByOthers();
-    await addUp({ session });
-    return records;
-  }
-
-  return { found, recent };
+    await charge?.(records, session);
+    const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
+    const counted = { $set: { counted: true } };
+    const { modifiedCount } = await usage.updateMany(uncounted, counted, { ...inSession, hint: byId });
+    if (session && modifiedCount < records.length) throw new CountedByOthers();
+    await addToKeyTotals(additions.keyTotals, inSession);
+    await counters.bulkWrite(increments(additions.counters), inSession);
+    await periods.bulkWrite(increments(additions.periods), inSession);
+    await publishThresholds?.(additions.periods, session);
+  };
 }
 
 /** The counters of one key together. */
@@ -310,7 +271,10 @@ function createAddToKeyTotals(deps: Pick<CountDeps, 'counters' | 'keyTotals'>) {
   const keyTotals = durableCollection(deps.keyTotals);
 
   /** Call it before the same records are added to the counters. */
-  return async function addToKeyTotals(additions: readonly KeyTotalAddition[], inSession: InSession): Promise<void> {
+  return async function addToKeyTotals(
+    additions: readonly KeyTotalAddition[],
+    inSession: { readonly session?: ClientSession },
+  ): Promise<void> {
     if (additions.length === 0) return;
     const { upsertedIds } = await keyTotals.bulkWrite(increments(additions), inSession);
     const added = Object.keys(upsertedIds).map((index) => (additions[Number(index)] as KeyTotalAddition).key);

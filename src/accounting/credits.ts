@@ -2,16 +2,12 @@ import type { ClientSession } from 'mongoose';
 import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { accountRows } from '../options/accounts.ts';
-import type { CreditOptions, UsageRecord } from '../options/options.ts';
+import type { CreditOptions } from '../options/options.ts';
 import { Allowances, createRenewAllowanceLease } from './allowances.ts';
-import {
-  type AdmitByCredits,
-  type CreditObserver,
-  createCreditAdmission,
-  withCreditObserver,
-} from './credit-admission.ts';
+import { type CreditObserver, createCreditAdmission, withCreditObserver } from './credit-admission.ts';
 import type { AllowanceLease } from './credit-allowance.ts';
 import { Ledger, type LedgerDeps, type LedgerEntry } from './ledger.ts';
+import type { UsageDocument } from './model.ts';
 import { type Charged, costOf, type Prices, toCredits, toMicro } from './price.ts';
 import type { WriteAccount } from './write-account.ts';
 
@@ -25,7 +21,7 @@ export interface CreditServiceDeps extends Omit<LedgerDeps, 'lowThreshold' | 'in
 }
 
 /** Credits given to an account. */
-interface TopUp {
+export interface TopUp {
   readonly userId: string;
   /** More than 0, in whole millionths. */
   readonly credits: number;
@@ -34,53 +30,17 @@ interface TopUp {
 }
 
 /** What an account has. */
-interface CreditBalance {
+export interface CreditBalance {
   /** Less than 0 if the account has spent more than it had. */
   readonly creditsRemaining: number;
   /** Below it, `credits.low` is published. */
   readonly lowThreshold: number;
 }
 
-/** Credits that were paid for. */
-interface PaidCredits {
-  readonly userId: string;
-  readonly credits: number;
-  readonly paymentId: string;
-}
-
 /** The part of a usage record that decides what it costs, and whom. */
-type ChargedRecord = Charged & { readonly _id: string; readonly userId: string };
+type ChargedRecord = Charged & Pick<UsageDocument, '_id' | 'userId'>;
 
-export interface CreditService {
-  readonly admit: AdmitByCredits;
-  /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
-  credited(userId: string): Promise<void>;
-  /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
-  charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
-  /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
-  chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
-  /** Call it when the charges for these records are committed. */
-  charged(records: readonly ChargedRecord[]): void;
-  /** Releases what is reserved for a lost record, which will never be charged. */
-  lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
-  /**
-   * Lets no other transaction write the account's balance until this one ends. Must be its first step.
-   * @throws GatewayError `invalid_value`
-   */
-  lock(userId: string, session: ClientSession | undefined): Promise<void>;
-  /** Adds what was paid for, in the transaction that records the payment. @throws GatewayError `invalid_value` */
-  credit(paid: PaidCredits, session: ClientSession | undefined): Promise<void>;
-  /**
-   * Adds credits to an account, once for each reference.
-   * @throws GatewayError `invalid_value`; `idempotency_conflict` if the reference was used for another amount
-   */
-  topUp(topUp: TopUp): Promise<CreditBalance>;
-  /** @throws GatewayError `invalid_value` */
-  balance(userId: string): Promise<CreditBalance>;
-  /** The credits that are left to each of these accounts. */
-  balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  close(): Promise<void>;
-}
+export type CreditService = ReturnType<typeof createCreditService>;
 
 /** What the records cost, as entries of the ledger, by account. Pure. */
 function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, LedgerEntry[]> {
@@ -95,7 +55,7 @@ function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string
 }
 
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
-export function createCreditService(deps: CreditServiceDeps): CreditService {
+export function createCreditService(deps: CreditServiceDeps) {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
   const {
     renewInterval: interval = accountRows['credits.renewInterval'].default,
@@ -126,6 +86,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
   const admit = createCreditAdmission(allowances, ledger, { ...options, allowance }, database);
 
+  /** @throws GatewayError `invalid_value` */
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
     return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
@@ -133,35 +94,49 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
 
   return {
     admit: observer ? withCreditObserver(admit, observer) : admit,
-    credited: (userId) => allowances.refresh(userId),
+    /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
+    credited: (userId: string) => allowances.refresh(userId),
 
-    async charge(records, session) {
+    /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
+    async charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void> {
       const debits = toDebits(records, options);
       await ledger.lock([...debits.keys()], session);
       await ledger.book(debits, session);
     },
 
-    async chargeNew(records, session) {
+    /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
+    async chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void> {
       const debits = toDebits(records, options);
       await ledger.lock([...debits.keys()], session);
       await ledger.bookNew(debits, session);
     },
 
-    charged: (records) => allowances.settle(records),
-    lost: ({ id, userId }) => allowances.settle([{ _id: id, userId }]),
+    /** Call it when the charges for these records are committed, or when records are lost, which will never be charged. */
+    charged: (records: readonly Pick<ChargedRecord, '_id' | 'userId'>[]) => allowances.settle(records),
 
-    async lock(userId, session) {
+    /**
+     * Lets no other transaction write the account's balance until this one ends. Must be its first step.
+     * @throws GatewayError `invalid_value`
+     */
+    async lock(userId: string, session: ClientSession | undefined): Promise<void> {
       checkUserId(userId);
       await ledger.lock([userId], session);
     },
 
-    async credit({ userId, credits, paymentId }, session) {
-      checkUserId(userId);
+    /** Adds what was paid for, in the transaction that records the payment. @throws GatewayError `invalid_value` */
+    async credit(
+      { userId, credits, paymentId }: Pick<TopUp, 'userId' | 'credits'> & { readonly paymentId: string },
+      session: ClientSession | undefined,
+    ): Promise<void> {
       const amount = toMicro('credits', credits);
       await ledger.add({ _id: `payment:${paymentId}`, userId, kind: 'payment', amount }, session);
     },
 
-    async topUp({ userId, credits, reference }) {
+    /**
+     * Adds credits to an account, once for each reference.
+     * @throws GatewayError `invalid_value`; `idempotency_conflict` if the reference was used for another amount
+     */
+    async topUp({ userId, credits, reference }: TopUp): Promise<CreditBalance> {
       checkUserId(userId);
       checkStorableId('reference', reference);
       const amount = toMicro('credits', credits);
@@ -175,7 +150,9 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     },
 
     balance,
-    async balances(userIds) {
+
+    /** The credits that are left to each of these accounts. */
+    async balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
       return new Map([...(await ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
     },
     close: () => allowances.close(),

@@ -1,5 +1,4 @@
 import { modelNameLimit } from '../ids.ts';
-import type { StoredUsage } from '../options/options.ts';
 import type { CounterDocument, KeyTotalDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
 
 /** The fields of a record that are counted, or decide where it is counted. */
@@ -28,15 +27,15 @@ export function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
 
-type CounterKey = Omit<CounterDocument, keyof UsageSums>;
 type PeriodKey = Omit<PeriodDocument, keyof UsageSums | 'announced'>;
 type KeyTotalKey = Omit<KeyTotalDocument, keyof UsageSums>;
 
-/** What is added to one document, and the records that it comes from, in their order. */
+/** What is added to one document. */
 export interface Addition<Key> {
   readonly key: Key;
   readonly sums: UsageSums;
-  readonly records: readonly CountedRecord[];
+  /** What each record adds, in their order. */
+  readonly added: readonly UsageSums[];
 }
 
 /** What is added to a day or month of an account. */
@@ -81,78 +80,72 @@ export const summed = Object.fromEntries(
   ]),
 );
 
-/** How many requests a record counts as: none where its answer was nothing but an error of the upstream, or where it called no model. Pure. */
-export function requestsIn({ ending, estimated, stored, ...used }: CountedRecord): 0 | 1 {
-  if (stored) return 0;
-  if (ending !== 'upstream_failed' || estimated) return 1;
-  const { inputTokens, outputTokens, images, seconds = 0, characters = 0 } = used;
-  return inputTokens + outputTokens + images + seconds + characters === 0 ? 0 : 1;
-}
-
-function addBytes(sums: UsageSums, { uploadedBytes, downloadedBytes }: StoredUsage): void {
-  if (uploadedBytes !== 0) sums.uploadedBytes = (sums.uploadedBytes ?? 0) + uploadedBytes;
-  if (downloadedBytes !== 0) sums.downloadedBytes = (sums.downloadedBytes ?? 0) + downloadedBytes;
-}
-
 /** What a record costs, in micro-credits; `undefined` where nothing has a price. */
 export type CostOf = ((record: CountedRecord) => number) | undefined;
 
+/** What a record adds to sums. Pure. */
+function usageOf(record: CountedRecord, cost: CostOf): UsageSums {
+  const { inputTokens, cachedInputTokens, outputTokens, images, stored } = record;
+  // a record of an earlier version has none of these
+  const [reasoningTokens, seconds, characters] = [
+    record.reasoningTokens ?? 0,
+    record.seconds ?? 0,
+    record.characters ?? 0,
+  ];
+  // it is no request if its answer was nothing but an error of the upstream, or if it called no model
+  const hasFailed = record.ending === 'upstream_failed' && !record.estimated;
+  const isNothing = hasFailed && inputTokens + outputTokens + images + seconds + characters === 0;
+  const microCredits = cost?.(record) ?? 0;
+  return {
+    requests: stored || isNothing ? 0 : 1,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    reasoningTokens,
+    images,
+    seconds,
+    characters,
+    ...(stored && stored.uploadedBytes !== 0 && { uploadedBytes: stored.uploadedBytes }),
+    ...(stored && stored.downloadedBytes !== 0 && { downloadedBytes: stored.downloadedBytes }),
+    ...(microCredits > 0 && { microCredits }),
+  };
+}
+
+type Additions<Key> = Map<string, Addition<Key> & { readonly added: UsageSums[] }>;
+
+function addTo<Key extends { readonly _id: string }>(additions: Additions<Key>, key: Key, usage: UsageSums): void {
+  const addition = additions.get(key._id) ?? { key, sums: noUsage(), added: [] };
+  additions.set(key._id, addition);
+  const { sums, added } = addition;
+  for (const [field, amount] of Object.entries(usage) as [keyof UsageSums, number][]) {
+    sums[field] = (sums[field] ?? 0) + amount;
+  }
+  added.push(usage);
+}
+
 /**
- * Adds each record to the documents it belongs to.
+ * Adds records to the documents they belong to: the counters by day, model and key, the days and months of accounts, and the totals of keys.
+ * Pure.
  * @throws TypeError or RangeError for a record that is malformed
  */
-function grouped<Key extends { _id: string }>(
-  records: readonly CountedRecord[],
-  cost: CostOf,
-  keysOf: (record: CountedRecord) => Key[],
-): Addition<Key>[] {
-  const byId = new Map<string, Addition<Key> & { readonly records: CountedRecord[] }>();
+export function additionsOf(records: readonly CountedRecord[], cost: CostOf) {
+  const counters: Additions<Omit<CounterDocument, keyof UsageSums>> = new Map();
+  const periods: Additions<PeriodKey> = new Map();
+  const keyTotals: Additions<KeyTotalKey> = new Map();
   for (const record of records) {
-    const microCredits = cost?.(record) ?? 0;
-    for (const key of keysOf(record)) {
-      const group = byId.get(key._id) ?? { key, sums: noUsage(), records: [] };
-      byId.set(key._id, group);
-      const { sums } = group;
-      sums.requests += requestsIn(record);
-      sums.inputTokens += record.inputTokens;
-      sums.cachedInputTokens += record.cachedInputTokens;
-      sums.outputTokens += record.outputTokens;
-      sums.images += record.images;
-      // a record of an earlier version has none of these
-      sums.reasoningTokens += record.reasoningTokens ?? 0;
-      sums.seconds += record.seconds ?? 0;
-      sums.characters += record.characters ?? 0;
-      if (record.stored) addBytes(sums, record.stored);
-      if (microCredits > 0) sums.microCredits = (sums.microCredits ?? 0) + microCredits;
-      group.records.push(record);
-    }
+    const { userId, keyId } = record;
+    const usage = usageOf(record, cost);
+    const day = dayOf(record.startedAt);
+    const model = record.model === null ? null : record.model.slice(0, modelNameLimit);
+    addTo(counters, { _id: JSON.stringify([userId, day, model, keyId]), userId, day, model, keyId }, usage);
+    for (const period of periodsOf(record, day)) addTo(periods, period, usage);
+    if (keyId !== null) addTo(keyTotals, { _id: keyTotalId(userId, keyId), userId, keyId }, usage);
   }
-  for (const { sums } of byId.values()) {
+  for (const { sums } of periods.values()) {
     if (Object.values(sums).every(Number.isFinite)) continue;
     throw new TypeError('a usage record has an amount that is not a number');
   }
-  return [...byId.values()];
-}
-
-/** What these records add to the counters by day, model and key. Pure. */
-export function counterAdditions(records: readonly CountedRecord[], cost: CostOf): Addition<CounterKey>[] {
-  return grouped(records, cost, ({ userId, model: called, keyId, startedAt }) => {
-    const day = dayOf(startedAt);
-    const model = called === null ? null : called.slice(0, modelNameLimit);
-    return [{ _id: JSON.stringify([userId, day, model, keyId]), userId, day, model, keyId }];
-  });
-}
-
-/** What these records add to the days and months of their accounts. Pure. */
-export function periodAdditions(records: readonly CountedRecord[], cost: CostOf): PeriodAddition[] {
-  return grouped(records, cost, (record) => periodsOf(record, dayOf(record.startedAt)));
-}
-
-/** What these records add to the totals of the keys that they were made with. Pure. */
-export function keyTotalAdditions(records: readonly CountedRecord[], cost: CostOf): KeyTotalAddition[] {
-  return grouped(records, cost, ({ userId, keyId }) =>
-    keyId === null ? [] : [{ _id: keyTotalId(userId, keyId), userId, keyId }],
-  );
+  return { counters: [...counters.values()], periods: [...periods.values()], keyTotals: [...keyTotals.values()] };
 }
 
 /** One upsert for each document that sums are added to. Pure. */

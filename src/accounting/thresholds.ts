@@ -5,10 +5,10 @@ import { durableCollection } from '../mongo/collection.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { Logger, Quota, QuotaOptions } from '../options/options.ts';
 import { checkQuota } from '../options/resolve.ts';
-import type { PeriodDocument, PeriodModel } from './model.ts';
+import type { PeriodModel, UsageSums } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
 import { createPublishOrLog } from './publish-or-log.ts';
-import { type CostOf, type CountedRecord, type PeriodAddition, requestsIn } from './sums.ts';
+import type { PeriodAddition } from './sums.ts';
 
 /** Quotas, and the percentages of them that events report. */
 export interface ThresholdQuotas {
@@ -20,58 +20,56 @@ export interface ThresholdQuotas {
 export interface ThresholdDeps {
   readonly periods: PeriodModel;
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** What quotas of credits count. @default nothing has a price */
-  readonly cost?: CostOf;
   readonly logger: Logger;
+}
+
+/** What records have added to a day or month with a quota; both in the unit that is counted, which is micro-credits for credits. */
+interface LimitedAmounts extends Pick<AddedUsage, 'quota' | 'amounts'> {
+  readonly unit: Quota['unit'];
+}
+
+/** What usage comes to in the unit of a quota; micro-credits for credits. Pure. */
+function amountOf(usage: UsageSums, unit: Quota['unit']): number {
+  if (unit === 'requests') return usage.requests;
+  return unit === 'credits' ? (usage.microCredits ?? 0) : usage.inputTokens + usage.outputTokens;
 }
 
 /** Makes the function that publishes the thresholds that days and months have reached, in the transaction that adds to them. */
 export function createPublishThresholds(quotas: ThresholdQuotas, deps: ThresholdDeps) {
-  const { publish, cost, logger } = deps;
+  const { publish, logger } = deps;
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas.thresholds ?? accountRows['quotas.thresholds'].default;
-
-  function amountOf(record: CountedRecord, unit: Quota['unit']): number {
-    if (unit === 'requests') return requestsIn(record);
-    return unit === 'credits' ? (cost?.(record) ?? 0) : record.inputTokens + record.outputTokens;
-  }
-
-  function crossed(addition: PeriodAddition, after: PeriodDocument): Crossing[] {
-    const quota = quotas.quotaOf(after.userId);
-    const limit = quota?.[after.period];
-    if (!quota || limit === undefined) return [];
-    const amounts = addition.records.map((record) => amountOf(record, quota.unit));
-    const before = usedOf(after, quota.unit) - amounts.reduce((sum, amount) => sum + amount, 0);
-    return crossings({
-      before,
-      amounts,
-      quota: countedLimit(limit, quota.unit),
-      thresholds,
-      announced: after.announced ?? [],
-    });
-  }
 
   return async function publishThresholds(
     additions: readonly PeriodAddition[],
     session?: ClientSession,
   ): Promise<void> {
-    const concerned = additions.filter(({ key }) => quotas.quotaOf(key.userId)?.[key.period] !== undefined);
-    if (concerned.length === 0) return;
-    const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
+    const limited = new Map<string, LimitedAmounts>();
+    for (const { key, added } of additions) {
+      const quota = quotas.quotaOf(key.userId);
+      const limit = quota?.[key.period];
+      if (!quota || limit === undefined) continue;
+      const { unit } = quota;
+      const amounts = added.map((usage) => amountOf(usage, unit));
+      limited.set(key._id, { unit, quota: unit === 'credits' ? limit * microCreditsPerCredit : limit, amounts });
+    }
+    if (limited.size === 0) return;
     const inSession = { ...(session && { session }) };
-    const documents = await periods.find({ _id: { $in: [...byId.keys()] } }, inSession).toArray();
+    const documents = await periods.find({ _id: { $in: [...limited.keys()] } }, inSession).toArray();
     for (const after of documents) {
-      const { _id, userId, period, start } = after;
-      const reached = crossed(byId.get(_id) as PeriodAddition, after);
+      const { _id, userId, period, start, announced = [] } = after;
+      const { unit, quota, amounts } = limited.get(_id) as LimitedAmounts;
+      const before = amountOf(after, unit) - amounts.reduce((sum, amount) => sum + amount, 0);
+      const reached = crossings({ before, amounts, quota, thresholds, announced });
       if (reached.length === 0) continue;
       for (const { threshold, usage: current_usage } of reached) {
         const data = { user_id: userId, threshold, current_usage, period };
         const idempotencyKey = `usage.threshold:${period}:${start}:${threshold}`;
         await publishOrLog({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...inSession });
       }
-      const announced = { $each: reached.map(({ threshold }) => threshold) };
-      await periods.updateOne({ _id }, { $push: { announced } }, inSession);
+      const published = { $each: reached.map(({ threshold }) => threshold) };
+      await periods.updateOne({ _id }, { $push: { announced: published } }, inSession);
     }
   };
 }
@@ -99,17 +97,6 @@ export function createQuotaOf(quotas: QuotaOptions | undefined, logger: Logger):
       return undefined;
     }
   };
-}
-
-/** A quota in the unit that is counted: micro-credits for credits. Pure. */
-function countedLimit(limit: number, unit: Quota['unit']): number {
-  return unit === 'credits' ? limit * microCreditsPerCredit : limit;
-}
-
-/** What has been counted in a day or month, in the unit of a quota. Pure. */
-function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
-  if (unit === 'requests') return period.requests;
-  return unit === 'credits' ? (period.microCredits ?? 0) : period.inputTokens + period.outputTokens;
 }
 
 /** A threshold, and the usage that has reached it. Both in percent of the quota. */

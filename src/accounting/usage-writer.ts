@@ -9,8 +9,13 @@ import type { CountedRecord } from './sums.ts';
 /** What has to be written of one call. */
 type UsageWrite =
   | { readonly kind: 'open'; readonly usage: OpenUsage }
-  | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
+  | { readonly kind: 'closed'; readonly document: ClosedDocument; readonly unopened: boolean }
   | { readonly kind: 'dropped' };
+
+/** The record of an ended call, as it is stored. */
+type ClosedDocument = ReturnType<typeof toClosedDocument>;
+
+type BulkOperation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
 type UsageWriterDeps = Required<
   Pick<UsageServiceDeps, 'usage' | 'flushInterval' | 'waitingLimit' | 'onWritten' | 'onLost' | 'logger'>
@@ -19,21 +24,24 @@ type UsageWriterDeps = Required<
 /** The most records of one write, so that a long backlog does not become one write that takes too long. */
 const batchSize = 2_000;
 
+/** Of writes that do not depend on each other. */
+const unordered = { ordered: false } as const;
+
 /**
  * Writes usage records in batches, so that a call costs a share of a round trip and never waits for one. If a call ends before
  * its open record is written, only the closed record is written.
  */
 class UsageWriter {
   readonly #deps: UsageWriterDeps;
-  readonly #writeUsage: ReturnType<typeof createWriteUsage>;
+  readonly #collection: ReturnType<typeof durableCollection<UsageDocument>>;
   readonly #backlogLog: ReturnType<typeof createBacklogLog>;
   readonly #logSetAside: ReturnType<typeof createSetAsideLog>;
-  #pending = new Map<string, UsageWrite>();
+  /** What waits, and what is being written: it stays until the database has accepted it, unless something newer takes its place. */
+  readonly #pending = new Map<string, UsageWrite>();
   /** Records that were sent, and may have been written although the database has not confirmed it. */
-  #unsure = new Set<string>();
-  /** The records of the write under way, and how many of them have no newer entry that waits. */
+  readonly #unsure = new Set<string>();
+  /** The records of the write under way. */
   #sent: ReadonlySet<string> = new Set();
-  #sentAlone = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #nextWriting: Promise<void> | undefined;
@@ -42,7 +50,7 @@ class UsageWriter {
   constructor(deps: UsageWriterDeps) {
     const { usage, logger } = deps;
     this.#deps = deps;
-    this.#writeUsage = createWriteUsage(usage);
+    this.#collection = durableCollection(usage);
     this.#backlogLog = createBacklogLog(logger);
     this.#logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
   }
@@ -52,14 +60,15 @@ class UsageWriter {
   }
 
   close(record: UsageRecord): void {
-    const unopened = this.#pending.get(record.id)?.kind === 'open';
-    this.#add(record.id, { kind: 'closed', record, unopened });
+    const { id } = record;
+    const unopened = this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
+    this.#add(id, { kind: 'closed', document: toClosedDocument(record), unopened });
   }
 
   /** Forgets a call that got no answer. */
   drop(id: string): void {
-    // it was never written, so there is nothing to delete
-    if (this.#pending.delete(id) && !this.#unsure.has(id)) return;
+    // it was never sent, so there is nothing to delete
+    if (!this.#sent.has(id) && !this.#unsure.has(id) && this.#pending.delete(id)) return;
     this.#add(id, { kind: 'dropped' });
   }
 
@@ -95,7 +104,6 @@ class UsageWriter {
   }
 
   #add(id: string, entry: UsageWrite): void {
-    if (this.#sent.has(id) && !this.#pending.has(id)) this.#sentAlone -= 1;
     this.#pending.set(id, entry);
     this.#forgetOldest();
     this.#schedule();
@@ -103,79 +111,93 @@ class UsageWriter {
 
   async #writeAll(): Promise<void> {
     while (this.#pending.size > 0) {
-      const isWritten = await this.#write(this.#takeBatch());
-      if (!isWritten) return;
+      const batch: (readonly [string, UsageWrite])[] = [];
+      for (const entry of this.#pending) {
+        if (batch.length === batchSize) break;
+        batch.push(entry);
+      }
+      this.#sent = new Set(batch.map(([id]) => id));
+      const isWritten = await this.#write(batch);
+      if (isWritten) continue;
+      this.#forgetOldest();
+      this.#schedule();
+      return;
     }
-  }
-
-  #takeBatch(): (readonly [string, UsageWrite])[] {
-    const batch: (readonly [string, UsageWrite])[] = [];
-    for (const entry of this.#pending) {
-      if (batch.length === batchSize) break;
-      batch.push(entry);
-      this.#pending.delete(entry[0]);
-    }
-    return batch;
   }
 
   /** @returns whether the database has accepted all of it */
   async #write(entries: readonly (readonly [string, UsageWrite])[]): Promise<boolean> {
-    this.#sent = new Set(entries.map(([id]) => id));
-    this.#sentAlone = this.#sent.size;
-    const unsure = this.#unsure;
     const written: ClosedDocument[] = [];
     const outcomes = await writeIsolated(entries, {
       write: async (part, isFirstTry) => {
-        const partEntries = new Map(part);
-        written.push(...(await this.#writeUsage(partEntries, isFirstTry ? unsure : new Set(partEntries.keys()))));
+        written.push(...(await this.#writePart(part, isFirstTry)));
         return [];
       },
     });
-    const failed = new Map<string, UsageWrite>();
-    let failure: unknown;
+    this.#sent = new Set();
+    let failure: { readonly error: unknown } | undefined;
     for (const [i, [id, entry]] of entries.entries()) {
       const outcome = outcomes[i];
-      unsure.delete(id);
-      if (!outcome || 'result' in outcome) continue;
-      if (isItemFailure(outcome.error)) {
-        this.#logSetAside(outcome.error, { id });
-        if (entry.kind === 'closed') this.#deps.onLost(entry.record);
+      const error = outcome && 'error' in outcome ? outcome : undefined;
+      if (error && !isItemFailure(error.error)) {
+        failure = error;
+        this.#unsure.add(id);
         continue;
       }
-      failure = outcome.error;
-      failed.set(id, entry);
-      unsure.add(id);
+      this.#unsure.delete(id);
+      if (this.#pending.get(id) === entry) this.#pending.delete(id);
+      if (!error) continue;
+      this.#logSetAside(error.error, { id });
+      if (entry.kind === 'closed') this.#deps.onLost(entry.document);
     }
-    this.#sent = new Set();
-    this.#sentAlone = 0;
-    this.#putBack(failed);
-    if (failed.size > 0) this.#backlogLog.failed(failure);
+    if (failure) this.#backlogLog.failed(failure.error);
     else this.#backlogLog.recovered();
     if (written.length > 0) this.#deps.onWritten(written);
-    return failed.size === 0;
+    return !failure;
   }
 
-  /** Puts the entries that failed before those that have arrived since. */
-  #putBack(failed: Map<string, UsageWrite>): void {
-    if (failed.size === 0) return;
-    for (const [id, entry] of this.#pending) failed.set(id, entry);
-    this.#pending = failed;
-    this.#forgetOldest();
-    this.#schedule();
+  /**
+   * Writes entries. Those that may be written already are written in a way that does no harm the second time.
+   * @returns the closed records that are in the database now, and certainly not counted yet
+   */
+  async #writePart(
+    entries: readonly (readonly [string, UsageWrite])[],
+    isFirstTry: boolean,
+  ): Promise<ClosedDocument[]> {
+    const opened: UsageDocument[] = [];
+    const ended: ClosedDocument[] = [];
+    const ending: ClosedDocument[] = [];
+    const others: BulkOperation[] = [];
+    for (const [id, entry] of entries) {
+      if (!isFirstTry || this.#unsure.has(id) || entry.kind === 'dropped') others.push(toRepeatable(id, entry));
+      else if (entry.kind === 'open') opened.push(toOpenDocument(entry.usage));
+      else (entry.unopened ? ended : ending).push(entry.document);
+    }
+    if (opened.length + ended.length > 0) await this.#collection.insertMany([...opened, ...ended], unordered);
+    // closes what is open, and leaves what is closed as it is
+    const closings = ending.map((document) => ({
+      updateOne: { filter: { _id: document._id, ending: null }, update: { $set: document } },
+    }));
+    const matched = closings.length > 0 ? (await this.#collection.bulkWrite(closings, unordered)).matchedCount : 0;
+    // some were closed as orphans, or never opened, and it is unknown which
+    const isUncertain = matched < ending.length;
+    if (isUncertain) others.push(...ending.map((document) => ({ updateOne: closeOnce(document) })));
+    if (others.length > 0) await this.#collection.bulkWrite(others, unordered);
+    return isUncertain ? ended : [...ended, ...ending];
   }
 
   #forgetOldest(): void {
-    if (this.#pending.size + this.#sentAlone <= this.#deps.waitingLimit) return;
+    if (this.#pending.size <= this.#deps.waitingLimit) return;
     for (const [id, entry] of this.#pending) {
-      if (this.#pending.size + this.#sentAlone <= this.#deps.waitingLimit) return;
-      // the open record of that call is being written, so its end must not get lost
+      if (this.#pending.size <= this.#deps.waitingLimit) return;
+      // it is being written; if it is the end of a call whose open record is, it must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);
       this.#unsure.delete(id);
       // a call that still runs is recorded again when it ends
       if (entry.kind !== 'closed') continue;
       this.#backlogLog.lost();
-      this.#deps.onLost(entry.record);
+      this.#deps.onLost(entry.document);
     }
   }
 }
@@ -202,40 +224,24 @@ function createBacklogLog(logger: Logger) {
   };
 }
 
-type BulkOperation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
+/** The name of a model, cut to the limit: callers choose it. */
+function withinLimit(model: string | null): string | null {
+  return model?.slice(0, modelNameLimit) ?? null;
+}
 
-/** The record of an ended call, as it is stored. */
-type ClosedDocument = ReturnType<typeof toClosedDocument>;
-
-function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
-  const unknown = {
+function toOpenDocument({ id: _id, model, ...usage }: OpenUsage): UsageDocument {
+  return {
+    _id,
+    model: withinLimit(model),
     cachedInputTokens: 0,
     outputTokens: 0,
     reasoningTokens: 0,
     images: 0,
+    estimated: true,
+    ending: null,
     durationMs: 0,
     firstByteMs: 0,
-  };
-  return { _id, ...usage, ...unknown, estimated: true, ending: null };
-}
-
-/** The fields of an open record that change when its call ends. */
-function endOf(record: UsageRecord) {
-  return {
-    upstream: record.upstream,
-    inputTokens: record.inputTokens,
-    cachedInputTokens: record.cachedInputTokens,
-    outputTokens: record.outputTokens,
-    reasoningTokens: record.reasoningTokens,
-    images: record.images,
-    seconds: record.seconds,
-    characters: record.characters,
-    stored: record.stored,
-    estimated: record.estimated,
-    ending: record.ending,
-    durationMs: record.durationMs,
-    firstByteMs: record.firstByteMs,
-    counted: false,
+    ...usage,
   };
 }
 
@@ -247,7 +253,7 @@ function toClosedDocument(record: UsageRecord) {
     userId: record.userId,
     keyId: record.keyId,
     endpoint: record.endpoint,
-    model: record.model,
+    model: withinLimit(record.model),
     upstream: record.upstream,
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
@@ -266,64 +272,22 @@ function toClosedDocument(record: UsageRecord) {
   } satisfies UsageDocument;
 }
 
-/** Closes an open record, and leaves a closed one as it is. */
-function toClosing(record: UsageRecord): BulkOperation {
-  return { updateOne: { filter: { _id: record.id, ending: null }, update: { $set: endOf(record) } } };
+/** Stores the record of an ended call, whether or not it is open; one that is closed stays as it is. */
+function closeOnce(document: ClosedDocument) {
+  const closed = { $mergeObjects: ['$$ROOT', { $literal: document }] };
+  const update = [{ $replaceWith: { $cond: [{ $gt: ['$ending', null] }, '$$ROOT', closed] } }];
+  return { filter: { _id: document._id }, update, upsert: true };
 }
 
-/** The same as an upsert, for a record that may not exist: a closed one stays as it is. */
-function closing({ id: _, ...record }: UsageRecord): object[] {
-  const closed = {
-    $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies Omit<UsageDocument, '_id'> }],
-  };
-  const ended = { $gt: ['$ending', null] };
-  return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
-}
-
-function toRepeatable(id: string, entry: UsageWrite): BulkOperation {
-  const filter = { _id: id };
+function toRepeatable(_id: string, entry: UsageWrite): BulkOperation {
   switch (entry.kind) {
     case 'open':
-      return { updateOne: { filter, update: { $setOnInsert: toOpenDocument(entry.usage) }, upsert: true } };
+      return { updateOne: { filter: { _id }, update: { $setOnInsert: toOpenDocument(entry.usage) }, upsert: true } };
     case 'closed':
-      return { updateOne: { filter, update: closing(entry.record), upsert: true } };
+      return { updateOne: closeOnce(entry.document) };
     case 'dropped':
-      return { deleteOne: { filter: { ...filter, ending: null } } };
+      return { deleteOne: { filter: { _id, ending: null } } };
   }
-}
-
-/** Of writes that do not depend on each other. */
-const unordered = { ordered: false } as const;
-
-function createWriteUsage(usage: UsageModel) {
-  const collection = durableCollection(usage);
-
-  /**
-   * Writes entries of calls, by the ids of their records. Those in `unsure` may be written already, so they are written in a way that does
-   * no harm the second time.
-   * @returns the closed records that are in the database now, and certainly not counted yet
-   */
-  return async function writeUsage(batch: ReadonlyMap<string, UsageWrite>, unsure: ReadonlySet<string>) {
-    const opened: UsageDocument[] = [];
-    const ended: ClosedDocument[] = [];
-    const ending: UsageRecord[] = [];
-    const others: BulkOperation[] = [];
-    for (const [id, entry] of batch) {
-      if (unsure.has(id) || entry.kind === 'dropped') others.push(toRepeatable(id, entry));
-      else if (entry.kind === 'open') opened.push(toOpenDocument(entry.usage));
-      else if (entry.unopened) ended.push(toClosedDocument(entry.record));
-      else ending.push(entry.record);
-    }
-    if (opened.length + ended.length > 0) await collection.insertMany([...opened, ...ended], unordered);
-    const closings = ending.map(toClosing);
-    const matched = closings.length > 0 ? (await collection.bulkWrite(closings, unordered)).matchedCount : 0;
-    // some were closed as orphans, or never opened, and it is unknown which
-    const isUncertain = matched < ending.length;
-    if (isUncertain)
-      others.push(...ending.map((record) => toRepeatable(record.id, { kind: 'closed', record, unopened: false })));
-    if (others.length > 0) await collection.bulkWrite(others, unordered);
-    return isUncertain ? ended : [...ended, ...ending.map(toClosedDocument)];
-  };
 }
 
 export interface UsageServiceDeps {
@@ -343,7 +307,7 @@ export interface UsageServiceDeps {
   /** Called once with each record of an ended call that this process has written: it can be counted now. */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
   /** Called with each record of an ended call that will not be written. */
-  readonly onLost?: (record: Pick<UsageRecord, 'id' | 'userId'>) => void;
+  readonly onLost?: (record: Pick<UsageDocument, '_id' | 'userId'>) => void;
 }
 
 /** Records what model calls use: one record for each call, open while it runs. */
@@ -351,14 +315,6 @@ export type UsageService = ReturnType<typeof createUsageService>;
 
 /** How often a process looks for orphaned records. Milliseconds. */
 const sweepInterval = 60_000;
-
-/** The record, with the name of its model cut to the limit: callers choose it. */
-function withinLimit<T extends { readonly model: string | null }>(record: T): T {
-  const { model } = record;
-  return model !== null && model.length > modelNameLimit
-    ? { ...record, model: model.slice(0, modelNameLimit) }
-    : record;
-}
 
 export function createUsageService(deps: UsageServiceDeps) {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
@@ -369,18 +325,11 @@ export function createUsageService(deps: UsageServiceDeps) {
   /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
   async function sweep(): Promise<number> {
     const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
+    const durationMs = { $subtract: ['$$NOW', '$startedAt'] };
+    const orphaned = { ending: 'orphaned', estimated: true, durationMs, counted: false };
     const { modifiedCount } = await usage.updateMany(
       { ending: null, $expr: { $lt: ['$startedAt', before] } },
-      [
-        {
-          $set: {
-            ending: 'orphaned',
-            estimated: true,
-            durationMs: { $subtract: ['$$NOW', '$startedAt'] },
-            counted: false,
-          },
-        },
-      ],
+      [{ $set: orphaned }],
       { updatePipeline: true },
     );
     return modifiedCount;
@@ -395,17 +344,18 @@ export function createUsageService(deps: UsageServiceDeps) {
 
   return {
     /** Call it when a call is sent to an upstream. */
-    opened: (usage: OpenUsage): void => writer.open(withinLimit(usage)),
+    opened: (usage: OpenUsage): void => writer.open(usage),
     /** Call it when the answer of a call has ended. */
-    closed: (record: UsageRecord): void => writer.close(withinLimit(record)),
+    closed: (record: UsageRecord): void => writer.close(record),
     /** Call it when a call got no answer, so that there is nothing to record. */
     dropped: (id: string): void => writer.drop(id),
     /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
-    async recordOnce(given: UsageRecord): Promise<void> {
-      const record = withinLimit(given);
-      const result = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
+    async recordOnce(record: UsageRecord): Promise<void> {
+      const document = toClosedDocument(record);
+      const { filter, update, upsert } = closeOnce(document);
+      const { modifiedCount, upsertedCount } = await collection.updateOne(filter, update, { upsert });
       // what this call has written is certainly not counted yet
-      if (result.modifiedCount + result.upsertedCount > 0) onWritten([toClosedDocument(record)]);
+      if (modifiedCount + upsertedCount > 0) onWritten([document]);
     },
     sweep,
     /** Sweeps from now on. */
