@@ -86,7 +86,6 @@ export function createCreditService(deps: CreditServiceDeps) {
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
   const admit = createCreditAdmission(allowances, ledger, { ...options, allowance }, database);
 
-  /** @throws GatewayError `invalid_value` */
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
     return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
@@ -149,6 +148,7 @@ export function createCreditService(deps: CreditServiceDeps) {
       return balance(userId);
     },
 
+    /** @throws GatewayError `invalid_value` */
     balance,
 
     /** The credits that are left to each of these accounts. */

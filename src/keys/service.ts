@@ -1,7 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
-import type { Principal } from '../http/principal.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
@@ -53,64 +52,7 @@ export interface KeyServiceDeps {
   readonly lastUsedDelay?: number;
 }
 
-export interface KeyService
-  extends Pick<KeyVerifier, 'authenticateById' | 'authenticateCached' | 'authenticateInGracePeriod'> {
-  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
-  authenticate(token: string): Promise<Principal | null>;
-  /**
-   * Creates a key for an account and publishes `api_key.created`: both or neither.
-   * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of
-   * working keys; `publish_unconfirmed` if the database does not confirm the write: that key is lost, so create another one
-   */
-  create(input: ApiKeyInput): Promise<NewApiKey>;
-  /**
-   * Changes a key: in this process at once, in every other process within a second.
-   * @param userId the account that the key must belong to. @default any
-   * @returns `null` if there is no such key
-   * @throws GatewayError `invalid_value`
-   */
-  update(id: string, patch: ApiKeyPatch, userId?: string): Promise<ApiKey | null>;
-  /**
-   * Revokes a key and publishes `api_key.revoked`, once: in this process at once, in every other process within a second.
-   * @param userId the account that the key must belong to. @default any
-   * @returns whether there was a key that was not revoked yet
-   */
-  revoke(id: string, userId?: string): Promise<boolean>;
-  /**
-   * An account's keys, oldest first, including expired and revoked ones.
-   * @throws GatewayError `invalid_value`
-   */
-  list(userId: string, page?: Page): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }>;
-  get(id: string): Promise<ApiKey | null>;
-  /** Writes the last uses that are not written yet. */
-  close(): Promise<void>;
-}
-
-/**
- * Stores a key under a slot that no other working key of its account has. A key that expires or is revoked frees its slot.
- * @throws GatewayError `api_key_limit_reached` if none is free
- */
-async function inFreeSlot(
-  keys: KeyModel,
-  maxKeys: number,
-  userId: string,
-  store: (slot: number) => Promise<void>,
-): Promise<void> {
-  await storeInFreeSlot({
-    count: maxKeys,
-    async taken() {
-      const slots = await takenSlots(keys, userId);
-      if (slots.size < maxKeys) return slots;
-      await releaseExpired(keys, userId);
-      return takenSlots(keys, userId);
-    },
-    store,
-    full: () => {
-      const message = `This account already has the maximum of ${maxKeys} API keys; revoke one first`;
-      return new GatewayError('api_key_limit_reached', message);
-    },
-  });
-}
+export type KeyService = ReturnType<typeof createKeyService>;
 
 /** Publishes that a key was created or revoked, once for each key; in the transaction of the session. */
 async function publishKeyEvent(
@@ -130,8 +72,46 @@ function filterOf(id: string, userId: string | undefined) {
   return { _id: id, userId };
 }
 
-function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerifier): KeyService['update'] {
-  return async function update(id, patch, userId) {
+function createCreate(
+  { keys, publish, transaction, maxKeys = 100 }: KeyServiceDeps,
+  keyBudgets: KeyBudgets,
+  verifier: KeyVerifier,
+) {
+  return async function create(input: ApiKeyInput): Promise<NewApiKey> {
+    const fields = toKeyFields(input);
+    const { userId } = fields;
+    keyBudgets.check(fields.budgets);
+    const createdAt = new Date();
+    const id = newId('key', createdAt.getTime());
+    const key = newKeyText(id);
+    const hash = digestOf(key).toString('hex');
+    const stored = { _id: id, ...fields, hash, createdAt, lastUsedAt: null, revokedAt: null };
+    await storeInFreeSlot({
+      count: maxKeys,
+      async taken() {
+        const slots = await takenSlots(keys, userId);
+        if (slots.size < maxKeys) return slots;
+        await releaseExpired(keys, userId);
+        return takenSlots(keys, userId);
+      },
+      store: (slot) =>
+        transaction(async (session) => {
+          await keys.create([{ ...stored, slot }], session ? { session } : {});
+          await publishKeyEvent(publish, 'api_key.created', stored, session);
+        }),
+      full: () => {
+        const message = `This account already has the maximum of ${maxKeys} API keys; revoke one first`;
+        return new GatewayError('api_key_limit_reached', message);
+      },
+    });
+    verifier.created(id);
+    const used = await keyBudgets.usage(userId, [{ id, budgets: fields.budgets }]);
+    return { id, key, ...fields, budgets: used.get(id) ?? [], createdAt };
+  };
+}
+
+function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerifier) {
+  return async function update(id: string, patch: ApiKeyPatch, userId?: string): Promise<ApiKey | null> {
     if (!isId('key', id)) return null;
     const filter = filterOf(id, userId);
     const budgets = toBudgets(patch.budgets);
@@ -147,11 +127,11 @@ function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerif
   };
 }
 
-function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: KeyVerifier): KeyService['revoke'] {
+function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: KeyVerifier) {
   const revocation = [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }, { $unset: 'slot' }];
   const options = { updatePipeline: true, returnDocument: 'before' } as const;
 
-  return async function revoke(id, userId) {
+  return async function revoke(id: string, userId?: string): Promise<boolean> {
     if (!isId('key', id)) return false;
     const filter = filterOf(id, userId);
     const before = await transaction(async (session) => {
@@ -170,8 +150,8 @@ function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: 
 }
 
 /** Creates, recognises and revokes API keys. */
-export function createKeyService(deps: KeyServiceDeps): KeyService {
-  const { keys, budgets = noBudgets, maxKeys = 100, lastUsedDelay } = deps;
+export function createKeyService(deps: KeyServiceDeps) {
+  const { keys, budgets = noBudgets, lastUsedDelay } = deps;
   const { cacheTtl: ttl = 900, cacheCapacity: capacity = 10_000, gracePeriod = 300_000 } = deps;
   const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
   const lastUsed = createLastUsed({
@@ -189,34 +169,37 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
   const { authenticate, authenticateById, authenticateCached, authenticateInGracePeriod } = verifier;
 
   return {
-    async create(input) {
-      const fields = toKeyFields(input);
-      budgets.check(fields.budgets);
-      const createdAt = new Date();
-      const id = newId('key', createdAt.getTime());
-      const key = newKeyText(id);
-      const hash = digestOf(key).toString('hex');
-      const stored = { _id: id, ...fields, hash, createdAt, lastUsedAt: null, revokedAt: null };
-      await inFreeSlot(keys, maxKeys, fields.userId, (slot) =>
-        deps.transaction(async (session) => {
-          await keys.create([{ ...stored, slot }], session ? { session } : {});
-          await publishKeyEvent(deps.publish, 'api_key.created', stored, session);
-        }),
-      );
-      verifier.created(id);
-      const used = await budgets.usage(fields.userId, [{ id, budgets: fields.budgets }]);
-      return { id, key, ...fields, budgets: used.get(id) ?? [], createdAt };
-    },
-
+    /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
     authenticate,
     authenticateById,
     authenticateCached,
     authenticateInGracePeriod,
-
+    /**
+     * Creates a key for an account and publishes `api_key.created`: both or neither. The key has a slot that no other working key of its
+     * account has; one that expires or is revoked frees its slot.
+     * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of
+     * working keys; `publish_unconfirmed` if the database does not confirm the write: that key is lost, so create another one
+     */
+    create: createCreate(deps, budgets, verifier),
+    /**
+     * Changes a key: in this process at once, in every other process within a second.
+     * @param userId the account that the key must belong to. @default any
+     * @returns `null` if there is no such key
+     * @throws GatewayError `invalid_value`
+     */
     update: createUpdate(keys, budgets, verifier),
+    /**
+     * Revokes a key and publishes `api_key.revoked`, once: in this process at once, in every other process within a second.
+     * @param userId the account that the key must belong to. @default any
+     * @returns whether there was a key that was not revoked yet
+     */
     revoke: createRevoke(deps, verifier),
 
-    async list(userId, page = {}) {
+    /**
+     * An account's keys, oldest first, including expired and revoked ones.
+     * @throws GatewayError `invalid_value`
+     */
+    async list(userId: string, page: Page = {}): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }> {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'key');
@@ -228,12 +211,13 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
       return { keys: await toApiKeys(documents.slice(0, limit), budgets), hasMore: documents.length > limit };
     },
 
-    async get(id) {
+    async get(id: string): Promise<ApiKey | null> {
       if (!isId('key', id)) return null;
       const key = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
       return key && toApiKey(key, budgets);
     },
 
+    /** Writes the last uses that are not written yet. */
     close: lastUsed.close,
   };
 }

@@ -21,7 +21,7 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
   const { capacity, gracePeriod, onUse } = deps;
   const cache = createKeyCache(deps);
 
-  /** The tokens that match the cached record of their key: a busy key is hashed once per record. */
+  /** The tokens that match the cached record of their key: a busy key is hashed once per record. A hash takes 4 µs here, this look 1. */
   const proven = new Map<string, CachedKey>();
 
   function isRight(token: string, cached: CachedKey): boolean {
@@ -32,12 +32,9 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
     return true;
   }
 
-  function judge(id: string, token: string, cached: CachedKey | null): Principal | null {
-    return cached && isRight(token, cached) ? used(id, cached) : null;
-  }
-
-  /** @param cached what is known of a key that its owner has shown */
-  function used(id: string, cached: CachedKey): Principal | null {
+  /** @param token `undefined` from those who have proved before that the key is theirs */
+  function judge(id: string, cached: CachedKey | null, token?: string): Principal | null {
+    if (!cached || (token !== undefined && !isRight(token, cached))) return null;
     cache.keep(id, cached);
     if (!cached.record.good) return null;
     onUse(id);
@@ -46,13 +43,12 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
 
   /** Who the bearer of a key is, for whoever has proved that before; `null` if there is no such key, or it has expired or was revoked. */
   async function authenticateById(id: string): Promise<Principal | null> {
-    const cached = await cache.find(id);
-    return cached && used(id, cached);
+    return judge(id, await cache.find(id));
   }
 
   async function authenticate(token: string): Promise<Principal | null> {
     const id = keyIdIn(token);
-    return id === null ? null : judge(id, token, await cache.find(id));
+    return id === null ? null : judge(id, await cache.find(id), token);
   }
 
   /** The same as `authenticate` without the database; `undefined` if only the database knows. */
@@ -60,7 +56,7 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
     const id = keyIdIn(token);
     if (id === null) return null;
     const cached = cache.peek(id);
-    return cached && judge(id, token, cached);
+    return cached && judge(id, cached, token);
   }
 
   /**
@@ -69,8 +65,8 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
    */
   function authenticateInGracePeriod(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
-    const cached = id === null ? undefined : cache.last(id);
-    if (!cached || performance.now() - cached.since >= gracePeriod) return undefined;
+    const cached = id === null ? undefined : cache.peek(id, gracePeriod);
+    if (!cached) return undefined;
     const { principal, good } = cached.record;
     const hasExpired = principal.expiresAt !== undefined && principal.expiresAt.getTime() <= Date.now();
     return good && !hasExpired && isRight(token, cached) ? principal : null;
@@ -279,14 +275,17 @@ export interface KeyCacheOptions {
   readonly capacity: number;
 }
 
-function dropOldest(entries: Map<string, unknown>, capacity: number): void {
+/** Puts an entry at the end of a cache, and drops the first one if there are too many. */
+function remember<T>(entries: Map<string, T>, id: string, entry: T, capacity: number): void {
+  entries.delete(id);
+  entries.set(id, entry);
   if (entries.size > capacity) entries.delete(entries.keys().next().value as string);
 }
 
 /**
  * Recently used keys, so that a busy key costs one look-up per `ttl` and process. Bounded; a dropped record is read again. Ids of no key
  * are cached for the same time, but separately, so that a flood of unknown keys drops no good one. It counts a record's age from the start
- * of its look-up and still has old ones, for `last`, where lru-cache counts from its end and drops them.
+ * of its look-up and still has old ones, for the grace period, where lru-cache counts from its end and drops them.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const records = new Map<string, CachedKey>();
@@ -294,40 +293,16 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const unknown = new Map<string, number>();
   const reading = new Map<string, { readonly since: number; readonly lookUp: Promise<CachedKey | null> }>();
 
-  const isFresh = (since: number) => performance.now() - since < ttl;
-
-  function keepUnknown(id: string, since: number): void {
-    unknown.delete(id);
-    unknown.set(id, since);
-    dropOldest(unknown, capacity);
-  }
-
-  function startReading(id: string): Promise<CachedKey | null> {
-    const since = performance.now();
-    const lookUp = read(id)
-      .then((record) => {
-        if (record) return { record, since };
-        // unless a newer look-up runs, or the key was created meanwhile
-        if (reading.get(id)?.lookUp === lookUp) keepUnknown(id, since);
-        return null;
-      })
-      .finally(() => {
-        if (reading.get(id)?.lookUp === lookUp) reading.delete(id);
-      });
-    reading.set(id, { since, lookUp });
-    return lookUp;
-  }
+  const isFresh = (since: number, maxAge = ttl) => performance.now() - since < maxAge;
 
   /** The cached record, unless it is too old. */
-  function peek(id: string): CachedKey | undefined {
+  function peek(id: string, maxAge = ttl): CachedKey | undefined {
     const cached = records.get(id);
-    return cached && isFresh(cached.since) ? cached : undefined;
+    return cached && isFresh(cached.since, maxAge) ? cached : undefined;
   }
 
   return {
     peek,
-    /** The cached record, however old. */
-    last: (id: string) => records.get(id),
     /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
     async find(id: string): Promise<CachedKey | null> {
       const cached = peek(id);
@@ -335,15 +310,26 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
       if (isFresh(unknown.get(id) ?? Number.NEGATIVE_INFINITY)) return null;
       const running = reading.get(id);
       // do not join a look-up that hangs: it may have read an old state
-      return running && isFresh(running.since) ? running.lookUp : startReading(id);
+      if (running && isFresh(running.since)) return running.lookUp;
+      const since = performance.now();
+      // a newer look-up may run, or the key was created meanwhile
+      const isLatest = () => reading.get(id)?.lookUp === lookUp;
+      const lookUp = read(id)
+        .then((record) => {
+          if (record) return { record, since };
+          if (isLatest()) remember(unknown, id, since, capacity);
+          return null;
+        })
+        .finally(() => {
+          if (isLatest()) reading.delete(id);
+        });
+      reading.set(id, { since, lookUp });
+      return lookUp;
     },
     /** Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the cache. */
     keep(id: string, cached: CachedKey): void {
       const present = records.get(id);
-      if (present && present.since >= cached.since) return;
-      records.delete(id);
-      records.set(id, cached);
-      dropOldest(records, capacity);
+      if (!present || present.since < cached.since) remember(records, id, cached, capacity);
     },
     /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
     created(id: string): void {
