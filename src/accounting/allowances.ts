@@ -69,11 +69,11 @@ export class Allowances {
   }
 
   /**
-   * Releases what is reserved for these ended calls: either this process has charged for them, so every balance read from
+   * Releases what is reserved for these ended calls at the next renewal: either this process has charged for them, so every balance read from
    * now on includes them, or no process will charge for them.
    */
   settle(calls: readonly { readonly _id: string; readonly userId: string }[]): void {
-    for (const { _id, userId } of calls) this.#accounts.get(userId)?.settle(_id);
+    for (const { _id, userId } of calls) this.#accounts.get(userId)?.allowance.settle(_id);
   }
 
   /** Renews the lease now, if this process has one. */
@@ -139,8 +139,6 @@ class LeasedAllowance {
   readonly #userId: string;
   readonly #deps: AllowanceDeps;
   readonly #onRenewed: (error?: unknown) => void;
-  /** Ended calls that will not be charged again, and are still part of what is reserved. */
-  readonly #settled = new Set<string>();
   /** Whether the last renewal leased less than was requested. */
   #isScarce = false;
   #touchedAt = performance.now();
@@ -185,7 +183,7 @@ class LeasedAllowance {
    */
   get isDue(): boolean {
     const { allowance } = this;
-    const reserved = allowance.reserved - allowance.unbookedCost([...this.#settled]);
+    const reserved = allowance.reserved - allowance.unbookedCost(allowance.settled);
     const isAtRest = reserved === 0;
     const holdsTooMuch = allowance.limit > this.#amountFor(reserved) + this.#deps.leaseAmount;
     const isUnrenewed = this.#startedAt > this.#renewedAt;
@@ -195,11 +193,6 @@ class LeasedAllowance {
 
   get isIdle(): boolean {
     return performance.now() - Math.max(this.#touchedAt, this.#startedAt) > idleTime;
-  }
-
-  /** Releases what is reserved for an ended call at the next renewal. */
-  settle(id: string): void {
-    if (this.allowance.isUnbooked(id)) this.#settled.add(id);
   }
 
   /** Starts a renewal as soon as the gap since the last one allows. */
@@ -272,12 +265,12 @@ class LeasedAllowance {
     const { allowance } = this;
     const { ledger, renewLease, leaseDuration } = this.#deps;
     const startedAt = this.#startedAt;
-    const settledIds = new Set(this.#settled);
+    const settled = new Set(allowance.settled);
     // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
     const ended = this.#isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
-    const unsettledIds = ended.filter((id) => !settledIds.has(id));
+    const unsettledIds = ended.filter((id) => !settled.has(id));
     // read the booked calls before the balance: so no call is missing from both
-    const booked = [...settledIds, ...(unsettledIds.length > 0 ? await inTime(ledger.booked(unsettledIds)) : [])];
+    const booked = [...settled, ...(unsettledIds.length > 0 ? await inTime(ledger.booked(unsettledIds)) : [])];
     const reserved = allowance.reserved - allowance.unbookedCost(booked);
     const requestedAmount = this.#amountFor(reserved);
     allowance.lowerLimit(requestedAmount, booked);
@@ -286,7 +279,6 @@ class LeasedAllowance {
     // when credits are scarce, do not count a charge both in the balance and as unbooked
     const later = isScarce ? await inTime(ledger.booked(allowance.unbooked)) : [];
     allowance.applyLease(lease, booked, later);
-    for (const id of settledIds) this.#settled.delete(id);
     this.#isScarce = isScarce;
     this.#renewedAt = startedAt;
     this.#expiresAt = startedAt + leaseDuration;

@@ -20,28 +20,11 @@ import { dayOf, keyTotalId, periodsOf, summed } from './sums.ts';
 import type { QuotaOf } from './thresholds.ts';
 
 /** The budgets of accounts and keys. */
-export interface BudgetService {
-  /**
-   * The budgets of an account, and what it has used of them.
-   * @throws GatewayError `invalid_value`
-   */
-  get(userId: string): Promise<BudgetUsage[]>;
-  /**
-   * Sets the budgets of an account, which need not be known before: in every process within a second. An empty list removes them.
-   * @throws GatewayError `invalid_value`
-   */
-  set(userId: string, budgets: readonly Budget[]): Promise<BudgetUsage[]>;
-  /** The budgets of an account as they are stored. */
-  ofAccount(userId: string): Promise<readonly Budget[]>;
-  readonly ofKeys: KeyBudgets;
-}
+export type BudgetService = ReturnType<typeof createBudgetService>;
 
 /** @param hasPrices whether calls have prices */
-export function createBudgetService(
-  readUsed: ReadUsed,
-  accountBudgets: AccountBudgetsModel,
-  hasPrices: boolean,
-): BudgetService {
+export function createBudgetService(readUsed: ReadUsed, accountBudgets: AccountBudgetsModel, hasPrices: boolean) {
+  /** The budgets of an account as they are stored. */
   async function ofAccount(userId: string): Promise<readonly Budget[]> {
     return (await accountBudgets.findById(userId).lean())?.budgets ?? [];
   }
@@ -52,44 +35,48 @@ export function createBudgetService(
     return budgets.map((budget) => toBudgetUsage(budget, used));
   }
 
-  function check(budgets: readonly Budget[]): void {
-    const i = budgets.findIndex(({ credits }) => credits !== undefined);
-    if (hasPrices || i === -1) return;
-    const param = `budgets[${i}].credits`;
-    refuse('invalid_value', param, 'this gateway has no prices, so it counts no credits; use tokens or requests');
-  }
+  const ofKeys: KeyBudgets = {
+    check(budgets) {
+      const i = budgets.findIndex(({ credits }) => credits !== undefined);
+      if (hasPrices || i === -1) return;
+      const param = `budgets[${i}].credits`;
+      refuse('invalid_value', param, 'this gateway has no prices, so it counts no credits; use tokens or requests');
+    },
+
+    async usage(userId, keys) {
+      const limited = keys.filter(({ budgets }) => budgets.length > 0);
+      if (limited.length === 0) return new Map();
+      const withTotal = limited.some(({ budgets }) => needTotal(budgets));
+      const ids = limited.map(({ id }) => id);
+      const used = await readUsed.ofKeys(userId, ids, withTotal);
+      const usageOfKey = (id: string, budget: Budget) => toBudgetUsage(budget, used.get(id) as UsedAmounts);
+      return new Map(limited.map(({ id, budgets }) => [id, budgets.map((budget) => usageOfKey(id, budget))]));
+    },
+  };
 
   return {
     ofAccount,
+    ofKeys,
 
-    async get(userId) {
+    /**
+     * The budgets of an account, and what it has used of them.
+     * @throws GatewayError `invalid_value`
+     */
+    async get(userId: string): Promise<BudgetUsage[]> {
       checkUserId(userId);
       return usageOf(userId, await ofAccount(userId));
     },
 
-    async set(userId, given) {
+    /**
+     * Sets the budgets of an account, which need not be known before: in every process within a second. An empty list removes them.
+     * @throws GatewayError `invalid_value`
+     */
+    async set(userId: string, given: readonly Budget[]): Promise<BudgetUsage[]> {
       checkUserId(userId);
       const budgets = toBudgets(given);
-      check(budgets);
+      ofKeys.check(budgets);
       await accountBudgets.updateOne({ _id: userId }, { $set: { budgets } }, { upsert: true });
       return usageOf(userId, budgets);
-    },
-
-    ofKeys: {
-      check,
-      async usage(userId, keys) {
-        const limited = keys.filter(({ budgets }) => budgets.length > 0);
-        if (limited.length === 0) return new Map();
-        const withTotal = limited.some(({ budgets }) => needTotal(budgets));
-        const ids = limited.map(({ id }) => id);
-        const used = await readUsed.ofKeys(userId, ids, withTotal);
-        return new Map(
-          limited.map(({ id, budgets }) => [
-            id,
-            budgets.map((budget) => toBudgetUsage(budget, used.get(id) as UsedAmounts)),
-          ]),
-        );
-      },
     },
   };
 }
@@ -151,7 +138,7 @@ function amountsIn(documents: readonly CountedSums[]): Amounts {
 
 /** Every month of an account. */
 function monthsOf(userId: string) {
-  const [start] = JSON.stringify([userId, 'monthly', '']).split(/""\]$/) as [string];
+  const start = JSON.stringify([userId, 'monthly', '']).slice(0, -'""]'.length);
   return { $gte: start, $lt: `${start}~` };
 }
 

@@ -49,12 +49,14 @@ const noReservation: Admission = { closed() {}, dropped() {} };
 /**
  * Decides by an account's credits whether it may make a call.
  * @param database while it is unavailable, no more credits can be leased. @default it is always available
+ * @param observer learns what is decided. @default none
  */
 export function createCreditAdmission(
   allowances: Allowances,
   ledger: Ledger,
   options: CreditOptions & Required<Pick<CreditOptions, 'allowance'>>,
   database?: Pick<DatabaseAccess, 'isUnavailable'>,
+  observer?: CreditObserver,
 ): AdmitByCredits {
   const { prices, allowance: leaseAmount } = options;
   const hasPrices = Object.values(prices).some((price) => Object.values(price).some((amount) => amount > 0));
@@ -107,22 +109,30 @@ export function createCreditAdmission(
     };
   }
 
-  return async function admit(call, inputTokens, output = oneAnswer) {
+  async function requestReservation(call: ModelCall, inputTokens: number, output: RequestedOutput): Promise<Admission> {
     const { model, endpoint } = call;
     const { userId } = call.principal;
     const amount = likelyCost(call, inputTokens, output);
-    try {
-      const longWork = longWorks.get(endpoint);
-      if (longWork) {
-        await requireBalance(userId, longWork, amount, model !== undefined);
-        return noReservation;
-      }
-      // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already
-      if (amount > 0 && !database?.isUnavailable) await allowances.ensureCurrent(userId);
-    } catch (error) {
-      throw asUnavailable(error);
+    const longWork = longWorks.get(endpoint);
+    if (longWork) {
+      await requireBalance(userId, longWork, amount, model !== undefined);
+      return noReservation;
     }
+    // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already
+    if (amount > 0 && !database?.isUnavailable) await allowances.ensureCurrent(userId);
     return reserve(userId, amount);
+  }
+
+  return async function admit(call, inputTokens, output = oneAnswer) {
+    try {
+      const admission = await requestReservation(call, inputTokens, output);
+      observer?.admitted();
+      return admission;
+    } catch (thrown) {
+      const error = asUnavailable(thrown);
+      if (error instanceof GatewayError) observer?.refused(error.code);
+      throw error;
+    }
   };
 }
 
@@ -131,18 +141,4 @@ export interface CreditObserver {
   admitted(): void;
   /** @param code of the error that the caller gets */
   refused(code: ErrorCode): void;
-}
-
-/** The same decisions, told to an observer. */
-export function withCreditObserver(admit: AdmitByCredits, observer: CreditObserver): AdmitByCredits {
-  return async function admitObserved(...call) {
-    try {
-      const reservation = await admit(...call);
-      observer.admitted();
-      return reservation;
-    } catch (error) {
-      if (error instanceof GatewayError) observer.refused(error.code);
-      throw error;
-    }
-  };
 }

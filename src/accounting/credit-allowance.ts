@@ -8,6 +8,8 @@ export interface AllowanceLease {
 interface EndedCall {
   readonly cost: number;
   readonly endedAt: number;
+  /** Whether it will not be charged again. */
+  isSettled: boolean;
 }
 
 /**
@@ -35,9 +37,15 @@ export class CreditAllowance {
     return [...this.#unbooked.keys()];
   }
 
-  /** Whether this call ended here and the balance may not include its cost yet. */
-  isUnbooked(id: string): boolean {
-    return this.#unbooked.has(id);
+  /** Those of the unbooked calls that will not be charged again: the next balance that is read includes them. */
+  get settled(): string[] {
+    return [...this.#unbooked].filter(([, { isSettled }]) => isSettled).map(([id]) => id);
+  }
+
+  /** This ended call will not be charged again. */
+  settle(id: string): void {
+    const call = this.#unbooked.get(id);
+    if (call) call.isSettled = true;
   }
 
   /** @param before by the clock of `performance.now()` */
@@ -81,7 +89,7 @@ export class CreditAllowance {
   spend(amount: number, id: string, cost: number): void {
     this.#underWay -= amount;
     if (cost === 0) return;
-    this.#unbooked.set(id, { cost, endedAt: performance.now() });
+    this.#unbooked.set(id, { cost, endedAt: performance.now(), isSettled: false });
     this.#unbookedSum += cost;
     this.#left -= cost;
   }

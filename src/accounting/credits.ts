@@ -4,7 +4,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions } from '../options/options.ts';
 import { Allowances, createRenewAllowanceLease } from './allowances.ts';
-import { type CreditObserver, createCreditAdmission, withCreditObserver } from './credit-admission.ts';
+import { type CreditObserver, createCreditAdmission } from './credit-admission.ts';
 import type { AllowanceLease } from './credit-allowance.ts';
 import { Ledger, type LedgerDeps, type LedgerEntry } from './ledger.ts';
 import type { UsageDocument } from './model.ts';
@@ -84,7 +84,6 @@ export function createCreditService(deps: CreditServiceDeps) {
   }
 
   const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
-  const admit = createCreditAdmission(allowances, ledger, { ...options, allowance }, database);
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
@@ -92,7 +91,7 @@ export function createCreditService(deps: CreditServiceDeps) {
   }
 
   return {
-    admit: observer ? withCreditObserver(admit, observer) : admit,
+    admit: createCreditAdmission(allowances, ledger, { ...options, allowance }, database, observer),
     /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
     credited: (userId: string) => allowances.refresh(userId),
 

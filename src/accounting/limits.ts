@@ -3,7 +3,7 @@ import { checkUserId, isStorableId, newId } from '../ids.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { LimitOptions } from '../options/options.ts';
-import { type Admit, createLimiter } from './limiter.ts';
+import { createLimiter } from './limiter.ts';
 import { createSharing, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';
 import { type ClosingDeps, createClosing, RefusedCalls } from './refused-calls.ts';
@@ -36,22 +36,7 @@ export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
   readonly flushInterval?: number;
 }
 
-export interface LimitService {
-  /** Counts a call, or refuses it; `undefined` if the options limit nothing. */
-  readonly admit: Admit | undefined;
-  /**
-   * Includes calls that the host's own limiter has refused in `rate_limit.exceeded`. Resolves when they can no longer be lost.
-   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: if it says that nothing was done,
-   * report the calls again; otherwise the gateway writes them later
-   */
-  reportExceeded(report: ExceededReport): Promise<void>;
-  /** Publishes the windows that are over; see {@link createClosing}. */
-  closeWindows(): Promise<void>;
-  /** Closes windows from now on. */
-  start(): void;
-  /** Stops, and writes the counts. */
-  close(): Promise<void>;
-}
+export type LimitService = ReturnType<typeof createLimitService>;
 
 function checkWhole(param: string, value: unknown, min: number): void {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min) return;
@@ -71,7 +56,7 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
 }
 
 /** Rate limits, and the events about accounts that exceed them. */
-export function createLimitService(deps: LimitServiceDeps): LimitService {
+export function createLimitService(deps: LimitServiceDeps) {
   const { rates, exceeded, options = {}, logger, flushInterval = 200 } = deps;
   const {
     eventWindow = accountRows['limits.eventWindow'].default,
@@ -84,7 +69,6 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     : undefined;
   const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ ...deps, grace: Math.min(2_000, eventWindow) });
-  const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
 
   /** All windows end at the same moment, so between two such moments none can be over. */
   function untilNextLook(): number {
@@ -113,16 +97,25 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     },
   });
   return {
-    admit: isLimiting ? admit : undefined,
-    async reportExceeded(report) {
+    /** Counts a call, or refuses it; `undefined` if the options limit nothing. */
+    admit: options.perKey !== undefined || options.perUser !== undefined ? admit : undefined,
+    /**
+     * Includes calls that the host's own limiter has refused in `rate_limit.exceeded`. Resolves when they can no longer be lost.
+     * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: if it says that nothing was done,
+     * report the calls again; otherwise the gateway writes them later
+     */
+    async reportExceeded(report: ExceededReport): Promise<void> {
       checkReport(report);
       const { userId, apiKeyId, limit, rejectedRequests: count = 1, at = new Date() } = report;
       refusedCalls.add({ userId, apiKeyId, limit, count, at: at.getTime() });
       await refusedCalls.flush();
     },
+    /** Publishes the windows that are over; see {@link createClosing}. */
     closeWindows,
+    /** Closes windows from now on. */
     start: closing.start,
-    async close() {
+    /** Stops, and writes the counts. */
+    async close(): Promise<void> {
       await Promise.all([closing.stop(), sharing?.stop(), refusedCalls.close()]);
     },
   };

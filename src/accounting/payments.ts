@@ -7,7 +7,7 @@ import type { PaymentDocument, PaymentModel } from './model.ts';
 import type { WriteAccount } from './write-account.ts';
 
 /** A payment that the host's payment processor has settled. */
-interface CompletedPayment {
+export interface CompletedPayment {
   /** The id of the payment at its processor, such as `pay_…` or `pi_…`. At most 200 characters. */
   readonly paymentId: string;
   readonly userId: string;
@@ -19,7 +19,7 @@ interface CompletedPayment {
 }
 
 /** A payment that failed. */
-interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
+export interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
   /** Why, such as `card_declined`. */
   readonly reason: string;
 }
@@ -32,22 +32,7 @@ export interface PaymentServiceDeps {
   readonly writeAccount: WriteAccount;
 }
 
-export interface PaymentService {
-  /**
-   * Books a completed payment in one transaction, once for each payment id: stores it permanently, adds its credits if
-   * credits are on, and publishes `payment.completed`. For the same payment it returns the first event again.
-   * @throws GatewayError `invalid_value`, `invalid_event_data`; `idempotency_conflict` if the id was used for another
-   * payment; `publish_unconfirmed`: report it again, it is not booked twice
-   */
-  completed(payment: CompletedPayment): Promise<PublishedEvent>;
-  /**
-   * Publishes `payment.failed`.
-   * @param options.idempotencyKey names the attempt, if one payment may fail several times.
-   *   @default the payment's id: it fails once
-   * @throws GatewayError as `publish` does
-   */
-  failed(payment: FailedPayment, options?: { readonly idempotencyKey?: string }): Promise<PublishedEvent>;
-}
+export type PaymentService = ReturnType<typeof createPaymentService>;
 
 function toData({ paymentId, userId, amount, currency, creditsAdded }: CompletedPayment) {
   return { payment_id: paymentId, amount, currency, credits_added: creditsAdded, user_id: userId };
@@ -86,7 +71,7 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 }
 
 /** Books the payments that the host reports, and publishes events about them. */
-export function createPaymentService({ payments, publish, credits, writeAccount }: PaymentServiceDeps): PaymentService {
+export function createPaymentService({ payments, publish, credits, writeAccount }: PaymentServiceDeps) {
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
     const inSession = session ? { session } : {};
@@ -104,7 +89,13 @@ export function createPaymentService({ payments, publish, credits, writeAccount 
   }
 
   return {
-    async completed(payment) {
+    /**
+     * Books a completed payment in one transaction, once for each payment id: stores it permanently, adds its credits if
+     * credits are on, and publishes `payment.completed`. For the same payment it returns the first event again.
+     * @throws GatewayError `invalid_value`, `invalid_event_data`; `idempotency_conflict` if the id was used for another
+     * payment; `publish_unconfirmed`: report it again, it is not booked twice
+     */
+    async completed(payment: CompletedPayment): Promise<PublishedEvent> {
       checkPaymentId(payment.paymentId);
       const { userId } = payment;
       const published = await writeAccount(userId, (session) => book(payment, session));
@@ -112,7 +103,16 @@ export function createPaymentService({ payments, publish, credits, writeAccount 
       return published;
     },
 
-    async failed({ paymentId, userId, amount, currency, reason }, options = {}) {
+    /**
+     * Publishes `payment.failed`.
+     * @param options.idempotencyKey names the attempt, if one payment may fail several times.
+     *   @default the payment's id: it fails once
+     * @throws GatewayError as `publish` does
+     */
+    async failed(
+      { paymentId, userId, amount, currency, reason }: FailedPayment,
+      options: { readonly idempotencyKey?: string } = {},
+    ): Promise<PublishedEvent> {
       checkPaymentId(paymentId);
       const data = { payment_id: paymentId, amount, currency, user_id: userId, reason };
       const { idempotencyKey = `payment.failed:${paymentId}` } = options;

@@ -55,22 +55,19 @@ class UsageWriter {
     this.#logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
   }
 
-  open(usage: OpenUsage): void {
-    this.#add(usage.id, { kind: 'open', usage });
-  }
+  readonly opened = (usage: OpenUsage): void => this.#add(usage.id, { kind: 'open', usage });
 
-  close(record: UsageRecord): void {
+  readonly closed = (record: UsageRecord): void => {
     const { id } = record;
     const unopened = this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
     this.#add(id, { kind: 'closed', document: toClosedDocument(record), unopened });
-  }
+  };
 
-  /** Forgets a call that got no answer. */
-  drop(id: string): void {
+  readonly dropped = (id: string): void => {
     // it was never sent, so there is nothing to delete
     if (!this.#sent.has(id) && !this.#unsure.has(id) && this.#pending.delete(id)) return;
     this.#add(id, { kind: 'dropped' });
-  }
+  };
 
   /**
    * Writes all entries; resolves when they are written or the database has refused them. All that ask while a write is under way wait for one
@@ -224,15 +221,10 @@ function createBacklogLog(logger: Logger) {
   };
 }
 
-/** The name of a model, cut to the limit: callers choose it. */
-function withinLimit(model: string | null): string | null {
-  return model?.slice(0, modelNameLimit) ?? null;
-}
-
 function toOpenDocument({ id: _id, model, ...usage }: OpenUsage): UsageDocument {
   return {
     _id,
-    model: withinLimit(model),
+    model: model?.slice(0, modelNameLimit) ?? null,
     cachedInputTokens: 0,
     outputTokens: 0,
     reasoningTokens: 0,
@@ -253,7 +245,8 @@ function toClosedDocument(record: UsageRecord) {
     userId: record.userId,
     keyId: record.keyId,
     endpoint: record.endpoint,
-    model: withinLimit(record.model),
+    // callers choose its name
+    model: record.model?.slice(0, modelNameLimit) ?? null,
     upstream: record.upstream,
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
@@ -344,11 +337,11 @@ export function createUsageService(deps: UsageServiceDeps) {
 
   return {
     /** Call it when a call is sent to an upstream. */
-    opened: (usage: OpenUsage): void => writer.open(usage),
+    opened: writer.opened,
     /** Call it when the answer of a call has ended. */
-    closed: (record: UsageRecord): void => writer.close(record),
+    closed: writer.closed,
     /** Call it when a call got no answer, so that there is nothing to record. */
-    dropped: (id: string): void => writer.drop(id),
+    dropped: writer.dropped,
     /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
     async recordOnce(record: UsageRecord): Promise<void> {
       const document = toClosedDocument(record);
