@@ -16,7 +16,7 @@ import { createPaymentService } from './payments.ts';
 import { costOf, longWorks } from './price.ts';
 import { createReport } from './report.ts';
 import { createQuotaOf, type ThresholdQuotas } from './thresholds.ts';
-import { createUsageService } from './usage-writer.ts';
+import { UsageService } from './usage-writer.ts';
 import { createWriteAccount } from './write-account.ts';
 
 export interface AccountingDeps {
@@ -67,7 +67,7 @@ function createUsageAccounting(
 ) {
   const { logger, credits: prices } = options;
   const recentUsage = new RecentUsage(gatherRecords);
-  const service = createUsageService({
+  const service = new UsageService({
     usage: models.usage,
     logger,
     longestCall: longestCall(options.upstreams),

@@ -1,7 +1,7 @@
 import { modelNameLimit } from '../ids.ts';
 import { createSetAsideLog, isItemFailure, writeIsolated } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
-import { createPeriodic } from '../mongo/periodic.ts';
+import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 import type { CountedRecord } from './sums.ts';
@@ -17,25 +17,44 @@ type ClosedDocument = ReturnType<typeof toClosedDocument>;
 
 type BulkOperation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
-type UsageWriterDeps = Required<
-  Pick<UsageServiceDeps, 'usage' | 'flushInterval' | 'waitingLimit' | 'onWritten' | 'onLost' | 'logger'>
->;
-
 /** The most records of one write, so that a long backlog does not become one write that takes too long. */
 const batchSize = 2_000;
 
 /** Of writes that do not depend on each other. */
 const unordered = { ordered: false } as const;
 
+export interface UsageServiceDeps {
+  readonly usage: UsageModel;
+  readonly logger: Logger;
+  /** The longest that a call can take. An open record that is older, by the margin too, is of a process that died. Milliseconds. */
+  readonly longestCall: number;
+  /**
+   * How long records are gathered before they are written together. A kill loses what arrives in this time and during one write.
+   * Milliseconds. @default 50
+   */
+  readonly flushInterval?: number;
+  /** The most records that wait while the database is unavailable. If there are more, the oldest are lost. @default 100_000 */
+  readonly waitingLimit?: number;
+  /** How much clocks may differ before a record counts as orphaned. Milliseconds. @default 60_000 */
+  readonly clockMargin?: number;
+  /** Called once with each record of an ended call that this process has written: it can be counted now. */
+  readonly onWritten?: (records: readonly CountedRecord[]) => void;
+  /** Called with each record of an ended call that will not be written. */
+  readonly onLost?: (record: Pick<UsageDocument, '_id' | 'userId'>) => void;
+}
+
+/** How often a process looks for orphaned records. Milliseconds. */
+const sweepInterval = 60_000;
+
 /**
- * Writes usage records in batches, so that a call costs a share of a round trip and never waits for one. If a call ends before
- * its open record is written, only the closed record is written.
+ * Records what model calls use: one record for each call, open while it runs. Writes records in batches, so that a call costs a share of a
+ * round trip and never waits for one. If a call ends before its open record is written, only the closed record is written.
  */
-class UsageWriter {
-  readonly #deps: UsageWriterDeps;
+export class UsageService {
+  readonly #deps: UsageServiceDeps;
   readonly #collection: ReturnType<typeof durableCollection<UsageDocument>>;
-  readonly #backlogLog: ReturnType<typeof createBacklogLog>;
   readonly #logSetAside: ReturnType<typeof createSetAsideLog>;
+  readonly #sweeping: Periodic;
   /** What waits, and what is being written: it stays until the database has accepted it, unless something newer takes its place. */
   readonly #pending = new Map<string, UsageWrite>();
   /** Records that were sent, and may have been written although the database has not confirmed it. */
@@ -46,40 +65,87 @@ class UsageWriter {
   #writing: Promise<void> | undefined;
   #nextWriting: Promise<void> | undefined;
   #isClosed = false;
+  /** Whether the database did not accept the last write. */
+  #isFailing = false;
+  /** How many records are lost since the last write that the database accepted. */
+  #lost = 0;
 
-  constructor(deps: UsageWriterDeps) {
+  constructor(deps: UsageServiceDeps) {
     const { usage, logger } = deps;
     this.#deps = deps;
     this.#collection = durableCollection(usage);
-    this.#backlogLog = createBacklogLog(logger);
     this.#logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
+    this.#sweeping = createPeriodic({
+      name: 'the sweep for orphaned calls',
+      task: this.sweep,
+      interval: sweepInterval,
+      logger,
+    });
   }
 
+  /** Call it when a call is sent to an upstream. */
   readonly opened = (usage: OpenUsage): void => this.#add(usage.id, { kind: 'open', usage });
 
+  /** Call it when the answer of a call has ended. */
   readonly closed = (record: UsageRecord): void => {
     const { id } = record;
     const unopened = this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
     this.#add(id, { kind: 'closed', document: toClosedDocument(record), unopened });
   };
 
+  /** Call it when a call got no answer, so that there is nothing to record. */
   readonly dropped = (id: string): void => {
     // it was never sent, so there is nothing to delete
     if (!this.#sent.has(id) && !this.#unsure.has(id) && this.#pending.delete(id)) return;
     this.#add(id, { kind: 'dropped' });
   };
 
+  /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
+  readonly recordOnce = async (record: UsageRecord): Promise<void> => {
+    const document = toClosedDocument(record);
+    const { filter, update, upsert } = closeOnce(document);
+    const { modifiedCount, upsertedCount } = await this.#collection.updateOne(filter, update, { upsert });
+    // what this call has written is certainly not counted yet
+    if (modifiedCount + upsertedCount > 0) this.#deps.onWritten?.([document]);
+  };
+
+  /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
+  readonly sweep = async (): Promise<number> => {
+    const { usage, longestCall, clockMargin = 60_000 } = this.#deps;
+    const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
+    const durationMs = { $subtract: ['$$NOW', '$startedAt'] };
+    const orphaned = { ending: 'orphaned', estimated: true, durationMs, counted: false };
+    const { modifiedCount } = await usage.updateMany(
+      { ending: null, $expr: { $lt: ['$startedAt', before] } },
+      [{ $set: orphaned }],
+      { updatePipeline: true },
+    );
+    return modifiedCount;
+  };
+
+  /** Sweeps from now on. */
+  start(): void {
+    this.#sweeping.start();
+  }
+
+  /** Stops sweeping, and writes the records that wait. From now on, those that the database does not accept no longer keep the process alive. */
+  async close(): Promise<void> {
+    await this.#sweeping.stop();
+    this.#isClosed = true;
+    await this.#flush();
+  }
+
   /**
    * Writes all entries; resolves when they are written or the database has refused them. All that ask while a write is under way wait for one
    * write after it: under a load whose writes take longer than the interval, they would otherwise become more and more.
    */
-  flush(): Promise<void> {
+  #flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#writing) {
       this.#nextWriting ??= this.#writing.finally(() => {
         this.#nextWriting = undefined;
-        return this.flush();
+        return this.#flush();
       });
       return this.#nextWriting;
     }
@@ -89,14 +155,8 @@ class UsageWriter {
     return this.#writing;
   }
 
-  /** Writes all entries. From now on, those that the database does not accept no longer keep the process alive. */
-  async end(): Promise<void> {
-    this.#isClosed = true;
-    await this.flush();
-  }
-
   #schedule(): void {
-    this.#timer ??= setTimeout(() => void this.flush(), this.#deps.flushInterval);
+    this.#timer ??= setTimeout(() => void this.#flush(), this.#deps.flushInterval ?? 50);
     if (this.#isClosed) this.#timer.unref();
   }
 
@@ -145,11 +205,10 @@ class UsageWriter {
       if (this.#pending.get(id) === entry) this.#pending.delete(id);
       if (!error) continue;
       this.#logSetAside(error.error, { id });
-      if (entry.kind === 'closed') this.#deps.onLost(entry.document);
+      if (entry.kind === 'closed') this.#deps.onLost?.(entry.document);
     }
-    if (failure) this.#backlogLog.failed(failure.error);
-    else this.#backlogLog.recovered();
-    if (written.length > 0) this.#deps.onWritten(written);
+    this.#logOutcome(failure);
+    if (written.length > 0) this.#deps.onWritten?.(written);
     return !failure;
   }
 
@@ -183,42 +242,36 @@ class UsageWriter {
     return isUncertain ? ended : [...ended, ...ending];
   }
 
+  /** Logs once that usage records cannot be written, and how many are lost when the database is back. */
+  #logOutcome(failure: { readonly error: unknown } | undefined): void {
+    const { logger } = this.#deps;
+    if (failure && !this.#isFailing) {
+      const reason = String(failure.error);
+      logger.error('usage records could not be written and will be tried again', { reason });
+    }
+    if (!failure && (this.#isFailing || this.#lost > 0)) {
+      logger.warn('usage records are written again', { lost: this.#lost });
+    }
+    this.#isFailing = failure !== undefined;
+    if (!failure) this.#lost = 0;
+  }
+
   #forgetOldest(): void {
-    if (this.#pending.size <= this.#deps.waitingLimit) return;
+    const { waitingLimit = 100_000, logger } = this.#deps;
+    if (this.#pending.size <= waitingLimit) return;
     for (const [id, entry] of this.#pending) {
-      if (this.#pending.size <= this.#deps.waitingLimit) return;
+      if (this.#pending.size <= waitingLimit) return;
       // it is being written; if it is the end of a call whose open record is, it must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);
       this.#unsure.delete(id);
       // a call that still runs is recorded again when it ends
       if (entry.kind !== 'closed') continue;
-      this.#backlogLog.lost();
-      this.#deps.onLost(entry.document);
+      if (this.#lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
+      this.#lost += 1;
+      this.#deps.onLost?.(entry.document);
     }
   }
-}
-
-/** Logs once that usage records cannot be written, once that some are lost, and how many when the database is back. */
-function createBacklogLog(logger: Logger) {
-  let failing = false;
-  let lost = 0;
-  return {
-    failed(error: unknown) {
-      const reason = String(error);
-      if (!failing) logger.error('usage records could not be written and will be tried again', { reason });
-      failing = true;
-    },
-    lost() {
-      if (lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
-      lost += 1;
-    },
-    recovered() {
-      if (failing || lost > 0) logger.warn('usage records are written again', { lost });
-      failing = false;
-      lost = 0;
-    },
-  };
 }
 
 function toOpenDocument({ id: _id, model, ...usage }: OpenUsage): UsageDocument {
@@ -281,82 +334,4 @@ function toRepeatable(_id: string, entry: UsageWrite): BulkOperation {
     case 'dropped':
       return { deleteOne: { filter: { _id, ending: null } } };
   }
-}
-
-export interface UsageServiceDeps {
-  readonly usage: UsageModel;
-  readonly logger: Logger;
-  /** The longest that a call can take. An open record that is older, by the margin too, is of a process that died. Milliseconds. */
-  readonly longestCall: number;
-  /**
-   * How long records are gathered before they are written together. A kill loses what arrives in this time and during one write.
-   * Milliseconds. @default 50
-   */
-  readonly flushInterval?: number;
-  /** The most records that wait while the database is unavailable. If there are more, the oldest are lost. @default 100_000 */
-  readonly waitingLimit?: number;
-  /** How much clocks may differ before a record counts as orphaned. Milliseconds. @default 60_000 */
-  readonly clockMargin?: number;
-  /** Called once with each record of an ended call that this process has written: it can be counted now. */
-  readonly onWritten?: (records: readonly CountedRecord[]) => void;
-  /** Called with each record of an ended call that will not be written. */
-  readonly onLost?: (record: Pick<UsageDocument, '_id' | 'userId'>) => void;
-}
-
-/** Records what model calls use: one record for each call, open while it runs. */
-export type UsageService = ReturnType<typeof createUsageService>;
-
-/** How often a process looks for orphaned records. Milliseconds. */
-const sweepInterval = 60_000;
-
-export function createUsageService(deps: UsageServiceDeps) {
-  const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
-  const { clockMargin = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
-  const writer = new UsageWriter({ usage, flushInterval, waitingLimit, onWritten, onLost, logger });
-  const collection = durableCollection(usage);
-
-  /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
-  async function sweep(): Promise<number> {
-    const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
-    const durationMs = { $subtract: ['$$NOW', '$startedAt'] };
-    const orphaned = { ending: 'orphaned', estimated: true, durationMs, counted: false };
-    const { modifiedCount } = await usage.updateMany(
-      { ending: null, $expr: { $lt: ['$startedAt', before] } },
-      [{ $set: orphaned }],
-      { updatePipeline: true },
-    );
-    return modifiedCount;
-  }
-
-  const sweeping = createPeriodic({
-    name: 'the sweep for orphaned calls',
-    task: sweep,
-    interval: sweepInterval,
-    logger,
-  });
-
-  return {
-    /** Call it when a call is sent to an upstream. */
-    opened: writer.opened,
-    /** Call it when the answer of a call has ended. */
-    closed: writer.closed,
-    /** Call it when a call got no answer, so that there is nothing to record. */
-    dropped: writer.dropped,
-    /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
-    async recordOnce(record: UsageRecord): Promise<void> {
-      const document = toClosedDocument(record);
-      const { filter, update, upsert } = closeOnce(document);
-      const { modifiedCount, upsertedCount } = await collection.updateOne(filter, update, { upsert });
-      // what this call has written is certainly not counted yet
-      if (modifiedCount + upsertedCount > 0) onWritten([document]);
-    },
-    sweep,
-    /** Sweeps from now on. */
-    start: sweeping.start,
-    /** Stops sweeping, and writes the records that wait. */
-    async close(): Promise<void> {
-      await sweeping.stop();
-      await writer.end();
-    },
-  };
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
 import { createUsageModel } from '../../src/accounting/model.ts';
-import { createUsageService } from '../../src/accounting/usage-writer.ts';
+import { UsageService } from '../../src/accounting/usage-writer.ts';
 import type { AnsweredCall } from '../accounting/credits/crowd.ts';
 import { openScene, overdraft } from '../accounting/credits/scene.ts';
 import { type Ledger, openLedger } from '../accounting/usage/ledger.ts';
@@ -177,7 +177,7 @@ const rows: Row[] = [
 
       // an hour later
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
-      expect(await createUsageService({ usage, logger: silentLogger, longestCall }).sweep()).to.equal(open.length);
+      expect(await new UsageService({ usage, logger: silentLogger, longestCall }).sweep()).to.equal(open.length);
       const records = await usage.find().lean();
       const orphans = records.filter(({ ending }) => ending === 'orphaned');
       expect(orphans).to.have.lengthOf(open.length);

@@ -2,7 +2,7 @@ import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import { createUsageModel } from '../../src/accounting/model.ts';
-import { createUsageService } from '../../src/accounting/usage-writer.ts';
+import { UsageService } from '../../src/accounting/usage-writer.ts';
 import { scopes } from '../../src/index.ts';
 import { answerResponse, respond, SocketUpstream } from '../sockets/socket-upstream.ts';
 import { SocketClient } from '../sockets/support.ts';
@@ -65,7 +65,7 @@ async function openScene({ start, defer }: Stage) {
     /** An hour later, another process closes what the dead one has left open. @returns the records of all calls */
     async recordsLater() {
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
-      await createUsageService({ usage, logger: silentLogger, longestCall: 1_000 }).sweep();
+      await new UsageService({ usage, logger: silentLogger, longestCall: 1_000 }).sweep();
       // files are counted too
       return usage.find({ stored: { $exists: false } }).lean();
     },

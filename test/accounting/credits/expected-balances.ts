@@ -9,7 +9,7 @@ import {
   type UsageDocument,
   type UsageSums,
 } from '../../../src/accounting/model.ts';
-import { createUsageService } from '../../../src/accounting/usage-writer.ts';
+import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';
@@ -45,7 +45,7 @@ export function expectedBalances(connection: Connection, { userId, prices, toppe
   const ledger = createLedgerModel(connection, 'gateway_');
   const accounts = createAccountModel(connection, 'gateway_');
   // another process whose time has come to close what the dead left open
-  const { sweep } = createUsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
+  const { sweep } = new UsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
 
   async function published(type: string): Promise<Record<string, unknown>[]> {
     const events = connection.collection<EventDocument>('gateway_events');

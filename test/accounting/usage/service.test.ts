@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createUsageModel, type UsageModel } from '../../../src/accounting/model.ts';
-import { createUsageService, type UsageService, type UsageServiceDeps } from '../../../src/accounting/usage-writer.ts';
+import { UsageService, type UsageServiceDeps } from '../../../src/accounting/usage-writer.ts';
 import { newId } from '../../../src/ids.ts';
 import type { OpenUsage, UsageRecord } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -18,7 +18,7 @@ describe('usage records', () => {
   let errors: unknown[];
 
   const make = (deps: Partial<UsageServiceDeps> = {}) =>
-    createUsageService({
+    new UsageService({
       usage,
       logger: { ...silentLogger, error: (_message, fields) => errors.push(fields) },
       longestCall: 1_000,

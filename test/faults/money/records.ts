@@ -8,7 +8,7 @@ import {
   createUsageModel,
   type UsageDocument,
 } from '../../../src/accounting/model.ts';
-import { createUsageService } from '../../../src/accounting/usage-writer.ts';
+import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import type { AccountLedger } from './ledger.ts';
@@ -23,7 +23,7 @@ export function openRecords(connection: Connection) {
   const ledger = createLedgerModel(connection, prefix);
   const balances = createAccountModel(connection, prefix);
   // another process whose time has come to close what the dead left open
-  const { sweep } = createUsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
+  const { sweep } = new UsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
 
   async function until(isDone: () => Promise<boolean>, deadline: number): Promise<boolean> {
     for (;;) {

@@ -14,7 +14,7 @@ import {
   createUsageModel,
 } from '../../../src/accounting/model.ts';
 import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
-import { createUsageService } from '../../../src/accounting/usage-writer.ts';
+import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { FanOut } from '../../../src/deliveries/fan-out.ts';
 import { createJobs } from '../../../src/deliveries/jobs.ts';
@@ -241,7 +241,7 @@ describe('An item that the database cannot take does not block the others:', fun
         logger,
       });
       await buildIndexes(connection, usage, counters, periods, keyTotals, accounts, ledger);
-      const service = createUsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
+      const service = new UsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
       const count = createCount({
         usage,
         counters,
