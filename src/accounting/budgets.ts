@@ -142,11 +142,6 @@ function monthsOf(userId: string) {
   return { $gte: start, $lt: `${start}~` };
 }
 
-/** The counters of one key that are in no shorter period than this one. */
-interface CountersOfPeriod extends CountedSums {
-  readonly _id: { readonly keyId: string; readonly period: BudgetPeriod };
-}
-
 /** Reads what has been counted. `total` is read only if it is asked for; otherwise it is what the month is. */
 export function createReadUsed({
   clock,
@@ -193,7 +188,7 @@ export function createReadUsed({
       const ofMonth = { keyId: { $in: [...keyIds] }, day: { $gte: month } };
       const filter = unsummed.length === 0 ? ofMonth : { $or: [ofMonth, { keyId: { $in: unsummed } }] };
       const groups = await counters
-        .aggregate<CountersOfPeriod>(
+        .aggregate<CountedSums & { readonly _id: { readonly keyId: string; readonly period: BudgetPeriod } }>(
           [{ $match: { userId, ...filter } }, { $group: { _id: { keyId: '$keyId', period }, ...summed } }],
           { ...inOneBatch, maxTimeMS },
         )

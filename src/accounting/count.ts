@@ -256,12 +256,6 @@ function createWriteCounts(deps: CountDeps) {
   };
 }
 
-/** The counters of one key together. */
-interface CountersOfKey extends UsageSums {
-  readonly _id: Pick<KeyTotalDocument, 'userId' | 'keyId'>;
-  readonly microCredits: number;
-}
-
 /**
  * A total that is new begins with what the counters of its key hold: a key that was used before there were totals has some. In a
  * transaction, no other process can add to either at the same time; without one, only one process counts.
@@ -285,18 +279,15 @@ function createAddToKeyTotals(deps: Pick<CountDeps, 'counters' | 'keyTotals'>) {
       keyId: { $in: added.map(({ keyId }) => keyId) },
     };
     const groups = await counters
-      .aggregate<CountersOfKey>(
+      .aggregate<UsageSums & { readonly _id: Pick<KeyTotalDocument, 'userId' | 'keyId'> }>(
         [{ $match: filter }, { $group: { _id: { userId: '$userId', keyId: '$keyId' }, ...summed } }],
         { ...inSession, ...inOneBatch },
       )
       .toArray();
-    const before = groups
-      .map(({ _id: { userId, keyId }, ...sums }) => ({ _id: keyTotalId(userId, keyId), sums }))
-      .filter(({ _id }) => ids.has(_id));
-    if (before.length === 0) return;
-    await keyTotals.bulkWrite(
-      before.map(({ _id, sums }) => ({ updateOne: { filter: { _id }, update: { $inc: sums } } })),
-      inSession,
-    );
+    const before = groups.flatMap(({ _id: { userId, keyId }, ...sums }) => {
+      const _id = keyTotalId(userId, keyId);
+      return ids.has(_id) ? [{ updateOne: { filter: { _id }, update: { $inc: sums } } }] : [];
+    });
+    if (before.length > 0) await keyTotals.bulkWrite(before, inSession);
   };
 }

@@ -85,13 +85,6 @@ export function createCreditAdmission(
     throw insufficient(`This ${name} may cost ${toCredits(amount)} credits, and ${has}`);
   }
 
-  function reservationError(userId: string, amount: number, isEmpty: boolean): GatewayError {
-    if (database?.isUnavailable) return databaseUnavailable();
-    if (isEmpty) return insufficient();
-    // the account has credits, and the database did not answer in time
-    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast(amount, leaseAmount);
-  }
-
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
   function reserve(userId: string, amount: number): Admission {
     const allowance = allowances.of(userId);
@@ -99,7 +92,11 @@ export function createCreditAdmission(
     const { isEmpty } = allowance;
     // a later call looks up an account with nothing left again
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.renewSoon(userId);
-    if (!isReserved) throw reservationError(userId, amount, isEmpty);
+    if (!isReserved) {
+      // the second: the account has credits, and the database did not answer in time
+      if (database?.isUnavailable || (!isEmpty && allowances.isOverdue(userId))) throw databaseUnavailable();
+      throw isEmpty ? insufficient() : tooFast(amount, leaseAmount);
+    }
     return {
       closed(record) {
         allowance.spend(amount, record.id, costOf(options, record));

@@ -72,16 +72,12 @@ export class Ledger {
    * transaction, which does all of it or nothing.
    */
   async book(accounts: Entries, session?: ClientSession): Promise<void> {
-    const ids = [...accounts].flatMap(([userId, entries]) =>
-      [...this.#opening(userId), ...entries].map(({ _id }) => _id),
-    );
-    await this.#write(accounts, new Set(await this.booked(ids, session)), session);
+    await this.#write(accounts, [...accounts.values()].flat(), session);
   }
 
   /** The same for entries that are not booked, without looking them up. Rejects with code 11000 if one is. */
   async bookNew(accounts: Entries, session: ClientSession): Promise<void> {
-    const ids = [...accounts.keys()].flatMap((userId) => this.#opening(userId)).map(({ _id }) => _id);
-    await this.#write(accounts, new Set(ids.length > 0 ? await this.booked(ids, session) : []), session);
+    await this.#write(accounts, [], session);
   }
 
   /**
@@ -128,7 +124,11 @@ export class Ledger {
     return this.#initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: this.#initial }] : [];
   }
 
-  async #write(accounts: Entries, known: ReadonlySet<string>, session?: ClientSession): Promise<void> {
+  /** @param doubtful the entries that may be booked */
+  async #write(accounts: Entries, doubtful: readonly LedgerEntry[], session?: ClientSession): Promise<void> {
+    const openings = [...accounts.keys()].flatMap((userId) => this.#opening(userId));
+    const ids = [...openings, ...doubtful].map(({ _id }) => _id);
+    const known = new Set(ids.length > 0 ? await this.booked(ids, session) : []);
     const at = new Date();
     const fresh = [...accounts].map(([userId, entries]) => ({
       userId,

@@ -29,12 +29,6 @@ interface WindowCount {
   writtenCount: number;
 }
 
-/** A count as it was when its write began. */
-interface WrittenCount {
-  readonly entry: WindowCount;
-  readonly count: number;
-}
-
 export interface RefusedCallsDeps {
   readonly exceeded: ExceededModel;
   /** This process, `wrk_…`. */
@@ -126,7 +120,7 @@ export class RefusedCalls {
   }
 
   /** @returns of each count, whether it met a duplicate: that window is closed, or another process has opened it at the same moment */
-  async #write(part: readonly WrittenCount[]): Promise<boolean[]> {
+  async #write(part: readonly { readonly entry: WindowCount; readonly count: number }[]): Promise<boolean[]> {
     const { exceeded, owner, window } = this.#deps;
     const operations = part.map(({ entry: { id, key, start }, count }) => ({
       updateOne: {
