@@ -5,7 +5,7 @@ import { addCustomEventTypes, catalogueOf } from '../events/catalogue.ts';
 import { createEventHistory } from '../events/history.ts';
 import { createOutbox, createSettleSubscribers } from '../events/outbox.ts';
 import { createEventService } from '../events/service.ts';
-import { type Authenticator, bearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
+import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { OpenRequests } from '../http/request.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
 import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
@@ -186,7 +186,7 @@ function authenticatorOf(options: ResolvedOptions, authenticateKey: Authenticate
   return createAuthenticator({
     byKey: options.authenticate
       ? checkedAuthenticate('authenticate', options.authenticate)
-      : (req, isModelCall = false) => authenticateKey(bearerToken(req), isModelCall),
+      : byBearerToken(authenticateKey),
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
 }

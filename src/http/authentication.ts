@@ -88,6 +88,13 @@ export function bearerToken(req: Pick<IncomingMessage, 'headers' | 'rawHeaders'>
   return token;
 }
 
+/** Reads the credentials of a request by its bearer token. */
+export function byBearerToken(
+  authenticate: (token: string, isModelCall: boolean) => Promise<Principal | null>,
+): Authenticate {
+  return (req, isModelCall = false) => authenticate(bearerToken(req), isModelCall);
+}
+
 /** Says who makes a request; `null` if that is not known. */
 export type Authenticate = (
   req: IncomingMessage,
