@@ -200,8 +200,8 @@ export interface UpstreamReports {
   responded(upstream: LoggedUpstream, status: number, took: number): void;
   /** The upstream gave no response, or an error in a response of 2xx. @param path below its base URL. @param code why */
   failed(upstream: LoggedUpstream, path: string, code: string): void;
-  /** What the operator may learn of a response is known: its status. */
-  answered(upstream: LoggedUpstream, path: string, status: number): void;
+  /** Logs by the status of a response whether its upstream fails, or answers again. It may be called later than the others. */
+  logAnswer(upstream: LoggedUpstream, path: string, status: number): void;
 }
 
 type LoggedUpstream = Pick<Upstream, 'name' | 'baseUrl' | 'search'>;
@@ -227,7 +227,7 @@ export function createUpstreamReports(logger: Logger, observers: readonly ModelO
       logFailure(upstream, path, code);
       for (const observer of observers) observer.upstreamFailed(upstream.name, code);
     },
-    answered(upstream, path, status) {
+    logAnswer(upstream, path, status) {
       const { name } = upstream;
       if (status >= 500 || refusesKey(status) || (status === 404 && !proven.has(name)))
         return logFailure(upstream, path, status);

@@ -399,7 +399,7 @@ class RelayedCall implements OpenedCall {
     if (errorInside) this.#reportError(upstream, errorInside);
     // an error that clients do not see is logged each time; whether a success is one, its end says
     else if (status >= 300 && !isMasked(upstream, status))
-      this.#deps.reports.answered(upstream, this.#request.endpoint.path, status);
+      this.#deps.reports.logAnswer(upstream, this.#request.endpoint.path, status);
   }
 
   /** Tells them how an answer has ended that began well. */
@@ -407,7 +407,7 @@ class RelayedCall implements OpenedCall {
     const { failure } = this.meter;
     if (!failure && ending !== 'complete') return;
     if (failure) this.#reportError(upstream, failure);
-    else this.#deps.reports.answered(upstream, this.#request.endpoint.path, status);
+    else this.#deps.reports.logAnswer(upstream, this.#request.endpoint.path, status);
     upstream.breaker.countEnd(this.#userId, failure?.blamesRequest === false);
   }
 

@@ -186,7 +186,7 @@ export class Bridge {
     const before = this.#upstream;
     this.#upstream = upstream;
     this.#fromUpstream = this.#listenToUpstream(upstream);
-    // this one may be given less time, from now on
+    // this one may be given less time, from now on: once the session knows of it, which is after this turn
     this.#lastMessageAt = performance.now();
     clearTimeout(this.#idleTimer);
     this.#idleTimer = this.#awaitIdle(0);
@@ -254,9 +254,8 @@ export class Bridge {
 
   async #takeFromUpstream(message: Message): Promise<void> {
     this.#lastMessageAt = performance.now();
-    const { isClosing } = this;
     await this.#guarded(() => this.#session.fromUpstream(message, this));
-    if (isClosing) this.#closeIfIdle();
+    this.#closeIfIdle();
   }
 
   #closeIfIdle(): void {

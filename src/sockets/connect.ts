@@ -115,7 +115,7 @@ async function tryUpstream(
     span?.answered(answer.status);
     reports.responded(upstream, answer.status, performance.now() - startedAt);
     // what is wrong with a client's secret is not the operator's concern
-    if (!answer.errorInside && !request.isSecret) reports.answered(upstream, path, answer.status);
+    if (!answer.errorInside && !request.isSecret) reports.logAnswer(upstream, path, answer.status);
     return answer;
   } catch (error) {
     const { code } = error as OutboundError;

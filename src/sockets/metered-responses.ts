@@ -158,7 +158,7 @@ export class MeteredResponses {
     const { reports } = this.#deps;
     const isFault = failure?.blamesRequest === false;
     upstream.breaker.countEnd(this.#principal.userId, isFault);
-    if (!failure) reports.answered(upstream, call.info.endpoint, 200);
+    if (!failure) reports.logAnswer(upstream, call.info.endpoint, 200);
     if (!isFault) return;
     reports.failed(upstream, call.info.endpoint, errorInAnswer);
     span?.failed(errorInAnswer);

@@ -176,6 +176,10 @@ export class ResponsesSession extends MeteredSession {
     const isNew = id !== undefined && current.id === undefined;
     if (isNew) current.id = id;
     if (!current.isStored) return;
+    // each of its events is refused
+    if (id !== undefined && !storedId.test(current.id as string)) {
+      throw new SocketEnd(failure('upstream_invalid_response'));
+    }
     const { storedObjects } = this.deps;
     const { principal, endpoint } = this.caller.call(undefined);
     const object = {
@@ -184,10 +188,7 @@ export class ResponsesSession extends MeteredSession {
       model: current.model,
       origin: originOf(principal.keyId, endpoint),
     };
-    if (isNew) {
-      if (!storedId.test(id)) throw new SocketEnd(failure('upstream_invalid_response'));
-      await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
-    }
+    if (isNew) await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
     for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);
     if (isLast && current.shown.size > 0) {
       await storedObjects.addShown([...current.shown.values()], { ...object, ...(id !== undefined && { id }) });

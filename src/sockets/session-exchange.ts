@@ -133,7 +133,7 @@ export class SessionExchange {
       const { status } = response;
       reports.responded(upstream, status, performance.now() - startedAt);
       // what is wrong with a client's secret is not the operator's concern
-      if (!secret && !isMasked(upstream, status)) reports.answered(upstream, call.path, status);
+      if (!secret && !isMasked(upstream, status)) reports.logAnswer(upstream, call.path, status);
       return response;
     } catch (error) {
       if (error instanceof OutboundError && !this.#deadline.client.disconnected) {

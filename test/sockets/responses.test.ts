@@ -205,6 +205,22 @@ describe('responses over a WebSocket', () => {
     await client.whenClosed();
   });
 
+  it('whose id no account could own end the socket, and are charged by what was seen of them', async () => {
+    one.onEvent = (_event, socket) => {
+      const usage = { input_tokens: 1_111, output_tokens: 777, total_tokens: 1_888 };
+      const response = { id: 'not an id !', status: 'completed', output: [{ id: 'msg_1', type: 'message' }], usage };
+      socket.send(JSON.stringify({ type: 'response.created', response: { id: response.id } }));
+      socket.send(JSON.stringify({ type: 'response.completed', response }));
+    };
+    const client = await open();
+    client.send({ type: 'response.create', model: 'fast', input: 'Name a river' });
+    expect((await client.event('error')).error.code).to.equal('upstream_invalid_response');
+    expect((await client.whenClosed()).code).to.equal(1011);
+    const [record] = await gateway.charged(1);
+    expect(record).to.include({ ending: 'upstream_failed', estimated: true });
+    expect(record?.outputTokens).to.be.below(777);
+  });
+
   it('that their upstream refuses cost nothing', async () => {
     one.onEvent = (_event, socket) => socket.send('{"type":"error","error":{"code":"previous_response_not_found"}}');
     const client = await open();
