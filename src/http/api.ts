@@ -96,8 +96,8 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
     request: ApiRequest,
     waited: number,
   ): Promise<Reply | undefined> => {
-    const run = (waited: number) =>
-      databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
+    const run = (waitedInAll: number) =>
+      databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waitedInAll);
     if (route.method !== 'GET' || isModelRoute(route)) return run(waited);
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>

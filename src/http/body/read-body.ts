@@ -41,8 +41,9 @@ const bytesPerPiece = 512;
 /** Refuses a body of more bytes than the limit, or in many more pieces than its length asks for. @throws GatewayError `request_too_large` */
 export function checkSize(size: number, { bytes }: BodyLimits, pieces = 0): void {
   if (size > bytes) throw new GatewayError('request_too_large', `The body is larger than ${bytes} bytes`);
-  if (pieces <= freePieces + size / bytesPerPiece) return;
-  throw new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones');
+  if (pieces > freePieces + size / bytesPerPiece) {
+    throw new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones');
+  }
 }
 
 /** The `Content-Encoding` of a body: `identity` where it has none. Pure. */
@@ -252,6 +253,8 @@ export class BodyBuffer {
   /** Joins everything, once. A long body is copied in steps, and none of it is in memory twice. */
   async joined(): Promise<Buffer> {
     this.#endPart();
+    // this object lives as long as the answer
+    this.#block = undefined;
     const parts = this.#parts.splice(0).reverse();
     if (parts.length === 1) return parts[0] as Buffer;
     const whole = Buffer.allocUnsafeSlow(this.length);

@@ -8,6 +8,7 @@ import {
   endOfNumber,
   endOfShortString,
   foldCase,
+  isShortDecimal,
   isShortInteger,
   isSpace,
   literalAt,
@@ -36,7 +37,10 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** What the scan expects next: a token, before which white space may come, or the rest of a long string. */
+/**
+ * What the scan expects next: a token, before which white space may come, or the rest of a long string. By their order: from `valueOrEnd` on an
+ * end may come too, and from `restOfKey` on no token.
+ */
 const next = {
   value: 0,
   key: 1,
@@ -207,10 +211,9 @@ export class JsonScan {
     if (this.#numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
     if (this.#weighsAll) {
       this.#spend(weights.scalar);
-      const text = bytes.toString('latin1', start, end);
-      // a double holds 15 digits (DBL_DIG)
-      const isShort = text.length <= 15 && !/e/i.test(text);
-      if (!isShort && this.changedNumber === undefined && !isExactNumber(text)) this.changedNumber = this.#path();
+      if (this.changedNumber === undefined && !isShortDecimal(bytes, start, end)) {
+        if (!isExactNumber(bytes.toString('latin1', start, end))) this.changedNumber = this.#path();
+      }
     }
     const level = this.#level;
     if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(bytes, start, end)) {

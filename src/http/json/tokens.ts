@@ -122,6 +122,16 @@ export function isShortInteger(bytes: Buffer, start: number, end: number): boole
   return true;
 }
 
+/**
+ * Whether a number keeps its value for certain when it is parsed and written again: a double holds 15 digits (DBL_DIG). Another
+ * number may keep it too.
+ */
+export function isShortDecimal(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start > 15) return false;
+  for (let i = start; i < end; i += 1) if (((bytes[i] as number) | 0x20) === 0x65) return false;
+  return true;
+}
+
 const literals = [
   { bytes: Buffer.from('true'), value: true },
   { bytes: Buffer.from('false'), value: false },
@@ -155,16 +165,23 @@ export class StructureWalk {
    */
   next(bytes: Buffer, start: number): number {
     let at = this.#isEscaped ? start + 1 : start;
-    for (; !this.#inString && at < bytes.length; at += 1) {
-      const byte = bytes[at];
-      if (byte === quote) this.#inString = true;
-      else if (byte === comma || byte === colon) return at;
-      else if (byte === openBrace || byte === openBracket) {
-        this.depth += 1;
-        return at;
-      } else if (byte === closeBrace || byte === closeBracket) {
-        this.depth -= 1;
-        return at;
+    if (!this.#inString) {
+      for (; at < bytes.length; at += 1) {
+        const byte = bytes[at];
+        if (byte === quote) {
+          this.#inString = true;
+          at += 1;
+          break;
+        }
+        if (byte === comma || byte === colon) return at;
+        if (byte === openBrace || byte === openBracket) {
+          this.depth += 1;
+          return at;
+        }
+        if (byte === closeBrace || byte === closeBracket) {
+          this.depth -= 1;
+          return at;
+        }
       }
     }
     for (; at < bytes.length; at += 1) {
