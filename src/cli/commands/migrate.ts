@@ -26,10 +26,8 @@ export function migrateCommand(terminal: Terminal): Command {
       const { migrate, planMigration } = await import('../../gateway/migrate.ts');
       const { withConnection } = await import('../database/database.ts');
       const { print, printNote } = terminal;
-      const result = await withConnection(
-        readDatabaseSettings(terminal.env),
-        (connection, prefix): Promise<Awaited<ReturnType<typeof migrate | typeof planMigration>>> =>
-          dryRun ? planMigration(connection, prefix) : migrate(connection, prefix, { info: printNote }),
+      const result = await withConnection(readDatabaseSettings(terminal.env), async (connection, prefix) =>
+        dryRun ? await planMigration(connection, prefix) : await migrate(connection, prefix, { info: printNote }),
       );
       const { from, to, packageVersion } = result;
       const [done, indexes] = 'built' in result ? ['Built', result.built] : ['Would build', result.missing];

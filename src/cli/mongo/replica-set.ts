@@ -103,8 +103,8 @@ const userName = 'gateway';
 const userExists = 51003;
 
 /**
- * The access to the database of a data folder: every user who can read the key file in it has it. There is one secret, the random key: the password follows from it, so
- * that the two always match, whatever a crash left behind.
+ * The access to the database of a data folder: every user who can read the key file in it has it. There is one secret, the
+ * random key: the password follows from it, so that the two always match, whatever a crash left behind.
  */
 export async function loadAccess(dataDir: string) {
   const keyFile = resolve(join(dataDir, 'mongo.key'));

@@ -50,9 +50,8 @@ export function relative(moment: string, now: number): string {
 
 /** A time in the reader's time zone: `2026-01-31 18:05:09`. */
 export function localTime(moment: string | number): string {
-  const at = new Date(moment);
-  const shifted = new Date(at.getTime() - at.getTimezoneOffset() * minute);
-  return shifted.toISOString().slice(0, 19).replace('T', ' ');
+  // in Sweden, dates are written by ISO 8601
+  return new Date(moment).toLocaleString('sv-SE');
 }
 
 /** Both: `2026-01-31 18:05:09 (3m ago)`. */
