@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Outbox } from '../events/outbox.ts';
 import type { SendRates } from '../fairness/send-rates.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
@@ -17,9 +18,6 @@ export const startLimit = 4;
 
 /** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
 const retryOwnFailureIn = 1_000;
-
-/** Reads the bytes of an event; `null` if it is confirmed to be gone. */
-type ReadEventBody = (event: { readonly _id: string; readonly userId: string }) => Promise<Buffer | null>;
 
 /** A first attempt that is made before its delivery is stored. */
 export interface FirstAttempt {
@@ -64,7 +62,7 @@ export interface AttemptDeps extends RetryRules {
   readonly send: Send;
   /** Reads a webhook with its opened secrets. */
   readonly target: TargetLookUp;
-  readonly body: ReadEventBody;
+  readonly body: Outbox['body'];
   readonly sendRates: Pick<SendRates, 'take'>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;

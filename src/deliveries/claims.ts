@@ -86,8 +86,6 @@ export interface ClaimsDeps extends AttemptListeners, DeliveryWritesDeps {
 export const sendMargin = 500;
 /** How often the first attempts that take long are looked for. Milliseconds. */
 const lookInterval = 50;
-/** After this time, a first attempt that has not ended is stored as claimed. Milliseconds. */
-const usualStoreAfter = 250;
 
 /** A first attempt whose delivery is not stored yet. */
 interface First {
@@ -288,7 +286,7 @@ export class Claims {
   }
 
   #storeSlow(): void {
-    const before = performance.now() - (this.#deps.storeAfter ?? usualStoreAfter);
+    const before = performance.now() - (this.#deps.storeAfter ?? 250);
     for (const [claim, first] of this.#firsts) {
       if (first.since > before) return;
       first.storing ??= this.#storeFirst(claim, first);

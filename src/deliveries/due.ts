@@ -4,8 +4,8 @@ import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
 import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { createWatch } from '../mongo/watch.ts';
-import type { Logger } from '../options/options.ts';
-import type { TargetLookUp } from '../webhooks/webhook.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import type { AttemptDeps } from './attempt.ts';
 import type { DueAttempts, DuePosition } from './due-reads.ts';
 import { createShortReads, type FanOut } from './fan-out.ts';
 import type { Jobs } from './jobs.ts';
@@ -21,20 +21,15 @@ const fullSweepInterval = 10_000;
 /** How much later a delivery may be stored than others with a later due time. Milliseconds. */
 const overlap = 5_000;
 
-/** Durations are milliseconds. */
-export interface DueDeps {
+export interface DueDeps extends Pick<ResolvedOptions, 'sweepInterval' | 'changeStreams' | 'logger'> {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly reads: Pick<DueAttempts, 'look'>;
   readonly scheduler: Scheduler;
   readonly unfinished: UnfinishedEvents;
   readonly jobs: Jobs;
-  readonly sweepInterval: number;
-  /** Whether change streams find sooner what other processes store. */
-  readonly changeStreams: boolean;
   /** Called after each sweep. @default nobody is */
   readonly onSwept?: OnRun;
-  readonly logger: Logger;
 }
 
 export type Due = ReturnType<typeof createDue>;
@@ -161,18 +156,15 @@ const eventsPageSize = 200;
 /** Events whose failure is remembered, so that each is logged once. */
 const rememberedLimit = 1_000;
 
-export interface UnfinishedEventsDeps {
+export interface UnfinishedEventsDeps extends Pick<AttemptDeps, 'target' | 'logger'> {
   readonly outbox: Pick<Outbox, 'unfinished'>;
   readonly take: ClaimEvents;
   /** How long the taken events are held. Milliseconds. */
   readonly lease: number;
   readonly settleSubscribers: SettleSubscribers;
-  /** Reads a webhook with its opened secrets. */
-  readonly target: TargetLookUp;
   readonly fanOut: Pick<FanOut, 'fanOut' | 'room'>;
   /** How many more first attempts this process wants. It takes at most that many events at a time, and at least one. */
   readonly scheduler: Pick<Scheduler, 'wantedFirsts'>;
-  readonly logger: Logger;
 }
 
 type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;

@@ -1,6 +1,12 @@
-import type { EventStatus, EventStatuses, EventStatusPage, FannedOut } from '../events/history.ts';
+import {
+  type EventStatus,
+  type EventStatuses,
+  type EventStatusPage,
+  type FannedOut,
+  idRange,
+} from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
-import { firstId, timeOf } from '../ids.ts';
+import { timeOf } from '../ids.ts';
 import { distinctValues, durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { maxSeen, readPageBelow } from '../mongo/list-page.ts';
 import { type Deliveries, type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
@@ -65,13 +71,14 @@ type PendingFanOut = FannedOut & Pick<EventDocument, 'type'>;
 async function readUnfinished(
   collection: ReturnType<typeof durableCollection<EventDocument>>,
   userId: string,
-  { type, after, since }: EventStatusPage,
+  page: EventStatusPage,
 ) {
+  const { type } = page;
   const fields = { projection: { type: 1, targets: 1, fanOut: 1 }, hint: 'userPending' } as const;
   const { found, time } = await readPageBelow(
     (_id, options) =>
       collection.find<PendingFanOut>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
-    { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
+    { $lt: 'evt_~', ...idRange('evt', page) },
     maxSeen,
   );
   // with a filter by type, the database would look at all of them to find a few
@@ -88,7 +95,9 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
     of: (events) => readStatuses(collection, events),
 
     async list(userId, page) {
-      const { state, type, after, since, limit } = page;
+      const { state, type, limit } = page;
+      const { $lt: before } = idRange('evt', page);
+      const { $gte: oldest } = idRange('dlv', page);
       const types = type === undefined ? await distinctValues(collection, 'type', { userId }) : [type];
       const filter = { userId, type: { $in: types }, state: { $eq: state } };
       const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
@@ -96,19 +105,19 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       const unfinished = await readUnfinished(eventCollection, userId, page);
       const rest = new Set(state === 'pending' ? unfinished.events.keys() : []);
       const listed: string[] = [];
-      let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
+      let below = `dlv_${before === undefined ? '' : timeOf(before)}~`;
       let time = '';
       for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
         const part = await readPageBelow(
           (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
-          { $gte: since ? firstId('dlv', Math.max(0, since.getTime())) : 'dlv_', $lt: below },
+          { $gte: oldest, $lt: below },
           Math.min(count, maxSeen - seen),
         );
         time = part.time;
         const waiting = [...rest].filter((id) => timeOf(id) >= part.time);
         for (const id of waiting) rest.delete(id);
         const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
-        const candidates = ids.filter((id) => after === undefined || id < after);
+        const candidates = ids.filter((id) => before === undefined || id < before);
         const statuses = await readStatuses(
           collection,
           candidates.map((_id) => unfinished.events.get(_id) ?? { _id, targets: [], fanOut: 'done' }),

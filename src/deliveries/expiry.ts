@@ -3,8 +3,7 @@ import { firstId } from '../ids.ts';
 import { distinctValues, durableCollection } from '../mongo/collection.ts';
 import { confirm } from '../mongo/confirmed-reads.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import type { Logger } from '../options/options.ts';
-import type { DeliveryModel } from './model.ts';
+import type { ClaimsDeps } from './claims.ts';
 
 /** Events in one step. */
 const batchSize = 500;
@@ -13,12 +12,8 @@ const interval = 3_600_000;
 /** The longest that one such search may take. Milliseconds. */
 const longestRun = 600_000;
 
-export interface EventExpiryDeps {
+export interface EventExpiryDeps extends Pick<ClaimsDeps, 'deliveries' | 'retention' | 'logger'> {
   readonly events: EventModel;
-  readonly deliveries: DeliveryModel;
-  /** How long events are kept. Milliseconds. */
-  readonly retention: number;
-  readonly logger: Logger;
 }
 
 /**

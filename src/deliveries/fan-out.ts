@@ -3,7 +3,7 @@ import type { FanOuts, PreparedFanOut } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
 import { inFanOutSpan } from '../operator/tracing.ts';
-import type { Logger } from '../options/options.ts';
+import type { ResolvedOptions } from '../options/options.ts';
 import type { PendingWork } from '../pending-work.ts';
 import type { DeliveryTarget, ReadTargets } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
@@ -34,18 +34,16 @@ export interface FanOutObserver {
 }
 
 /** Durations are milliseconds. */
-export interface FanOutDeps {
+export interface FanOutDeps extends Pick<ResolvedOptions, 'retryDelays' | 'logger'> {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
   readonly claims: Pick<Claims, 'first' | 'store'>;
   readonly scheduler: Pick<Scheduler, 'isWorking' | 'first' | 'look'>;
   readonly renewEvents: RenewEvents;
-  readonly retryDelays: readonly number[];
   /** How long an event is held. */
   readonly lease: number;
   readonly pendingWork: PendingWork;
   /** @default none */
   readonly fanOutObserver?: Pick<FanOutObserver, 'fannedOut'>;
-  readonly logger: Logger;
 }
 
 /** How the deliveries of one event begin. */
@@ -260,9 +258,11 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
   };
 }
 
+const weightOf = ({ body, targets }: StoredEvent) => eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
+
 /** The events whose fan-out is under way here: their weight and their leases. Nearly every fan-out ends before half of its lease. */
 export class HeldEvents {
-  readonly #events = new Map<string, { readonly event: StoredEvent; readonly weight: number }>();
+  readonly #events = new Map<string, StoredEvent>();
   readonly #keeper: LeaseKeeper<StoredEvent>;
   #weight = 0;
 
@@ -289,19 +289,17 @@ export class HeldEvents {
   /** Keeps the event's lease alive from now on. If it is held already, it continues under this lease. */
   hold({ event, lease: { heldUntil } }: HeldEvent): void {
     this.release(event._id);
-    const { body, targets } = event;
-    const weight = eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
-    this.#events.set(event._id, { event, weight });
-    this.#weight += weight;
+    this.#events.set(event._id, event);
+    this.#weight += weightOf(event);
     this.#keeper.hold(event, heldUntil);
   }
 
   /** The event's fan-out has ended. */
   release(eventId: string): void {
-    const held = this.#events.get(eventId);
-    if (!held) return;
+    const event = this.#events.get(eventId);
+    if (!event) return;
     this.#events.delete(eventId);
-    this.#weight -= held.weight;
-    void this.#keeper.drop(held.event);
+    this.#weight -= weightOf(event);
+    void this.#keeper.drop(event);
   }
 }

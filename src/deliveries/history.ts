@@ -1,7 +1,8 @@
 import { GatewayError, refuse } from '../errors.ts';
+import { idRange } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/outbox.ts';
-import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
+import { checkUserId, isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { distinctValues, durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
@@ -181,13 +182,6 @@ function checkDeliveryPage(page: DeliveryPage): void {
   checkTimes({ since, until });
 }
 
-/** The bounds of the ids on a page: ids sort by the time of their event. */
-function idRange({ since, until, after }: DeliveryPage): { $gte: string; $lt?: string } {
-  const idAt = (moment: Date) => firstId('dlv', Math.max(0, moment.getTime()));
-  const before = [after, until && idAt(until)].filter((bound) => bound !== undefined).sort();
-  return { $gte: since ? idAt(since) : 'dlv_', ...(before[0] !== undefined && { $lt: before[0] }) };
-}
-
 /** MongoDB merges this many ranges at most; it would sort more of them in memory (internalQueryMaxScansToExplode). */
 const maxRanges = 200;
 
@@ -203,7 +197,7 @@ export async function queriesFor(
   page: DeliveryPage,
 ): Promise<{ filter: object; hint: string }[]> {
   const { webhookId, eventId, type, state } = page;
-  const common = { userId, _id: idRange(page), ...(webhookId !== undefined && { webhookId }) };
+  const common = { userId, _id: idRange('dlv', page), ...(webhookId !== undefined && { webhookId }) };
   const states = state === undefined ? deliveryStates : [state];
   if (eventId !== undefined) {
     const filter = { ...common, eventId, state: { $in: [...states] }, ...(type !== undefined && { type }) };
@@ -321,7 +315,7 @@ export function createDerivedDeliveries(
       const { state, type, webhookId, eventId } = page;
       const deliveries: ShownDelivery[] = [];
       if (state !== undefined && state !== 'pending') return { deliveries, time: '' };
-      const { $gte: from, $lt: before } = idRange(page);
+      const { $gte: from, $lt: before } = idRange('dlv', page);
       const oldest = { $gte: `evt_${timeOf(from)}`, ...(eventId !== undefined && { $eq: eventId }) };
       let below = before === undefined ? 'evt_~' : eventsBelow(before);
       for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, maxSeen - seen)) {

@@ -1,11 +1,8 @@
 import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/agenda.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
-import type { Logger } from '../options/options.ts';
+import type { ResolvedOptions } from '../options/options.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
-
-/** How often the indexes are built, in case they were dropped. Milliseconds. */
-const usualIndexInterval = 10_000;
 
 /** The indexes of the jobs of delivery attempts: collection `<prefix>jobs`. */
 export function jobIndexes(prefix: string): CollectionIndexes {
@@ -13,10 +10,9 @@ export function jobIndexes(prefix: string): CollectionIndexes {
   return { collection: `${prefix}jobs`, indexes: [nextJob, ofAttempt], isDisposable: true };
 }
 
-export interface JobsDeps extends Pick<WakeUpsDeps<JobData>, 'connection' | 'owner'> {
-  /** What stands before the name of the collection `jobs`, which holds nothing but jobs. */
-  readonly collectionPrefix: string;
-  readonly logger: Logger;
+export interface JobsDeps
+  extends Pick<WakeUpsDeps<JobData>, 'connection' | 'owner'>,
+    Pick<ResolvedOptions, 'collectionPrefix' | 'logger'> {
   /** How often the indexes are built, in case they were dropped. Milliseconds. @default 10_000 */
   readonly indexInterval?: number;
 }
@@ -31,7 +27,7 @@ export interface Jobs extends Omit<WakeUps<JobData>, 'remove'> {
 }
 
 export function createJobs(deps: JobsDeps): Jobs {
-  const { connection, logger, indexInterval = usualIndexInterval } = deps;
+  const { connection, logger, indexInterval = 10_000 } = deps;
   const needed = jobIndexes(deps.collectionPrefix);
   const jobs = createWakeUps<JobData>({
     ...deps,

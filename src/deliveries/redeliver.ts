@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
-import type { ClaimEvents, LeasedEvent, SettleSubscribers } from '../events/outbox.ts';
+import type { LeasedEvent } from '../events/outbox.ts';
+import type { TestPublication } from '../events/service.ts';
 import type { InFlightLimit } from '../fairness/account-shares.ts';
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection, insertOnly } from '../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import type { Logger } from '../options/options.ts';
-import type { PendingWork } from '../pending-work.ts';
 import type { Webhook } from '../webhooks/webhook.ts';
-import type { Attempts, AttemptWait } from './attempt.ts';
+import type { AttemptDeps, Attempts, AttemptWait } from './attempt.ts';
+import type { UnfinishedEventsDeps } from './due.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, recoverableStates, webhookInactive } from './manual-attempt.ts';
 import { type Claim, type DeliveryDocument, type DeliveryModel, type RecoveryDocument, refOf } from './model.ts';
-import { attemptsAllowed } from './retry.ts';
+import { attemptsAllowed, type RetryRules } from './retry.ts';
 
 /** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 const outcomeWait = 35_000;
@@ -39,16 +39,13 @@ interface OutcomeWaitDeps {
   readonly wait?: number;
 }
 
-export interface ResendDeps extends OutcomeWaitDeps {
+export interface ResendDeps
+  extends OutcomeWaitDeps,
+    Pick<UnfinishedEventsDeps, 'take' | 'settleSubscribers' | 'lease'>,
+    Pick<AttemptDeps, 'pendingWork' | 'logger'> {
   readonly manual: ManualAttempts;
   readonly derivedDeliveries: Pick<DerivedDeliveries, 'find'>;
-  readonly take: ClaimEvents;
-  readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: Pick<FanOut, 'store'>;
-  /** How long an event is held while its deliveries are stored. Milliseconds. */
-  readonly lease: number;
-  readonly pendingWork: PendingWork;
-  readonly logger: Logger;
 }
 
 export function createResend(deps: ResendDeps) {
@@ -129,13 +126,6 @@ export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, atte
   };
 }
 
-/** What is sent. */
-interface TestEvent {
-  readonly type: string;
-  /** @default the example of the type */
-  readonly data?: Record<string, unknown>;
-}
-
 type Target = Pick<Webhook, 'active' | 'events'>;
 
 /**
@@ -146,7 +136,7 @@ export type GetWebhook = (userId: string, id: string, suffices: (webhook: Target
 
 export interface SendTestDeps extends OutcomeWaitDeps {
   readonly webhook: GetWebhook;
-  readonly publishTest: (event: TestEvent & { userId: string; webhookId: string }) => Promise<LeasedEvent>;
+  readonly publishTest: (event: Omit<TestPublication, 'lease'>) => Promise<LeasedEvent>;
   readonly makeTestAttempt: MakeTestAttempt;
 }
 
@@ -161,7 +151,7 @@ export function createSendTest({ wait = outcomeWait, ...deps }: SendTestDeps) {
   return async function sendTest(
     userId: string,
     webhookId: string,
-    test: TestEvent,
+    test: Pick<TestPublication, 'type' | 'data'>,
     budget: DatabaseBudget,
   ): Promise<ResendResult> {
     const { type } = test;
@@ -195,12 +185,11 @@ export function createSendTest({ wait = outcomeWait, ...deps }: SendTestDeps) {
 /** The result of a redelivery. `not_needed`: there is no need any more. `in_flight`: another attempt is under way; try again. */
 export type RedeliveryResult = 'delivered' | 'failed' | 'not_needed' | 'in_flight';
 
-export interface RedeliverDeps {
+export interface RedeliverDeps extends Pick<RetryRules, 'retryDelays'> {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly manual: ManualAttempts;
   readonly attempts: Pick<Attempts, 'prepare' | 'make'>;
-  readonly retryDelays: readonly number[];
 }
 
 /** The recovery that asks. */

@@ -1,14 +1,10 @@
+import type { ResolvedOptions } from '../options/options.ts';
 import { retryAfterWait } from '../outbound/retry-after.ts';
 import { type AttemptResult, type Next, startOf } from './claims.ts';
 import type { Claim } from './model.ts';
 
 /** When failed attempts are made again. */
-export interface RetryRules {
-  /** The waits before attempts 2, 3, …; the last one repeats. Milliseconds. */
-  readonly retryDelays: readonly number[];
-  /** Whether a receiver's `Retry-After` can postpone the next attempt. @default false */
-  readonly honorRetryAfter?: boolean;
-}
+export type RetryRules = Pick<ResolvedOptions, 'retryDelays'> & Partial<Pick<ResolvedOptions, 'honorRetryAfter'>>;
 
 /** What follows a scheduled attempt. Pure. */
 export function nextAfter(

@@ -1,5 +1,6 @@
 import { dynamicThreshold } from '../fairness/account-shares.ts';
 import { MetLimits } from '../fairness/send-rates.ts';
+import type { ResolvedOptions } from '../options/options.ts';
 import type { WebhookRef } from './model.ts';
 
 /** Attempts held in all, in multiples of the requests under way: claimed ahead, or waiting to be recorded. */
@@ -23,14 +24,7 @@ const unknownShare = 2;
 /** The account of webhooks whose account is not known yet. */
 const unknownAccount = '';
 
-export interface ScheduleOptions {
-  /** Requests under way at once. */
-  readonly concurrency: number;
-  /** Of those, requests of one account until its receivers have shown that they answer quickly. */
-  readonly concurrencyPerAccount: number;
-  /** Requests under way at once to one webhook, so that a webhook that hangs cannot take all places. */
-  readonly concurrencyPerWebhook: number;
-}
+export type ScheduleOptions = Pick<ResolvedOptions, 'concurrency' | 'concurrencyPerAccount' | 'concurrencyPerWebhook'>;
 
 /** What a webhook or an account has under way, and how quickly its receivers answer. */
 interface Load {

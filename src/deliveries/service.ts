@@ -8,14 +8,13 @@ import type { SendRateModel } from '../fairness/model.ts';
 import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
-import type { OnRun } from '../mongo/periodic.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, createAttemptWait } from './attempt.ts';
 import { type AttemptListeners, Claims } from './claims.ts';
-import { createDue, createUnfinishedEvents, type Due } from './due.ts';
+import { createDue, createUnfinishedEvents, type Due, type DueDeps } from './due.ts';
 import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createEventExpiry } from './expiry.ts';
@@ -37,7 +36,7 @@ const renewInterval = 1_250;
 const pendingWorkWait = 1_000;
 
 /** Whoever is not given is not told. */
-export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
+export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<DueDeps, 'onSwept'> {
   readonly connection: Connection;
   readonly deliveries: DeliveryModel;
   readonly sendRates: SendRateModel;
@@ -71,8 +70,6 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners> {
   readonly userAgent: string;
   /** @default none */
   readonly fanOutObserver?: FanOutObserver;
-  /** Called after each sweep. @default nobody is */
-  readonly onSwept?: OnRun;
   /** Others' reads go with the sweep's. */
   readonly shared: Pick<SharedReads, 'read'>;
 }

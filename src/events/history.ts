@@ -30,14 +30,19 @@ export type EventState = DeliveredState | 'none';
 /** The state of an event, from its deliveries. */
 export type EventStatus = Pick<PastEvent, 'state' | 'deliveries'>;
 
-/** A page of events in one state. */
-export interface EventStatusPage {
-  readonly state: DeliveredState;
+/** Which events, and which page of them. */
+export interface EventPage extends Page {
   readonly type?: string;
-  /** Only events with smaller ids than this. */
-  readonly after?: string;
-  /** Only of events published at this moment or later. */
+  readonly state?: EventState;
+  /** Only events published at this moment or later. */
   readonly since?: Date;
+  /** Only events published before this moment. */
+  readonly until?: Date;
+}
+
+/** A page of events in one state. */
+export interface EventStatusPage extends EventPage {
+  readonly state: DeliveredState;
   readonly limit: number;
 }
 
@@ -58,18 +63,8 @@ export interface EventStatuses {
   list(userId: string, page: EventStatusPage): Promise<EventStatusList>;
 }
 
-/** Which events, and which page of them. */
-interface EventPage extends Page {
-  readonly type?: string;
-  readonly state?: EventState;
-  /** Only events published at this moment or later. */
-  readonly since?: Date;
-  /** Only events published before this moment. */
-  readonly until?: Date;
-}
-
 /** A page of events. */
-interface EventList {
+export interface EventList {
   readonly events: PastEvent[];
   readonly hasMore: boolean;
   /** The id that the next page follows, if that is not the last event of this page. */
@@ -77,15 +72,7 @@ interface EventList {
 }
 
 /** The events of an account that are still stored. */
-export interface EventHistory {
-  /**
-   * Newest first.
-   * @throws GatewayError `invalid_value`
-   */
-  list(userId: string, page?: EventPage): Promise<EventList>;
-  /** @throws GatewayError `event_not_found`, also for an event of another account */
-  get(userId: string, id: string): Promise<PastEvent>;
-}
+export type EventHistory = ReturnType<typeof createEventHistory>;
 
 type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped' | 'fanOut'>;
 
@@ -99,17 +86,17 @@ function toPastEvent(event: Stored, status = unsent): PastEvent {
   return { ...JSON.parse(body.toString('utf8')), test, ...status, skipped: skipped.length };
 }
 
-/** Sorts before the ids of events made at this moment or later. */
-function idAt(moment: Date): string {
-  return firstId('evt', Math.max(0, moment.getTime()));
+/** The bounds of the ids on a page of events, or of their deliveries: ids sort by the time of their event. */
+export function idRange(
+  prefix: 'evt' | 'dlv',
+  { since, until, after }: Pick<EventPage, 'since' | 'until' | 'after'>,
+): { readonly $gte: string; readonly $lt?: string } {
+  const idAt = (moment: Date) => firstId(prefix, Math.max(0, moment.getTime()));
+  const [below] = [after, until && idAt(until)].filter((bound) => bound !== undefined).sort();
+  return { $gte: since ? idAt(since) : `${prefix}_`, ...(below !== undefined && { $lt: below }) };
 }
 
-/** The id that those on the page are below. */
-function upperBound({ after, until }: EventPage): string | undefined {
-  return [after, until && idAt(until)].filter((bound) => bound !== undefined).sort()[0];
-}
-
-export function createEventHistory(model: EventModel, eventStatuses: EventStatuses): EventHistory {
+export function createEventHistory(model: EventModel, eventStatuses: EventStatuses) {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
 
@@ -120,8 +107,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
 
   /** Lists events by their own fields; each such list has an index. */
   async function listStored(userId: string, page: EventPage): Promise<EventList> {
-    const { type, state, since, limit = pageLimit } = page;
-    const below = upperBound(page);
+    const { type, state, limit = pageLimit } = page;
     const ofType = type === undefined ? 'user' : 'userType';
     const stored = await collection
       .find<Stored>(
@@ -129,7 +115,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
           userId,
           ...(type !== undefined && { type: { $eq: type } }),
           ...(state === 'none' && { targets: { $eq: [] } }),
-          _id: { $gte: since ? idAt(since) : 'evt_', ...(below !== undefined && { $lt: below }) },
+          _id: idRange('evt', page),
         },
         { projection: shownFields, hint: ofType + (state === 'none' ? 'Unheard' : 'Events') },
       )
@@ -156,22 +142,21 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
   }
 
   return {
-    async list(userId, page = {}) {
-      const { limit = pageLimit, state, type, since, until } = page;
+    /**
+     * Newest first.
+     * @throws GatewayError `invalid_value`
+     */
+    async list(userId: string, page: EventPage = {}): Promise<EventList> {
+      const { limit = pageLimit, state, since, until } = page;
       checkUserId(userId);
       checkPage(page, 'evt');
       checkTimes({ since, until });
       if (state === undefined || state === 'none') return listStored(userId, page);
-      const after = upperBound(page);
-      const filters = {
-        ...(type !== undefined && { type }),
-        ...(after !== undefined && { after }),
-        ...(since && { since }),
-      };
-      return listByStatus(userId, { state, limit, ...filters });
+      return listByStatus(userId, { ...page, state, limit });
     },
 
-    async get(userId, id) {
+    /** @throws GatewayError `event_not_found`, also for an event of another account */
+    async get(userId: string, id: string): Promise<PastEvent> {
       checkUserId(userId);
       const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
       const stored = isId('evt', id) ? await readConfirmed(id, read) : null;

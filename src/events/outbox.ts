@@ -9,7 +9,7 @@ import { TimeoutError } from '../mongo/periodic.ts';
 import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
 import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
-import type { Subscribers } from '../webhooks/webhook.ts';
+import type { AddressedEvent, Subscribers } from '../webhooks/webhook.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** Stores events durably, and knows whose fan-out is still to be done. */
@@ -379,6 +379,3 @@ export interface UnfinishedEvent extends EventKey {
   /** The size of the stored document. Bytes. */
   readonly size: number;
 }
-
-/** What decides which webhooks an event goes to. */
-export type AddressedEvent = Pick<EventDocument, 'userId' | 'type' | 'body'>;

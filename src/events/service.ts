@@ -9,18 +9,10 @@ import { TimeoutError } from '../mongo/periodic.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
 import { inPublishSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
-import type { ReadSubscribers, ReadTargets, Subscribers } from '../webhooks/webhook.ts';
+import type { AddressedEvent, ReadSubscribers, ReadTargets, Subscribers } from '../webhooks/webhook.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
-import type {
-  AddressedEvent,
-  HeldEvent,
-  LeasedEvent,
-  NewEvent,
-  Outbox,
-  SettleSubscribers,
-  StoredEvent,
-} from './outbox.ts';
+import type { HeldEvent, NewEvent, Outbox, SettleSubscribers, StoredEvent } from './outbox.ts';
 import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnClient } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
@@ -64,33 +56,17 @@ export interface EventServiceDeps {
   readonly transactionLease?: number;
 }
 
-export interface EventService {
-  /**
-   * Stores the event and starts its deliveries. If it throws anything but `publish_unconfirmed`, nothing is stored.
-   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
-   *   `weak_write_concern`, `database_unavailable`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
-   */
-  publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
-  /**
-   * Stores a test event for one webhook of the account: the type's example, with the account as its `user_id`, unless there is
-   * other `data`. The caller makes its one attempt while the lease lasts (milliseconds).
-   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `database_unavailable`, or `publish_unconfirmed`
-   */
-  publishTest(event: {
-    userId: string;
-    type: string;
-    data?: Record<string, unknown>;
-    webhookId: string;
-    lease: number;
-  }): Promise<LeasedEvent>;
-  /**
-   * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
-   * published events right after the commit.
-   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
-   */
-  transaction<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
-  /** Call it when no more transactions run. */
-  close(): Promise<void>;
+export type EventService = ReturnType<typeof createEventService>;
+
+/** A test event for one webhook. */
+export interface TestPublication {
+  readonly userId: string;
+  readonly type: string;
+  /** @default the type's example, with the account as its `user_id` */
+  readonly data?: Record<string, unknown>;
+  readonly webhookId: string;
+  /** How long this process holds it. Milliseconds. */
+  readonly lease: number;
 }
 
 /** @throws GatewayError `idempotency_conflict` if `stored` is a different event with the same idempotency key */
@@ -101,7 +77,7 @@ function requireSame(event: EventDraft, stored: StoredEvent): void {
 }
 
 /** Publishes events, alone or together with a caller's own writes. */
-export function createEventService(deps: EventServiceDeps): EventService {
+export function createEventService(deps: EventServiceDeps) {
   const { connection, catalogue, outbox, webhooks, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(connection);
@@ -148,7 +124,15 @@ export function createEventService(deps: EventServiceDeps): EventService {
   }
 
   return {
-    async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
+    /**
+     * Stores the event and starts its deliveries. If it throws anything but `publish_unconfirmed`, nothing is stored.
+     * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
+     *   `weak_write_concern`, `database_unavailable`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
+     */
+    async publish(
+      { type, userId, data }: EventInput,
+      { session, idempotencyKey = randomUUID() }: PublishOptions = {},
+    ): Promise<PublishedEvent> {
       return inPublishSpan({ type, userId }, async (traceparent) => {
         checkUserId(userId);
         checkStorableId('idempotencyKey', idempotencyKey);
@@ -166,7 +150,11 @@ export function createEventService(deps: EventServiceDeps): EventService {
         return { id, type, created: created.toISOString(), data, idempotencyKey };
       });
     },
-    async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }) {
+    /**
+     * Stores a test event for one webhook of the account. The caller makes its one attempt while the lease lasts.
+     * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `database_unavailable`, or `publish_unconfirmed`
+     */
+    async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }: TestPublication) {
       catalogue.validate(type, data);
       const content = createContent(type, data, Date.now());
       const targets = [webhookId];
@@ -175,6 +163,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return boundPublication(database, address, (_, until) => outbox.store(event, lease, until));
     },
     transaction: transactions.run,
+    /** Call it when no more transactions run. */
     close: () => open.close(),
   };
 }

@@ -12,15 +12,7 @@ import type { StoredEvent } from './outbox.ts';
 
 const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
 
-export interface Transactions {
-  /**
-   * Runs `fn` in a transaction, and starts the deliveries of its events right after the commit.
-   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
-   */
-  run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
-  /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
-  publishedUnder(session: ClientSession, event: StoredEvent): void;
-}
+export type Transactions = ReturnType<typeof createTransactions>;
 
 function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): GatewayError {
   const published = events.map(({ _id, idempotencyKey }) => ({ eventId: _id, idempotencyKey }));
@@ -37,7 +29,7 @@ export function createTransactions(
   open: OpenTransactions,
   /** Called after the commit of a transaction that has published something. */
   onPublished: () => void,
-): Transactions {
+) {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
 
   /** @param undoing returns a promise when the caller has stopped waiting */
@@ -72,7 +64,12 @@ export function createTransactions(
   }
 
   return {
-    async run(fn, timeout) {
+    /**
+     * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
+     * published events right after the commit.
+     * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
+     */
+    async run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T> {
       // mongoose's startSession would wait up to 10 s for a lost connection
       const session = connection.getClient().startSession();
       let isEnded = false;
@@ -93,7 +90,8 @@ export function createTransactions(
         throw error;
       }
     },
-    publishedUnder(session, event) {
+    /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
+    publishedUnder(session: ClientSession, event: StoredEvent): void {
       published.get(session)?.push(event);
     },
   };
@@ -298,9 +296,6 @@ interface WriteConcern {
   readonly journal?: boolean | undefined;
 }
 
-/** Refuses a transaction that could lose acknowledged writes. */
-export type RequireMajority = (session: ClientSession) => Promise<void>;
-
 function isWeak({ w, j, journal }: WriteConcern): boolean {
   return w !== 'majority' || j === false || journal === false;
 }
@@ -323,7 +318,7 @@ function weak(): GatewayError {
  * Refuses sessions in a transaction whose write concern is not majority. Without a write concern, the server's default counts:
  * majority since MongoDB 5.0, unless an administrator changed it.
  */
-export function createMajorityCheck(connection: Connection): RequireMajority {
+export function createMajorityCheck(connection: Connection) {
   async function serverDefault(): Promise<WriteConcern> {
     const admin = connection.getClient().db('admin');
     try {
@@ -335,16 +330,11 @@ export function createMajorityCheck(connection: Connection): RequireMajority {
     }
   }
 
-  return async function requireMajority(session) {
+  return async function requireMajority(session: ClientSession): Promise<void> {
     if (!session.inTransaction()) return;
     const concern = writeConcernOf(session);
     if (isWeak(concern.w === undefined ? { ...concern, w: (await serverDefault()).w } : concern)) throw weak();
   };
-}
-
-/** The client that has started a session. The driver keeps it, but its types do not show it. */
-interface Started {
-  readonly client?: unknown;
 }
 
 /**
@@ -352,7 +342,8 @@ interface Started {
  * @throws GatewayError `invalid_value`
  */
 export function requireOwnClient(connection: Connection, session: ClientSession): void {
-  const { client } = session as unknown as Started;
+  // the driver keeps the client that has started it, but its types do not show it
+  const { client } = session as unknown as { readonly client?: unknown };
   if (client === connection.getClient()) return;
   refuse(
     'invalid_value',

@@ -8,15 +8,10 @@ import { isFailing, minFailures } from './health.ts';
 import type { Failure, HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorder.ts';
 import type { WebhookService } from './service.ts';
+import type { Webhook } from './webhook.ts';
 
 /** A webhook that has begun to fail, or has recovered. */
-interface ChangedWebhook {
-  /** `wh_…` */
-  readonly id: string;
-  readonly userId: string;
-  readonly url: string;
-  readonly events: readonly string[];
-}
+type ChangedWebhook = Pick<Webhook, 'id' | 'userId' | 'url' | 'events'>;
 
 /** A webhook whose attempts have failed for minutes. */
 export interface FailingWebhook extends ChangedWebhook {
@@ -34,13 +29,13 @@ export interface RecoveredWebhook extends ChangedWebhook {
   readonly lastSuccessAt: Date;
 }
 
-type FoundWebhook = ChangedWebhook & { readonly active: boolean };
+type ReportedWebhook = ChangedWebhook & Pick<Webhook, 'active'>;
 
 /** The listeners are called by the process whose write has marked the change. */
 export interface ReportChangesDeps {
   readonly healths: HealthModel;
   /** Those of the webhooks that exist. */
-  readonly find: (webhookIds: readonly string[]) => Promise<readonly FoundWebhook[]>;
+  readonly find: (webhookIds: readonly string[]) => Promise<readonly ReportedWebhook[]>;
   readonly onFailing: (webhook: FailingWebhook) => void;
   readonly onRecovered: (webhook: RecoveredWebhook) => void;
   readonly logger: Pick<Logger, 'warn'>;
@@ -63,7 +58,7 @@ export function createReportChanges({ healths, find, onFailing, onRecovered, log
   let unreported = new Set<string>();
   let running: Promise<void> | undefined;
 
-  async function report({ id, userId, url, events, active }: FoundWebhook): Promise<void> {
+  async function report({ id, userId, url, events, active }: ReportedWebhook): Promise<void> {
     // a webhook that gets nothing is not reported as failing
     const condition = active ? changed : stoppedFailing;
     const filter = { _id: id, ...condition };

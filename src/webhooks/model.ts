@@ -1,12 +1,13 @@
 import { type Model, Schema } from 'mongoose';
 import { durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
 
-/** A stored rotation: the previous secret also signs until `endsAt`. */
-interface StoredRotation {
-  /** Sealed for this document and field. */
+/** A rotation: the previous secret also signs until `endsAt`. */
+export interface StoredRotation {
+  /** Where it is stored, sealed for this document and field. */
   previousSecret: string;
   /** By the database's clock. */
   endsAt: Date;
+  /** Which of the two secrets signs `x-service-signature`, which has room for one signature. */
   serviceSignature: 'new' | 'previous';
 }
 

@@ -8,8 +8,6 @@ import { copyProblem } from './pasted-secret.ts';
 import type { Secrets } from './secrets.ts';
 import { type MadeSecret, type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from './webhook.ts';
 
-export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
-
 /** Whether the overlap of two secrets has not ended yet, by the database's clock; for a pipeline. */
 const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
 
@@ -17,7 +15,7 @@ const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
 export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
 
 /** Makes the function that replaces a secret and lets the old one also sign for a while. */
-export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): RotateSecret {
+export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets) {
   function replaced(webhook: WebhookDocument, change: ReturnType<typeof toSecretChange>): Record<string, unknown> {
     const { secret, overlapSeconds, serviceSignature } = change;
     const { _id } = webhook;
@@ -38,7 +36,11 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
     return { ...sealed, rotation: { $cond: [stillOverlaps, { previousSecret, ...overlap }, '$$REMOVE'] } };
   }
 
-  return async function rotateSecret(userId, id, change) {
+  return async function rotateSecret(
+    userId: string,
+    id: string,
+    change: SecretChange,
+  ): Promise<WebhookDetails & MadeSecret> {
     checkUserId(userId);
     const checkedChange = toSecretChange(change);
     for (;;) {

@@ -35,11 +35,12 @@ export function toDetailsBody(
   { rotation, disabled, ...webhook }: WebhookDetails,
   health: Schemas['WebhookHealth'],
 ): Schemas['WebhookDetails'] {
-  const { endsAt, serviceSignature } = rotation ?? {};
   return {
     ...toBody(webhook),
-    secret_rotation:
-      endsAt && serviceSignature ? { ends_at: endsAt.toISOString(), service_signature: serviceSignature } : null,
+    secret_rotation: rotation && {
+      ends_at: rotation.endsAt.toISOString(),
+      service_signature: rotation.serviceSignature,
+    },
     disabled: disabled && { at: disabled.at.toISOString(), reason: disabled.reason },
     health,
   };

@@ -88,32 +88,7 @@ export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): P
 }
 
 /** Encrypts secrets for the database. A sealed text opens only in the place that it was sealed for. */
-export interface Sealer {
-  /** The id of the key that seals. */
-  readonly newestKeyId: string;
-  /** The ids of the keys that open, the newest first. */
-  readonly keyIds: readonly string[];
-  /**
-   * Seals with the newest key.
-   * @param place where it will be stored: `collection:id:field`
-   */
-  seal(plain: string, place: string): string;
-  /**
-   * Opens with whichever key sealed it.
-   * @throws GatewayError `secret_unreadable` if that key is missing, or the text was altered or comes from another place
-   */
-  open(sealed: string, place: string): string;
-  /**
-   * The id of the key that sealed a text; does not open it.
-   * @throws GatewayError `secret_unreadable` if it is no sealed text
-   */
-  keyIdOf(sealed: string): string;
-  /**
-   * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id sorts first, with numbers in ids sorted as
-   * numbers: k9 before k10, 2026-01 before 2026-07. The order of the list does not matter.
-   */
-  derive(purpose: string): Buffer;
-}
+export type Sealer = ReturnType<typeof createSealer>;
 
 const cipher = 'aes-256-gcm';
 const ivLength = 12;
@@ -168,23 +143,33 @@ function parseSealed(sealed: string) {
  * @param secretKeys each `<id>:<32 bytes in base64>`
  * @throws GatewayError `invalid_options`, naming the entry
  */
-export function createSealer(secretKeys: readonly string[]): Sealer {
+export function createSealer(secretKeys: readonly string[]) {
   const keys = parseKeys(secretKeys);
   const [newest] = keys;
   if (!newest) return refuse('invalid_options', 'secretKeys', 'is required, at least one key');
   const [newestKeyId, newestKey] = newest;
 
   return {
+    /** The id of the key that seals. */
     newestKeyId,
+    /** The ids of the keys that open, the newest first. */
     keyIds: [...keys.keys()],
-    seal(plain, place) {
+    /**
+     * Seals with the newest key.
+     * @param place where it will be stored: `collection:id:field`
+     */
+    seal(plain: string, place: string): string {
       const iv = randomBytes(ivLength);
       const sealing = createCipheriv(cipher, newestKey, iv, { authTagLength: tagLength }).setAAD(Buffer.from(place));
       const text = Buffer.concat([sealing.update(plain, 'utf8'), sealing.final()]);
       const parts = [iv, text, sealing.getAuthTag()].map((part) => part.toString('base64url'));
       return ['v1', newestKeyId, ...parts].join('.');
     },
-    open(sealed, place) {
+    /**
+     * Opens with whichever key sealed it.
+     * @throws GatewayError `secret_unreadable` if that key is missing, or the text was altered or comes from another place
+     */
+    open(sealed: string, place: string): string {
       const { keyId, iv, text, tag } = parseSealed(sealed);
       const key = keys.get(keyId);
       if (!key) throw unreadable(`the key '${keyId}' that sealed it is not among secretKeys; add it behind the others`);
@@ -197,8 +182,17 @@ export function createSealer(secretKeys: readonly string[]): Sealer {
         throw unreadable(`it was altered, or the key '${keyId}' among secretKeys is not the one that sealed it`, cause);
       }
     },
-    keyIdOf: (sealed) => parseSealed(sealed).keyId,
-    derive: (purpose) => Buffer.from(hkdfSync('sha256', firstById(keys), '', `express-model-gateway: ${purpose}`, 32)),
+    /**
+     * The id of the key that sealed a text; does not open it.
+     * @throws GatewayError `secret_unreadable` if it is no sealed text
+     */
+    keyIdOf: (sealed: string) => parseSealed(sealed).keyId,
+    /**
+     * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id sorts first, with numbers in ids sorted as
+     * numbers: k9 before k10, 2026-01 before 2026-07. The order of the list does not matter.
+     */
+    derive: (purpose: string): Buffer =>
+      Buffer.from(hkdfSync('sha256', firstById(keys), '', `express-model-gateway: ${purpose}`, 32)),
   };
 }
 

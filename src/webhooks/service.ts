@@ -6,9 +6,9 @@ import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
 import { changeByPipeline, type StoredDisabling, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
-import { chooseSecret, createRotateSecret, liveRotation, type RotateSecret } from './rotation.ts';
-import { createReseal, createSecrets, missingKeyIds, type Resealed, requireEveryKey, type Sealer } from './secrets.ts';
-import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './subscribers.ts';
+import { chooseSecret, createRotateSecret, liveRotation } from './rotation.ts';
+import { createReseal, createSecrets, missingKeyIds, requireEveryKey, type Sealer } from './secrets.ts';
+import { createWebhooksForDeliveries } from './subscribers.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   activationFields,
@@ -70,69 +70,7 @@ export interface WebhookServiceDeps {
 }
 
 /** An account's webhooks. A webhook of another account counts as unknown. */
-export interface WebhookService extends WebhooksForDeliveries, ReturnType<typeof createWebhooksForHealth> {
-  /**
-   * Checks that every stored secret has its key.
-   * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
-   */
-  requireEveryKey(): Promise<void>;
-  /** The ids of keys that sealed stored secrets, and that are not there. */
-  missingKeys(): Promise<readonly string[]>;
-  /**
-   * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
-   *   `webhook_limit_reached`
-   */
-  create(userId: string, webhook: NewWebhook): Promise<Webhook & MadeSecret>;
-  /**
-   * Oldest first.
-   * @throws GatewayError `invalid_value`
-   */
-  list(userId: string, page?: Page): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
-  /** @throws GatewayError `webhook_not_found` */
-  get(userId: string, id: string): Promise<WebhookDetails>;
-  /**
-   * The same by a confirmed read, unless `suffices` is true of the webhook that a usual read finds.
-   * @throws GatewayError `webhook_not_found`
-   */
-  getConfirmed(userId: string, id: string, suffices: (webhook: WebhookDetails) => boolean): Promise<WebhookDetails>;
-  /**
-   * Changes the fields in the patch; an equal value changes nothing.
-   * @throws GatewayError `webhook_not_found`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `unknown_event_type`
-   */
-  update(userId: string, id: string, patch: WebhookPatch): Promise<Webhook>;
-  /**
-   * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
-   * another one ends the earlier one. Sending the same new secret again changes only the end of the overlap, so a request may
-   * be repeated.
-   * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
-   */
-  rotateSecret: RotateSecret;
-  /** @throws GatewayError `webhook_not_found` */
-  remove(userId: string, id: string): Promise<void>;
-  /**
-   * Seals every secret of every account with the newest key, in batches; then the older keys can be removed. May run beside
-   * gateways, and repeatedly.
-   */
-  reseal(): Promise<Resealed>;
-}
-
-function createGetConfirmed(webhooks: WebhookModel): WebhookService['getConfirmed'] {
-  const collection = durableCollection(webhooks);
-
-  return async function getConfirmed(userId, id, suffices) {
-    checkUserId(userId);
-    if (!isId('wh', id)) throw webhookNotFound(id);
-    const read = (options: Partial<ConfirmedRead> = {}) =>
-      collection
-        .aggregate<WebhookDocument>([{ $match: { _id: id, userId } }, { $set: { rotation: liveRotation } }], options)
-        .toArray();
-    const [found] = await read();
-    if (found && suffices(toDetails(found))) return toDetails(found);
-    const [confirmed] = await confirm(read);
-    if (!confirmed) throw webhookNotFound(id);
-    return toDetails(confirmed);
-  };
-}
+export type WebhookService = ReturnType<typeof createWebhookService>;
 
 /** What the health of webhooks needs of them: reads, and the write that disables one. */
 function createWebhooksForHealth(webhooks: WebhookModel) {
@@ -164,11 +102,10 @@ function createWebhooksForHealth(webhooks: WebhookModel) {
 }
 
 /** Everything about webhooks, except their deliveries. */
-export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
+export function createWebhookService(deps: WebhookServiceDeps) {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
   const secrets = createSecrets(webhooks, sealer);
   const collection = durableCollection(webhooks);
-  const getConfirmed = createGetConfirmed(webhooks);
 
   /** @throws GatewayError `webhook_not_found`, once that is confirmed */
   async function notFound(userId: string, id: string): Promise<never> {
@@ -176,11 +113,39 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
     throw webhookNotFound(id);
   }
 
+  /**
+   * A webhook by a confirmed read, unless `suffices` is true of the one that a usual read finds.
+   * @throws GatewayError `webhook_not_found`
+   */
+  async function getConfirmed(userId: string, id: string, suffices: (webhook: WebhookDetails) => boolean) {
+    checkUserId(userId);
+    if (!isId('wh', id)) throw webhookNotFound(id);
+    const pipeline = [{ $match: { _id: id, userId } }, { $set: { rotation: liveRotation } }];
+    const read = async (options: Partial<ConfirmedRead> = {}) => {
+      const [found] = await collection.aggregate<WebhookDocument>(pipeline, options).toArray();
+      return found && toDetails(found);
+    };
+    const found = await read();
+    if (found && suffices(found)) return found;
+    const confirmed = await confirm(read);
+    if (!confirmed) throw webhookNotFound(id);
+    return confirmed;
+  }
+
   return {
+    /**
+     * Checks that every stored secret has its key.
+     * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
+     */
     requireEveryKey: () => requireEveryKey(webhooks, sealer),
+    /** The ids of keys that sealed stored secrets, and that are not there. */
     missingKeys: () => missingKeyIds(webhooks, sealer),
 
-    async create(userId, { url, events, ...input }) {
+    /**
+     * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
+     *   `webhook_limit_reached`
+     */
+    async create(userId: string, { url, events, ...input }: NewWebhook): Promise<Webhook & MadeSecret> {
       checkUserId(userId);
       checkWebhookUrl(url, rules);
       checkEvents(events, catalogueTypes);
@@ -195,7 +160,11 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
 
-    async list(userId, page = {}) {
+    /**
+     * Oldest first.
+     * @throws GatewayError `invalid_value`
+     */
+    async list(userId: string, page: Page = {}) {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'wh');
@@ -207,10 +176,15 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
     },
 
-    get: (userId, id) => getConfirmed(userId, id, () => true),
+    /** @throws GatewayError `webhook_not_found` */
+    get: (userId: string, id: string) => getConfirmed(userId, id, () => true),
     getConfirmed,
 
-    async update(userId, id, patch) {
+    /**
+     * Changes the fields in the patch; an equal value changes nothing.
+     * @throws GatewayError `webhook_not_found`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `unknown_event_type`
+     */
+    async update(userId: string, id: string, patch: WebhookPatch) {
       checkUserId(userId);
       const changes = toChanges(patch, catalogueTypes);
       if (!isId('wh', id)) throw webhookNotFound(id);
@@ -220,9 +194,16 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       return toWebhook(updated ?? (await notFound(userId, id)));
     },
 
+    /**
+     * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
+     * another one ends the earlier one. Sending the same new secret again changes only the end of the overlap, so a request may
+     * be repeated.
+     * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
+     */
     rotateSecret: createRotateSecret(webhooks, secrets),
 
-    async remove(userId, id) {
+    /** @throws GatewayError `webhook_not_found` */
+    async remove(userId: string, id: string) {
       checkUserId(userId);
       if (!isId('wh', id)) throw webhookNotFound(id);
       const { deletedCount } = await webhooks.deleteOne({ _id: id, userId });
@@ -231,6 +212,10 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
 
     ...createWebhooksForDeliveries(webhooks, secrets, catalogueTypes),
     ...createWebhooksForHealth(webhooks),
+    /**
+     * Seals every secret of every account with the newest key, in batches; then the older keys can be removed. May run beside
+     * gateways, and repeatedly.
+     */
     reseal: createReseal(webhooks, secrets),
   };
 }

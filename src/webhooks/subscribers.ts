@@ -7,6 +7,7 @@ import type { WebhookDocument, WebhookModel } from './model.ts';
 import { passes } from './optional-fields.ts';
 import type { Secrets } from './secrets.ts';
 import {
+  type AddressedEvent,
   type DeliveryTarget,
   type ReadSubscribers,
   type Subscribers,
@@ -14,17 +15,7 @@ import {
   toWebhook,
 } from './webhook.ts';
 
-interface SubscriberQuery {
-  readonly userId: string;
-  readonly type: string;
-}
-
-/** What decides which webhooks an event goes to. */
-interface AddressedEvent extends SubscriberQuery {
-  /** The envelope: filters judge the event as its receivers get it. */
-  readonly body: Buffer;
-}
-
+type SubscriberQuery = Pick<AddressedEvent, 'userId' | 'type'>;
 type Subscriber = Pick<WebhookDocument, '_id' | 'active'> & { readonly filters?: string | null };
 
 interface Found {
@@ -204,5 +195,3 @@ export function createWebhooksForDeliveries(
       isId('wh', id) ? ((await lookup.byId(id))?.url ?? null) : null,
   };
 }
-
-export type WebhooksForDeliveries = ReturnType<typeof createWebhooksForDeliveries>;

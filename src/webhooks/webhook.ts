@@ -1,5 +1,5 @@
 import { GatewayError, refuse } from '../errors.ts';
-import type { WebhookDocument } from './model.ts';
+import type { StoredDisabling, StoredRotation, WebhookDocument } from './model.ts';
 import {
   type OptionalFields,
   type OptionalFieldsPatch,
@@ -21,15 +21,12 @@ export interface Webhook extends OptionalFields, WithHeaderNames {
   readonly createdAt: Date;
 }
 
-/** Which of two valid secrets signs `x-service-signature`. */
-type ServiceSignature = 'new' | 'previous';
-
 /** A webhook, with its disabling and the rotation of its secret. */
 export interface WebhookDetails extends Webhook {
   /** Set if the gateway has set it inactive; `null` if not, or if its owner has set it active again. */
-  readonly disabled: { readonly at: Date; readonly reason: 'gone' | 'failing' } | null;
+  readonly disabled: Readonly<StoredDisabling> | null;
   /** The rotation under way; `null` if there is none or its overlap has ended. */
-  readonly rotation: { readonly endsAt: Date; readonly serviceSignature: ServiceSignature } | null;
+  readonly rotation: Readonly<Omit<StoredRotation, 'previousSecret'>> | null;
 }
 
 /** How a secret is replaced. */
@@ -39,7 +36,7 @@ export interface SecretChange {
   /** How long the replaced secret also signs, in seconds: 0 to 604,800 (7 days). @default 86_400 (1 day) */
   readonly overlapSeconds?: number;
   /** Which secret signs `x-service-signature` during the overlap. @default 'new' */
-  readonly serviceSignature?: ServiceSignature;
+  readonly serviceSignature?: StoredRotation['serviceSignature'];
 }
 
 /** The input of a registration. */
@@ -65,12 +62,7 @@ export interface WebhookPatch extends OptionalFieldsPatch {
 export interface DeliveryTarget extends Pick<Webhook, 'url' | 'events' | 'active' | 'rateLimit'>, WithHeaders {
   readonly secret: string;
   /** The last rotation, with the replaced secret; the attempt's start decides whether it has ended. */
-  readonly rotation?: {
-    readonly previousSecret: string;
-    /** By the database's clock. */
-    readonly endsAt: Date;
-    readonly serviceSignature: ServiceSignature;
-  } | null;
+  readonly rotation?: Readonly<StoredRotation> | null;
 }
 
 /**
@@ -102,6 +94,14 @@ export function secretsInUse(
   if (!rotation || now >= rotation.endsAt) return { service: secret, standard: [secret] };
   const { previousSecret, serviceSignature } = rotation;
   return { service: serviceSignature === 'previous' ? previousSecret : secret, standard: [secret, previousSecret] };
+}
+
+/** What decides which webhooks an event goes to. */
+export interface AddressedEvent {
+  readonly userId: string;
+  readonly type: string;
+  /** The envelope: filters judge the event as its receivers get it. */
+  readonly body: Buffer;
 }
 
 /** The active and the inactive webhooks that are subscribed to an event. */
@@ -140,11 +140,10 @@ export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {
 }
 
 export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDetails {
-  const { endsAt, serviceSignature } = rotation ?? {};
   return {
     ...toWebhook(webhook),
     disabled: webhook.disabled ?? null,
-    rotation: endsAt && serviceSignature ? { endsAt, serviceSignature } : null,
+    rotation: rotation ? { endsAt: rotation.endsAt, serviceSignature: rotation.serviceSignature } : null,
   };
 }
 
