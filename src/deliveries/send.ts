@@ -57,13 +57,7 @@ export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
   Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
 
 /** The HTTP clients of deliveries. Both check the address before they connect. */
-export interface DeliveryClients {
-  /** Reuses connections. */
-  readonly pooled: HttpClient;
-  /** Opens a new connection for each request. */
-  readonly fresh: HttpClient;
-  close(): Promise<void>;
-}
+export type DeliveryClients = ReturnType<typeof createDeliveryClients>;
 
 /**
  * How long an idle connection is kept: shorter than receivers keep theirs. Otherwise requests would meet connections that are
@@ -72,11 +66,13 @@ export interface DeliveryClients {
 const keepAlive = 1_500;
 
 /** Makes separate pools: a connection that was opened without the address guard must never carry a delivery. */
-export function createDeliveryClients(options: ClientOptions): DeliveryClients {
+export function createDeliveryClients(options: ClientOptions) {
   const pooled = createDispatcher({ ...options, keepAlive });
   const fresh = createDispatcher({ ...options, keepAlive: 0 });
   return {
+    /** Reuses connections. */
     pooled: createSigningClient(pooled),
+    /** Opens a new connection for each request. */
     fresh: createSigningClient(fresh),
     async close() {
       await Promise.all([pooled.destroy(), fresh.destroy()]);

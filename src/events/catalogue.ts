@@ -34,16 +34,6 @@ function inlined(spec: Spec, node: unknown): unknown {
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, inlined(spec, value)]));
 }
 
-function dataSchema(spec: Spec, operation: SpecOperation): SpecSchema | undefined {
-  const envelope = resolveSchema(spec, operation.requestBody?.content['application/json']?.schema);
-  return (envelope.properties as Record<string, SpecSchema> | undefined)?.data;
-}
-
-function exampleData(operation: SpecOperation): Record<string, unknown> | undefined {
-  const [example] = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
-  return (example?.value as { data?: Record<string, unknown> } | undefined)?.data;
-}
-
 /**
  * Reads the catalogue from openapi.yaml.
  * @throws Error if an event type has no valid schema of `data`, or no example
@@ -55,8 +45,10 @@ export function createCatalogue(spec: Spec) {
   ajv.addKeyword('components');
 
   function toEntry(type: string, operation: SpecOperation): CatalogueEntry {
-    const schema = dataSchema(spec, operation);
-    const example = exampleData(operation);
+    const { schema: envelope, examples = {} } = operation.requestBody?.content['application/json'] ?? {};
+    const { data: schema } = (resolveSchema(spec, envelope).properties ?? {}) as Record<string, SpecSchema>;
+    const [{ value = {} } = {}] = Object.values(examples);
+    const { data: example } = value as { readonly data?: Record<string, unknown> };
     if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
     const described = {
       type,
@@ -270,15 +262,11 @@ function describeValue(value: unknown): string {
   return text.length > shownLength ? `${text.slice(0, shownLength)}…` : text;
 }
 
-function withArticle(type: string): string {
-  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
-}
-
 type Values = Record<string, unknown>;
 
 /** What a keyword requires; completes "must …". Other keywords keep Ajv's message. */
 const expectations: Readonly<Record<string, (params: Values, schema: Values) => string | undefined>> = {
-  type: ({ type }) => `be ${withArticle(String(type))}`,
+  type: ({ type }) => `be ${/^[aeio]/.test(String(type)) ? 'an' : 'a'} ${String(type)}`,
   const: ({ allowedValue }) => `be ${describeValue(allowedValue)}`,
   enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(describeValue).join(', ')}`,
   minLength: ({ limit }) => (limit === 1 ? 'not be empty' : `have at least ${String(limit)} characters`),

@@ -226,29 +226,23 @@ function byKeys(events: readonly EventKey[]) {
 /** The index for it: one look-up for each event, where an index by account would make one for each pair. */
 const hintOfKeys = { hint: { _id: 1 } } as const;
 
-/**
- * Takes those of these events whose fan-out is not done and that no other process holds. A majority acknowledges the leases, because
- * first attempts are sent under them alone.
- * @param lease milliseconds
- */
-export type ClaimEvents = (events: readonly EventKey[], lease: number) => Promise<HeldEvent[]>;
-
-/**
- * Extends the leases of events whose fan-out is not done and that no other process has taken since.
- * @param lease milliseconds from now
- */
-export type RenewEvents = (
-  held: readonly Pick<StoredEvent, '_id' | 'userId' | 'fanOutLeases'>[],
-  lease: number,
-) => Promise<void>;
+export type ClaimEvents = ReturnType<typeof createClaimEvents>;
+export type RenewEvents = ReturnType<typeof createRenewEvents>;
 
 /** The lease on the fan-out of an event. Renewals are fenced by the number of leases there have been. */
 const leaseFields = { fence: 'fanOutLeases', until: 'fanOutAt' } as const;
 
-export function createRenewEvents(events: EventModel): RenewEvents {
+export function createRenewEvents(events: EventModel) {
   const collection = durableCollection(events);
 
-  return async function renewEvents(held, duration) {
+  /**
+   * Extends the leases of events whose fan-out is not done and that no other process has taken since.
+   * @param duration milliseconds from now
+   */
+  return async function renewEvents(
+    held: readonly Pick<StoredEvent, '_id' | 'userId' | 'fanOutLeases'>[],
+    duration: number,
+  ): Promise<void> {
     const leases = new Leases(collection, { ...leaseFields, duration });
     const { userId } = byKeys(held);
     // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
@@ -266,11 +260,16 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   };
 }
 
-export function createClaimEvents(events: EventModel, clock: DatabaseClock): ClaimEvents {
+export function createClaimEvents(events: EventModel, clock: DatabaseClock) {
   const collection = durableCollection(events);
   const { updateEach } = bareWrites(events);
 
-  return async function claimEvents(wanted, lease) {
+  /**
+   * Takes those of these events whose fan-out is not done and that no other process holds. A majority acknowledges the leases,
+   * because first attempts are sent under them alone.
+   * @param lease milliseconds
+   */
+  return async function claimEvents(wanted: readonly EventKey[], lease: number): Promise<HeldEvent[]> {
     const askedAt = performance.now();
     const fanOutToken = randomUUID();
     // an event with a broken number counts as held before

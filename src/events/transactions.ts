@@ -290,33 +290,11 @@ export class OpenTransactions {
   }
 }
 
-interface WriteConcern {
-  readonly w?: number | string | undefined;
-  readonly j?: boolean | undefined;
-  readonly journal?: boolean | undefined;
-}
-
-function isWeak({ w, j, journal }: WriteConcern): boolean {
-  return w !== 'majority' || j === false || journal === false;
-}
-
-/** The write concern with which the session's transaction was started. The driver keeps it, but its types do not show it. */
-function writeConcernOf(session: ClientSession): WriteConcern {
-  const { transaction } = session as unknown as { transaction?: { options?: { writeConcern?: WriteConcern } } };
-  return transaction?.options?.writeConcern ?? {};
-}
-
-function weak(): GatewayError {
-  return new GatewayError(
-    'weak_write_concern',
-    "session: its transaction is acknowledged by less than a majority and could lose the event; start it with { writeConcern: { w: 'majority' } }",
-    { param: 'session' },
-  );
-}
+type WriteConcern = Readonly<Partial<Record<'w' | 'j' | 'journal', unknown>>>;
 
 /**
  * Refuses sessions in a transaction whose write concern is not majority. Without a write concern, the server's default counts:
- * majority since MongoDB 5.0, unless an administrator changed it.
+ * majority since MongoDB 5.0, unless an administrator changed it. With less, the database could lose acknowledged writes.
  */
 export function createMajorityCheck(connection: Connection) {
   async function serverDefault(): Promise<WriteConcern> {
@@ -332,8 +310,15 @@ export function createMajorityCheck(connection: Connection) {
 
   return async function requireMajority(session: ClientSession): Promise<void> {
     if (!session.inTransaction()) return;
-    const concern = writeConcernOf(session);
-    if (isWeak(concern.w === undefined ? { ...concern, w: (await serverDefault()).w } : concern)) throw weak();
+    // the driver keeps the write concern with which it was started, but its types do not show it
+    const { transaction } = session as unknown as { transaction?: { options?: { writeConcern?: WriteConcern } } };
+    const { w = (await serverDefault()).w, j, journal } = transaction?.options?.writeConcern ?? {};
+    if (w === 'majority' && j !== false && journal !== false) return;
+    throw new GatewayError(
+      'weak_write_concern',
+      "session: its transaction is acknowledged by less than a majority and could lose the event; start it with { writeConcern: { w: 'majority' } }",
+      { param: 'session' },
+    );
   };
 }
 

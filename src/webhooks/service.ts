@@ -36,29 +36,6 @@ function present<T extends object>(fields: T) {
   return Object.fromEntries(entries) as { [Name in keyof T]: Exclude<T[Name], null> };
 }
 
-/**
- * Stores a webhook in a free slot of its account.
- * @throws GatewayError `webhook_limit_reached` if none is free
- */
-function insertIntoFreeSlot(
-  webhooks: WebhookModel,
-  maxWebhooks: number,
-  webhook: Omit<WebhookDocument, 'slot'>,
-): Promise<void> {
-  return storeInFreeSlot({
-    count: maxWebhooks,
-    async taken() {
-      const present = await webhooks.find({ userId: webhook.userId }, { _id: 0, slot: 1 }).lean();
-      return new Set(present.map(({ slot }) => slot));
-    },
-    store: (slot) => webhooks.create({ ...webhook, slot }),
-    full: () => {
-      const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
-      return new GatewayError('webhook_limit_reached', message);
-    },
-  });
-}
-
 export interface WebhookServiceDeps {
   readonly webhooks: WebhookModel;
   readonly sealer: Sealer;
@@ -156,7 +133,18 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       const headers = present(toStoredHeaders(input.headers, (json) => secrets.seal(_id, 'headers', json)));
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId], ...headers };
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
-      await insertIntoFreeSlot(webhooks, maxWebhooks, webhook);
+      await storeInFreeSlot({
+        count: maxWebhooks,
+        async taken() {
+          const present = await webhooks.find({ userId }, { _id: 0, slot: 1 }).lean();
+          return new Set(present.map(({ slot }) => slot));
+        },
+        store: (slot) => webhooks.create({ ...webhook, slot }),
+        full: () => {
+          const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
+          return new GatewayError('webhook_limit_reached', message);
+        },
+      });
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
 

@@ -28,23 +28,6 @@ function parse(text: string): URL {
   return new URL(text);
 }
 
-function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
-  if (protocol === 'https:' || (protocol === 'http:' && allowHttp)) return;
-  if (allowHttp) refuseUrl('url_not_allowed', 'must be an https or http URL');
-  refuseUrl('url_not_allowed', 'must be an https URL: this service does not send to plain http');
-}
-
-function checkParts(text: string, { port }: URL): void {
-  const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
-  if (authority.includes('@')) {
-    const reason = 'must not contain a user name or password; deliveries are authenticated by their signature';
-    refuseUrl('invalid_value', reason);
-  }
-  if (port === '0')
-    refuseUrl('invalid_value', 'must not have port 0, where nothing can listen; name the port of your receiver');
-  if (text.includes('#')) refuseUrl('invalid_value', 'must not contain a fragment; leave out # and what follows');
-}
-
 /** Checks literal addresses, in any spelling, and localhost. Other names are checked when they are resolved for a connection. */
 function checkHost({ hostname }: URL, { networks }: UrlRules): void {
   // URL has normalised every spelling of an address (2130706433, 0x7f.1)
@@ -62,7 +45,18 @@ function checkHost({ hostname }: URL, { networks }: UrlRules): void {
  */
 export function checkWebhookUrl(text: string, rules: UrlRules): void {
   const url = parse(text);
-  checkScheme(url, rules);
-  checkParts(text, url);
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && rules.allowHttp)) {
+    if (rules.allowHttp) refuseUrl('url_not_allowed', 'must be an https or http URL');
+    refuseUrl('url_not_allowed', 'must be an https URL: this service does not send to plain http');
+  }
+  const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
+  if (authority.includes('@')) {
+    const reason = 'must not contain a user name or password; deliveries are authenticated by their signature';
+    refuseUrl('invalid_value', reason);
+  }
+  if (url.port === '0') {
+    refuseUrl('invalid_value', 'must not have port 0, where nothing can listen; name the port of your receiver');
+  }
+  if (text.includes('#')) refuseUrl('invalid_value', 'must not contain a fragment; leave out # and what follows');
   checkHost(url, rules);
 }
