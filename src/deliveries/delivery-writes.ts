@@ -5,6 +5,7 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { failuresIn, isDuplicateKey } from '../mongo/writes.ts';
+import type { ResolvedOptions } from '../options/options.ts';
 import type { AttemptKey, AttemptRecord, Claim, Deliveries, DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** Attempts in one claim, and deliveries in one insert. */
@@ -68,14 +69,9 @@ const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
 
 /** One statement for all changes of a name: the server plans and parses each statement anew. */
 function toStatements(group: readonly Change[]): BulkWrite[] {
-  const byName = new Map<string, Change[]>();
-  for (const change of group) {
-    const alike = byName.get(change.name);
-    if (alike) alike.push(change);
-    else byName.set(change.name, [change]);
-  }
-  return [...byName.values()].map((changes) => {
-    const [{ record, set }] = changes as [Change, ...Change[]];
+  const byName = new Map(group.map((change) => [change.name, change]));
+  return [...byName.values()].map(({ name, record, set }) => {
+    const changes = group.filter((change) => change.name === name);
     const pairs = { $literal: changes.map(({ deliveryId, token }) => `${deliveryId} ${token}`) };
     const records = { $literal: changes.map((change) => change.record) };
     const ownRecord = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
@@ -85,11 +81,9 @@ function toStatements(group: readonly Change[]): BulkWrite[] {
   });
 }
 
-export interface DeliveryWritesDeps {
+export interface DeliveryWritesDeps extends Pick<ResolvedOptions, 'concurrency'> {
   readonly deliveries: DeliveryModel;
   readonly clock: DatabaseClock;
-  /** How many attempts the process makes at once. */
-  readonly concurrency: number;
   /** Names the worker in its leases. */
   readonly owner: string;
   /** How long a claim lasts unless renewed. Milliseconds. */

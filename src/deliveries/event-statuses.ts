@@ -4,6 +4,7 @@ import {
   type EventStatusPage,
   type FannedOut,
   idRange,
+  unsent,
 } from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
 import { timeOf } from '../ids.ts';
@@ -30,17 +31,15 @@ interface StateCount {
   readonly count: number;
 }
 
-const none: EventStatus['deliveries'] = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
-
 /** The statuses of events. A target whose delivery is not stored yet counts as pending. */
 function toStatuses(groups: readonly StateCount[], events: readonly FannedOut[]): Map<string, EventStatus> {
   const counts = new Map<string, EventStatus['deliveries']>();
   for (const { _id, count } of groups) {
-    counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
+    counts.set(_id.eventId, { ...unsent.deliveries, ...counts.get(_id.eventId), [_id.state]: count });
   }
   for (const { _id, fanOut, targets } of events) {
     if (fanOut === 'done') continue;
-    const byState = counts.get(_id) ?? none;
+    const byState = counts.get(_id) ?? unsent.deliveries;
     const stored = Object.values(byState).reduce((sum, count) => sum + count, 0);
     const unstored = Math.max(0, (targets?.length ?? 0) - stored);
     if (unstored > 0) counts.set(_id, { ...byState, pending: byState.pending + unstored });

@@ -1,12 +1,12 @@
 import { GatewayError, refuse } from '../errors.ts';
-import { idRange } from '../events/history.ts';
+import { type EventPage, idRange } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/outbox.ts';
 import { checkUserId, isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { distinctValues, durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
-import { checkPage, checkTimes, maxSeen, type Page, pageLimit, readPageBelow } from '../mongo/list-page.ts';
+import { checkPage, checkTimes, maxSeen, pageLimit, readPageBelow } from '../mongo/list-page.ts';
 import { firstDelivery } from './fan-out.ts';
 import {
   type AttemptRecord,
@@ -19,15 +19,10 @@ import {
 import { attemptsAllowed } from './retry.ts';
 
 /** Which deliveries, and which page of them. */
-export interface DeliveryPage extends Page {
+export interface DeliveryPage extends Omit<EventPage, 'state'> {
   readonly webhookId?: string;
   readonly eventId?: string;
-  readonly type?: string;
   readonly state?: DeliveryState;
-  /** Only of events published at this moment or later. */
-  readonly since?: Date;
-  /** Only of events published before this moment. */
-  readonly until?: Date;
 }
 
 const storedFields = {

@@ -226,16 +226,18 @@ export function toDeliveryRequest(
   };
 }
 
+interface SentEvent {
+  readonly eventId: string;
+  /** By the database's clock; receivers compare it with theirs. */
+  readonly startedAt: Date;
+}
+
 /**
  * The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it.
- * @param attempt its `startedAt` is by the database's clock; receivers compare it with theirs
  */
-export function shownHeaders(attempt: {
-  readonly eventId: string;
-  readonly startedAt: Date;
-  readonly test: boolean;
-  readonly userAgent: string;
-}): Record<string, string> {
+export function shownHeaders(
+  attempt: SentEvent & { readonly test: boolean; readonly userAgent: string },
+): Record<string, string> {
   return {
     'content-type': 'application/json',
     'user-agent': attempt.userAgent,
@@ -250,11 +252,7 @@ export function shownHeaders(attempt: {
  * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
  */
 export function signatureHeaders(
-  {
-    eventId,
-    startedAt,
-    secrets,
-  }: { readonly eventId: string; readonly startedAt: Date; readonly secrets: SecretsInUse },
+  { eventId, startedAt, secrets }: SentEvent & { readonly secrets: SecretsInUse },
   body: RawBody,
 ): Record<string, string> {
   const timestamp = Math.floor(startedAt.getTime() / 1_000);

@@ -202,53 +202,45 @@ function primitiveProblem(value: unknown): string | undefined {
   }
 }
 
+/** @param within the objects and arrays that contain it */
+function objectProblem(value: object, within: ReadonlySet<object>): string | undefined {
+  if (within.has(value)) return 'contains itself, which JSON cannot carry';
+  if (within.size >= depthLimit) return `is nested more than ${depthLimit} levels deep`;
+  if (Array.isArray(value)) return undefined;
+  if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Object.prototype of another realm counts, too: it has no prototype either
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  if (!isPlain) return `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object`;
+  if (Object.getOwnPropertySymbols(value).length > 0) return 'has a symbol as a key, which JSON drops';
+  return undefined;
+}
+
+function keyProblem(key: string): string | undefined {
+  if (key.includes('\0')) return 'has a NUL character in its name';
+  return key.isWellFormed() ? undefined : 'has half of a surrogate pair in its name, which has no UTF-8 form';
+}
+
 /**
  * The first value that JSON would change; `undefined` if there is none.
  * @param within the objects and arrays that contain it. @default none
  */
 export function jsonProblem(value: unknown, path: string, within = new Set<object>()): DataProblem | undefined {
-  const asPrimitive = primitiveProblem(value);
-  if (asPrimitive) return { path, problem: asPrimitive };
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (within.has(value)) return { path, problem: 'contains itself, which JSON cannot carry' };
-  if (within.size >= depthLimit) return { path, problem: `is nested more than ${depthLimit} levels deep` };
+  const isObject = typeof value === 'object' && value !== null;
+  const problem = isObject ? objectProblem(value, within) : primitiveProblem(value);
+  if (problem) return { path, problem };
+  if (!isObject) return undefined;
 
   within.add(value);
-  const nestedProblem = Array.isArray(value)
-    ? problemInArray(value, path, within)
-    : problemInObject(value, path, within);
+  // the keys of an array are its indexes, also those of holes, which are seen as undefined
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    const isIndex = typeof key === 'number';
+    const at = isIndex ? `${path}[${key}]` : propertyPath(path, key);
+    const problem = isIndex ? undefined : keyProblem(key);
+    const nested = problem ? { path: at, problem } : jsonProblem((value as Values)[key], at, within);
+    if (nested) return nested;
+  }
   within.delete(value);
-  return nestedProblem;
-}
-
-function problemInArray(items: readonly unknown[], path: string, within: Set<object>): DataProblem | undefined {
-  // by index: a hole in the array is seen as undefined
-  for (let i = 0; i < items.length; i += 1) {
-    const nestedProblem = jsonProblem(items[i], `${path}[${i}]`, within);
-    if (nestedProblem) return nestedProblem;
-  }
-  return undefined;
-}
-
-function problemInObject(value: object, path: string, within: Set<object>): DataProblem | undefined {
-  if (value instanceof Date) return { path, problem: 'is a Date; pass a string such as date.toISOString()' };
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // Object.prototype of another realm counts, too: it has no prototype either
-  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  if (!isPlain) {
-    return { path, problem: `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object` };
-  }
-  if (Object.getOwnPropertySymbols(value).length > 0)
-    return { path, problem: 'has a symbol as a key, which JSON drops' };
-  for (const [key, item] of Object.entries(value)) {
-    const at = propertyPath(path, key);
-    if (key.includes('\0')) return { path: at, problem: 'has a NUL character in its name' };
-    if (!key.isWellFormed()) {
-      return { path: at, problem: 'has half of a surrogate pair in its name, which has no UTF-8 form' };
-    }
-    const nestedProblem = jsonProblem(item, at, within);
-    if (nestedProblem) return nestedProblem;
-  }
   return undefined;
 }
 

@@ -78,7 +78,8 @@ type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped
 
 const shownFields = { body: 1, test: 1, targets: 1, skipped: 1, fanOut: 1 } as const;
 
-const unsent: EventStatus = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
+/** Of an event without deliveries. */
+export const unsent: EventStatus = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
 
 /** Shows the envelope that was sent. */
 function toPastEvent(event: Stored, status = unsent): PastEvent {

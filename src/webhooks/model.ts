@@ -1,4 +1,4 @@
-import { type Model, Schema } from 'mongoose';
+import { type Model, type mongo, Schema } from 'mongoose';
 import { durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
 
 /** A rotation: the previous secret also signs until `endsAt`. */
@@ -114,15 +114,12 @@ const nameKeys = {
  */
 export async function changeByPipeline(
   webhooks: WebhookModel,
-  filter: Partial<Pick<WebhookDocument, '_id' | 'userId' | 'secret'>> & { readonly headers?: string | null },
+  filter: mongo.Filter<WebhookDocument>,
   set: Readonly<Record<string, unknown>>,
 ): Promise<WebhookDocument | null> {
   const isSealed = 'secret' in set || 'headers' in set;
   const change = [{ $set: set }, ...(isSealed ? [nameKeys] : [])];
-  const { headers, ...rest } = filter;
-  const matched =
-    headers === null ? { ...rest, headers: { $exists: false } } : { ...rest, ...(headers && { headers }) };
-  return durableCollection(webhooks).findOneAndUpdate(matched, change, { returnDocument: 'after' });
+  return durableCollection(webhooks).findOneAndUpdate(filter, change, { returnDocument: 'after' });
 }
 
 /** Removes every previous secret whose overlap has ended. */

@@ -226,7 +226,7 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
   async function resealOne(found: WebhookDocument): Promise<boolean> {
     let webhook: WebhookDocument | null = found;
     while (webhook?.sealedWith.some((id) => id !== newestKeyId)) {
-      const asFound = { _id: found._id, secret: webhook.secret, headers: webhook.headers ?? null };
+      const asFound = { _id: found._id, secret: webhook.secret, headers: webhook.headers ?? { $exists: false } };
       if (await changeByPipeline(webhooks, asFound, sealedAnew(webhook))) return true;
       webhook = await findOneConfirmed(collection, { _id: found._id });
     }

@@ -4,6 +4,7 @@ import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
+import type { ResolvedOptions } from '../options/options.ts';
 import { changeByPipeline, type StoredDisabling, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
 import { chooseSecret, createRotateSecret, liveRotation } from './rotation.ts';
@@ -36,14 +37,12 @@ function present<T extends object>(fields: T) {
   return Object.fromEntries(entries) as { [Name in keyof T]: Exclude<T[Name], null> };
 }
 
-export interface WebhookServiceDeps {
+export interface WebhookServiceDeps extends Pick<ResolvedOptions, 'maxWebhooks'> {
   readonly webhooks: WebhookModel;
   readonly sealer: Sealer;
   /** The known event types. */
   readonly catalogueTypes: ReadonlySet<string>;
   readonly rules: UrlRules;
-  /** The most webhooks of one account. */
-  readonly maxWebhooks: number;
 }
 
 /** An account's webhooks. A webhook of another account counts as unknown. */
