@@ -61,16 +61,6 @@ export interface DeliveryList {
   readonly nextAfter?: string;
 }
 
-/** What the details of a delivery show beside the delivery itself. */
-export interface DeliveryContext {
-  /** The webhook's present URL; `null` if the webhook is gone. */
-  readonly url: string | null;
-  /** `null` if the event is gone. */
-  readonly body: Buffer | null;
-  readonly userAgent: string;
-  readonly retryDelays: readonly number[];
-}
-
 /** The same error for an unknown id, a malformed one and one of another account. */
 export function deliveryNotFound(id: string): GatewayError {
   return new GatewayError(

@@ -1,4 +1,4 @@
-import { createWakeUps, jobsDb, nextJob, type WakeUpsDeps } from '../mongo/agenda.ts';
+import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/agenda.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
@@ -21,9 +21,12 @@ export interface JobsDeps
 type JobData = Omit<AttemptRef, 'userId'> & Partial<Pick<WebhookRef, 'userId'>>;
 
 /** One Agenda job for each attempt that lies in the future. It only wakes a process: the delivery decides what is due. */
-export type Jobs = ReturnType<typeof createJobs>;
+export interface Jobs extends Omit<WakeUps<JobData>, 'remove'> {
+  /** Removes the jobs of a delivery. Never rejects. */
+  remove(deliveryId: string): Promise<void>;
+}
 
-export function createJobs(deps: JobsDeps) {
+export function createJobs(deps: JobsDeps): Jobs {
   const { connection, logger, indexInterval = 10_000 } = deps;
   const needed = jobIndexes(deps.collectionPrefix);
   const jobs = createWakeUps<JobData>({
@@ -47,18 +50,17 @@ export function createJobs(deps: JobsDeps) {
 
   return {
     ...jobs,
-    /** Removes the jobs of a delivery. Never rejects. */
-    async remove(deliveryId: string): Promise<void> {
+    async remove(deliveryId) {
       await jobs.remove({ deliveryId }).catch((error: unknown) => {
         const reason = String(error);
         logger.warn('a job that is not needed any more was not removed; it will change nothing', { reason });
       });
     },
-    async start(wake: Parameters<typeof jobs.start>[0]): Promise<void> {
+    async start(wake) {
       upkeep.start();
       await jobs.start(wake);
     },
-    async stop(): Promise<void> {
+    async stop() {
       await upkeep.stop();
       await jobs.stop();
     },

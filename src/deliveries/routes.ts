@@ -3,7 +3,7 @@ import { toTime, withTimeRange } from '../http/incoming-time.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { adviceFor } from './failures.ts';
-import type { Delivery, DeliveryContext, DeliveryPage, ShownDelivery } from './history.ts';
+import type { Delivery, DeliveryPage, ShownDelivery } from './history.ts';
 import type { AttemptRecord, RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './recoveries.ts';
 import type { ResendResult, SendTest } from './redeliver.ts';
@@ -86,7 +86,7 @@ function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Sc
 /** The details of one delivery in the API. */
 function toDetailsBody(
   delivery: ShownDelivery,
-  { url, body, userAgent, retryDelays }: DeliveryContext,
+  { url, body, userAgent, retryDelays }: Awaited<ReturnType<DeliveryService['context']>>,
 ): Schemas['DeliveryDetails'] {
   return {
     ...toSummaryBody(delivery),

@@ -6,8 +6,6 @@ import type { DueAttempts } from './due-reads.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
 
-/** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
-const usualMaxWait = 1_000;
 /** First attempts that wait for room, in multiples of requests under way. */
 const waitingLimit = 5;
 /** After this many reads without a single claim, the next sweep continues: other processes are claiming the same attempts. */
@@ -20,7 +18,10 @@ const closeDeadline = 33_000;
 export interface SchedulerDeps extends ScheduleOptions {
   readonly attempts: Pick<Attempts, 'prepare' | 'prepareFirst'>;
   readonly due: Pick<DueAttempts, 'ofWebhooks'>;
-  /** How long an attempt waits for a place or for room. Milliseconds. @default 1_000 */
+  /**
+   * How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease.
+   * Milliseconds. @default 1_000
+   */
   readonly maxWait?: number;
   readonly logger: Pick<Logger, 'warn'>;
 }
@@ -66,7 +67,7 @@ export class Scheduler {
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
     this.#schedule = new Schedule(deps);
-    this.#maxWait = deps.maxWait ?? usualMaxWait;
+    this.#maxWait = deps.maxWait ?? 1_000;
   }
 
   /** Whether this process makes attempts. */
@@ -255,15 +256,13 @@ export class Scheduler {
       this.#held.delete(ref.deliveryId);
       this.#schedule.recorded();
       if (this.#schedule.mayClaimOthers) this.#claim();
-      if (this.#onWanted && this.wantedFirsts > 0) this.#tellWanted(this.#onWanted);
+      if (!this.#onWanted || this.wantedFirsts === 0) return;
+      const tell = this.#onWanted;
+      this.#onWanted = null;
+      tell();
     });
     this.#held.set(ref.deliveryId, ended);
     return ended;
-  }
-
-  #tellWanted(tell: () => void): void {
-    this.#onWanted = null;
-    tell();
   }
 
   async #attempt(webhook: Webhook, preparing: Promise<PreparedAttempt>): Promise<void> {

@@ -19,12 +19,13 @@ import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createEventExpiry } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
-import { createDeliveryHistory, createDerivedDeliveries, type DeliveryContext, type ShownDelivery } from './history.ts';
+import { createDeliveryHistory, createDerivedDeliveries, type ShownDelivery } from './history.ts';
 import { createJobs } from './jobs.ts';
 import { createManualAttempts } from './manual-attempt.ts';
 import type { DeliveryModel } from './model.ts';
 import { createFindRecoverable } from './recoveries.ts';
 import { createMakeTestAttempt, createRedeliver, createResend } from './redeliver.ts';
+import type { RetryRules } from './retry.ts';
 import { Scheduler, type SchedulerDeps } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
 
@@ -50,22 +51,11 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<Due
   readonly urlOf: (webhookId: string) => Promise<string | null>;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
-  readonly options: Pick<
-    ResolvedOptions,
-    | 'collectionPrefix'
-    | 'retryDelays'
-    | 'honorRetryAfter'
-    | 'attemptTimeout'
-    | 'concurrency'
-    | 'concurrencyPerAccount'
-    | 'concurrencyPerWebhook'
-    | 'sweepInterval'
-    | 'changeStreams'
-    | 'retentionDays'
-    | 'logger'
-  > &
-    Partial<Pick<ResolvedOptions, 'tracing'>> &
-    Pick<SchedulerDeps, 'maxWait'>;
+  readonly options: RetryRules &
+    Pick<SchedulerDeps, 'concurrency' | 'concurrencyPerAccount' | 'concurrencyPerWebhook' | 'maxWait'> &
+    Pick<DueDeps, 'sweepInterval' | 'changeStreams' | 'logger'> &
+    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'> &
+    Partial<Pick<ResolvedOptions, 'tracing'>>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
   /** @default none */
@@ -159,8 +149,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     /** The states of events, from their deliveries. */
     eventStatuses: createEventStatuses(deliveries, events),
     history,
-    /** What the details of a delivery show beside it. */
-    async context(userId: string, { webhookId, eventId }: ShownDelivery): Promise<DeliveryContext> {
+    /** What the details of a delivery show beside it: `url` is the webhook's present one. `null` if the webhook or the event is gone. */
+    async context(userId: string, { webhookId, eventId }: ShownDelivery) {
       const [url, body] = await Promise.all([deps.urlOf(webhookId), outbox.body({ _id: eventId, userId })]);
       return { url, body, userAgent, retryDelays };
     },

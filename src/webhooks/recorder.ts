@@ -31,16 +31,6 @@ export function createRecorder(deps: RecorderDeps) {
   let writing: Promise<unknown> = Promise.resolve();
   let reporting: Promise<void> = Promise.resolve();
 
-  async function reportFailures(failures: readonly RecordedAttempt[]): Promise<void> {
-    try {
-      await onFailures(failures);
-    } catch (error) {
-      logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
-      failed = [...failures, ...failed].slice(-maxKept);
-      timer ??= setTimeout(flush, interval).unref();
-    }
-  }
-
   /** Writes what is noted. @returns what is to be reported of it */
   async function write() {
     const currentBatches = batches;
@@ -57,7 +47,14 @@ export function createRecorder(deps: RecorderDeps) {
 
   async function report({ webhookIds, failures }: Awaited<ReturnType<typeof write>>): Promise<void> {
     await onWritten(webhookIds);
-    if (failures.length > 0) await reportFailures(failures);
+    if (failures.length === 0) return;
+    try {
+      await onFailures(failures);
+    } catch (error) {
+      logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
+      failed = [...failures, ...failed].slice(-maxKept);
+      timer ??= setTimeout(flush, interval).unref();
+    }
   }
 
   /** Writes the noted attempts; resolves when they are written, or given up with a warning, and what they change is reported. */

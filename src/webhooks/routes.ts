@@ -2,28 +2,26 @@ import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
 import { type AttemptStats, type HealthService, healthState } from './health.ts';
 import type { HealthDocument } from './model.ts';
-import type { OptionalFields, WithHeaderNames } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
-/** Those that are set. */
-function toOptionalFields(webhook: OptionalFields & WithHeaderNames): Partial<Summary> {
-  const { description, metadata, filters, rateLimit, headerNames } = webhook;
+function toSummary(webhook: Webhook): Summary {
+  const { id, url, events, active, description, metadata, filters, rateLimit, headerNames } = webhook;
   return {
+    id,
+    url,
+    // the document lists the gateway's own types; a host's types are added to it at start-up
+    events: [...events] as Summary['events'],
+    active,
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata }),
     ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
     ...(rateLimit !== undefined && { rate_limit: rateLimit }),
     ...(headerNames !== undefined && { header_names: [...headerNames] }),
   };
-}
-
-function toSummary({ id, url, events, active, ...webhook }: Webhook): Summary {
-  // the document lists the gateway's own types; a host's types are added to it at start-up
-  return { id, url, events: [...events] as Summary['events'], active, ...toOptionalFields(webhook) };
 }
 
 function toBody(webhook: Webhook): Schemas['Webhook'] {

@@ -12,7 +12,6 @@ import { createReseal, createSecrets, missingKeyIds, requireEveryKey, type Seale
 import { createWebhooksForDeliveries } from './subscribers.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
-  activationFields,
   checkEvents,
   type MadeSecret,
   type NewWebhook,
@@ -176,7 +175,9 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       const changes = toChanges(patch, catalogueTypes);
       if (!isId('wh', id)) throw webhookNotFound(id);
       const headers = toStoredHeaders(patch.headers, (json) => secrets.seal(id, 'headers', json));
-      const set = { ...literals({ ...changes, ...headers }), ...activationFields(changes.active) };
+      // a webhook that is set active again starts afresh
+      const afresh = { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
+      const set = { ...literals({ ...changes, ...headers }), ...(changes.active && afresh) };
       const updated = await changeByPipeline(webhooks, { _id: id, userId }, set);
       return toWebhook(updated ?? (await notFound(userId, id)));
     },

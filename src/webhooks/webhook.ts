@@ -184,9 +184,3 @@ export function toChanges({ events, active, ...patch }: WebhookPatch, known: Rea
   if (active !== undefined && typeof active !== 'boolean') refuse('invalid_type', 'active', 'must be true or false');
   return { ...(events && { events: [...events] }), ...(active !== undefined && { active }), ...optional };
 }
-
-/** The other fields that change when the owner sets `active`: a webhook that is set active again starts afresh. */
-export function activationFields(active: boolean | undefined): Readonly<Record<string, unknown>> {
-  if (active !== true) return {};
-  return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
-}
