@@ -47,5 +47,3 @@ export async function migrate(connection: Connection, prefix: string, logger: Pi
   await retryUntilAvailable(() => buildSchema({ connection, prefix, needed }), deps);
   return { built: missing, ...versions };
 }
-
-export type Migration = Awaited<ReturnType<typeof migrate>>;
