@@ -61,6 +61,8 @@ export class UsageService {
   readonly #unsure = new Set<string>();
   /** The records of the write under way. */
   #sent: ReadonlySet<string> = new Set();
+  /** Where the oldest entry that may be lost is looked for: behind those of the write under way, which come first. */
+  #oldest: MapIterator<[string, UsageWrite]> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #nextWriting: Promise<void> | undefined;
@@ -174,6 +176,7 @@ export class UsageService {
         batch.push(entry);
       }
       this.#sent = new Set(batch.map(([id]) => id));
+      this.#oldest = undefined;
       const isWritten = await this.#write(batch);
       if (isWritten) continue;
       this.#forgetOldest();
@@ -192,6 +195,7 @@ export class UsageService {
       },
     });
     this.#sent = new Set();
+    this.#oldest = undefined;
     let failure: { readonly error: unknown } | undefined;
     for (const [i, [id, entry]] of entries.entries()) {
       const outcome = outcomes[i];
@@ -258,9 +262,14 @@ export class UsageService {
 
   #forgetOldest(): void {
     const { waitingLimit = 100_000, logger } = this.#deps;
-    if (this.#pending.size <= waitingLimit) return;
-    for (const [id, entry] of this.#pending) {
-      if (this.#pending.size <= waitingLimit) return;
+    while (this.#pending.size > waitingLimit) {
+      this.#oldest ??= this.#pending.entries();
+      const { done, value } = this.#oldest.next();
+      if (done) {
+        this.#oldest = undefined;
+        return;
+      }
+      const [id, entry] = value;
       // it is being written; if it is the end of a call whose open record is, it must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);

@@ -69,6 +69,7 @@ const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
 
 /** One statement for all changes of a name: the server plans and parses each statement anew. */
 function toStatements(group: readonly Change[]): BulkWrite[] {
+  // changes of one name differ in their pairs and records alone
   const byName = new Map(group.map((change) => [change.name, change]));
   return [...byName.values()].map(({ name, record, set }) => {
     const changes = group.filter((change) => change.name === name);

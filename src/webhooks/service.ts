@@ -150,7 +150,7 @@ export function createWebhookService(deps: WebhookServiceDeps) {
      * Oldest first.
      * @throws GatewayError `invalid_value`
      */
-    async list(userId: string, page: Page = {}) {
+    async list(userId: string, page: Page = {}): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }> {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'wh');
