@@ -4,36 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { sharedSpec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { answerError } from './reply.ts';
-import { ClientDisconnect, isAnswered, type OpenRequests, requestId, requireOneHost } from './request.ts';
-import { methodNotAllowed } from './router.ts';
-
-/**
- * Makes the middleware of a path that has no operation: it answers GET and HEAD, refuses other methods, and leaves OPTIONS to the host.
- * @param setHeaders sets the headers that errors have, too
- */
-export function answerReads(
-  { openRequests, logger }: { readonly openRequests: OpenRequests; readonly logger: Logger },
-  send: (req: express.Request, res: express.Response) => unknown,
-  setHeaders?: (req: IncomingMessage, res: ServerResponse) => void,
-): express.RequestHandler {
-  return async (req, res, next) => {
-    if (req.method === 'OPTIONS') return next();
-    if (isAnswered(res, logger)) return;
-    const id = requestId(req.headers, res);
-    try {
-      res.setHeader('x-request-id', id);
-      setHeaders?.(req, res);
-      const client = new ClientDisconnect(res, () => openRequests.delete(res));
-      if (!client.disconnected) openRequests.add(res);
-      requireOneHost(req.headers, req.rawHeaders);
-      if (req.method !== 'GET' && req.method !== 'HEAD') throw methodNotAllowed([{ method: 'GET' }]);
-      await send(req, res);
-    } catch (error) {
-      answerError(req, res, error, { requestId: id, logger });
-    }
-  };
-}
+import type { OpenRequests } from './request.ts';
+import { answerReads } from './router.ts';
 
 /** How long clients and proxies keep the document without asking again. Seconds. */
 const maxAge = 300;

@@ -6,8 +6,16 @@ import { bodiesOf, type Spec, type SpecOperation, type SpecSchema, specMethods }
 import type { Logger } from '../options/options.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
-import { sendReply } from './reply.ts';
-import { isAnswered, pathOf, requestId, shareHiddenClasses } from './request.ts';
+import { answerError, sendReply } from './reply.ts';
+import {
+  ClientDisconnect,
+  isAnswered,
+  type OpenRequests,
+  pathOf,
+  requestId,
+  requireOneHost,
+  shareHiddenClasses,
+} from './request.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
@@ -117,9 +125,36 @@ function malformedParameter(patterns: readonly RegExp[], path: string): string |
   return undefined;
 }
 
-export function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
+function methodNotAllowed(routes: readonly Pick<Route, 'method'>[]): GatewayError {
   const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
+}
+
+/**
+ * Makes the middleware of a path that has no operation: it answers GET and HEAD, refuses other methods, and leaves OPTIONS to the host.
+ * @param setHeaders sets the headers that errors have, too
+ */
+export function answerReads(
+  { openRequests, logger }: { readonly openRequests: OpenRequests; readonly logger: Logger },
+  send: (req: express.Request, res: express.Response) => unknown,
+  setHeaders?: (req: IncomingMessage, res: ServerResponse) => void,
+): express.RequestHandler {
+  return async (req, res, next) => {
+    if (req.method === 'OPTIONS') return next();
+    if (isAnswered(res, logger)) return;
+    const id = requestId(req.headers, res);
+    try {
+      res.setHeader('x-request-id', id);
+      setHeaders?.(req, res);
+      const client = new ClientDisconnect(res, () => openRequests.delete(res));
+      if (!client.disconnected) openRequests.add(res);
+      requireOneHost(req.headers, req.rawHeaders);
+      if (req.method !== 'GET' && req.method !== 'HEAD') throw methodNotAllowed([{ method: 'GET' }]);
+      await send(req, res);
+    } catch (error) {
+      answerError(req, res, error, { requestId: id, logger });
+    }
+  };
 }
 
 /** Whether a request wants to become a WebSocket (RFC 6455, section 4.1). A proxy may have taken `Upgrade` away, which is for one hop only. */
