@@ -98,13 +98,15 @@ const marks = ['"response.', '"error"', 'input_audio_transcription.completed"'].
 const audioDelta = /"type"\s*:\s*"response\.(?:output_)?audio\.delta"/;
 /** How early an event names its type. Bytes. */
 const headLength = 256;
+/** Takes a byte order mark away, and reads on after bytes that are no UTF-8, as clients do with binary messages. */
+const utf8 = new TextDecoder();
 
-/** What an event of an upstream's says about responses; `undefined` where it says nothing. Pure. */
+/** What an event of an upstream's says about responses, be it text or bytes; `undefined` where it says nothing. Pure. */
 export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | undefined {
-  if (isBinary) return undefined;
+  if (isBinary && !beginsLikeJson(data)) return undefined;
   if (audioDelta.test(data.toString('latin1', 0, headLength))) return { type: 'response.output_audio.delta' };
   if (!marks.some((mark) => data.includes(mark))) return undefined;
-  const value = parsed(data.toString());
+  const value = parsed(utf8.decode(data));
   return typeof value?.type === 'string' ? (value as UpstreamEvent) : undefined;
 }
 

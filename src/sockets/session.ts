@@ -95,7 +95,7 @@ export abstract class MeteredSession implements SocketSession {
     const causedBy = eventIdOf(event);
     const text =
       event.type === 'error' ? errorEvent(error, causedBy) : JSON.stringify(withError(event, error.toBody().error));
-    return { data: Buffer.from(text), isBinary: false };
+    return { ...message, data: Buffer.from(text) };
   }
 }
 

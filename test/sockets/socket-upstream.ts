@@ -68,7 +68,7 @@ export class SocketUpstream {
 
   /** The events that have come, in JSON. */
   get events(): Event[] {
-    return this.received.filter(({ isBinary }) => !isBinary).map(({ data }) => JSON.parse(data.toString()));
+    return this.received.map(({ data }) => eventIn(data)).filter((event) => event !== undefined);
   }
 
   /** Waits for so many messages in all. */
@@ -105,10 +105,20 @@ export class SocketUpstream {
       opened.on('error', () => {});
       opened.on('message', (data: Buffer, isBinary) => {
         this.received.push({ data, isBinary });
-        if (!isBinary) this.onEvent(JSON.parse(data.toString()), opened);
+        const event = eventIn(data);
+        if (event) this.onEvent(event, opened);
       });
       this.onOpen(opened);
     });
+  }
+}
+
+/** The event that a message has, be it text or bytes. */
+function eventIn(data: Buffer): Event {
+  try {
+    return JSON.parse(data.toString());
+  } catch {
+    return undefined;
   }
 }
 
@@ -136,10 +146,13 @@ export const realtimeUsage = {
   output_token_details: { text_tokens: 10, audio_tokens: 0 },
 };
 
+/** Where the events of an answer are sent. */
+export type Sender = { send(text: string): void };
+
 let responses = 0;
 
 /** Answers a `response.create` of a realtime session: begins, writes, ends. */
-export function respond(socket: WebSocket, text = 'Tagus', usage: object = realtimeUsage): void {
+export function respond(socket: Sender, text = 'Tagus', usage: object = realtimeUsage): void {
   responses += 1;
   const id = `resp_rt_${responses}`;
   const send = (event: object) => socket.send(JSON.stringify(event));
@@ -149,7 +162,7 @@ export function respond(socket: WebSocket, text = 'Tagus', usage: object = realt
 }
 
 /** Answers a `response.create` of the Responses API. @returns the id of the response */
-export function answerResponse(socket: WebSocket, model: string, text = 'Tagus'): string {
+export function answerResponse(socket: Sender, model: string, text = 'Tagus'): string {
   responses += 1;
   const id = `resp_ws_${responses}`;
   const output = [{ id: `msg_ws_${responses}`, type: 'message', role: 'assistant', content: [] }];
