@@ -5205,6 +5205,12 @@ export interface components {
             output_tokens: number;
             /** @description Those of the output that were reasoning, as far as the provider says so. */
             reasoning_tokens: number;
+            /** @description Those of the input that were audio, cached ones included, where the provider tells them apart; absent where there were none. */
+            input_audio_tokens?: number;
+            /** @description Those of the input that were audio and in the provider's cache; absent where there were none. */
+            cached_input_audio_tokens?: number;
+            /** @description Those of the output that were audio, where the provider tells them apart; absent where there were none. */
+            output_audio_tokens?: number;
             images: number;
             /** @description Seconds of audio that was transcribed or translated, where the provider counts no tokens for it. */
             seconds: number;

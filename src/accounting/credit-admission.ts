@@ -67,7 +67,16 @@ export function createCreditAdmission(
     const { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored } = output;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    const used = { inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored };
+    const used = {
+      inputTokens,
+      cachedInputTokens: 0,
+      outputTokens,
+      images,
+      seconds,
+      characters,
+      stored,
+      estimated: true,
+    };
     return costOf(options, { model, endpoint, ...used });
   }
 

@@ -24,6 +24,10 @@ export interface UsageSums {
   /** Includes reasoning. */
   outputTokens: number;
   reasoningTokens: number;
+  /** Audio, in input and output. Absent where there was none. */
+  inputAudioTokens?: number | undefined;
+  cachedInputAudioTokens?: number | undefined;
+  outputAudioTokens?: number | undefined;
   images: number;
   seconds: number;
   characters: number;
@@ -81,6 +85,9 @@ const amounts = {
   reasoningTokens: { type: Number, default: 0 },
   seconds: { type: Number, default: 0 },
   characters: { type: Number, default: 0 },
+  inputAudioTokens: Number,
+  cachedInputAudioTokens: Number,
+  outputAudioTokens: Number,
 } as const;
 
 const sums = { requests: { type: Number, required: true }, ...amounts, microCredits: Number } as const;

@@ -20,7 +20,19 @@ export function toCredits(amount: number): number {
 /** What a call is charged for. */
 export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
   // records of earlier versions have neither
-  Partial<Pick<UsageRecord, 'seconds' | 'characters' | 'endpoint' | 'stored'>> & {
+  Partial<
+    Pick<
+      UsageRecord,
+      | 'inputAudioTokens'
+      | 'cachedInputAudioTokens'
+      | 'outputAudioTokens'
+      | 'seconds'
+      | 'characters'
+      | 'endpoint'
+      | 'stored'
+      | 'estimated'
+    >
+  > & {
     readonly model: string | null | undefined;
   };
 
@@ -38,6 +50,8 @@ export const longWorks: ReadonlyMap<string, string> = new Map([
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 
+type ModelPrice = NonNullable<CreditOptions['prices'][string]>;
+
 /** What is charged for what. */
 export type Prices = Pick<CreditOptions, 'prices' | 'storedPrices'>;
 
@@ -48,20 +62,43 @@ function costOfStored({ storedPrices = {} }: Prices, { kind, made, uploadedBytes
   return made * each * microCreditsPerCredit + uploadedBytes * megabyte;
 }
 
+/** The endpoints whose tokens may be audio. An estimate does not tell which are. */
+const audioEndpoints = /^\/(?:chat\/completions|realtime|audio)/;
+
+/**
+ * What the tokens of a call cost, in micro-credits: text and audio by their prices, and where nobody tells them apart, all at the higher of the two. Pure.
+ */
+function costOfTokens(price: ModelPrice, charged: Charged): number {
+  const { inputTokens, cachedInputTokens, outputTokens, endpoint = '', estimated = false } = charged;
+  const { inputAudioTokens = 0, cachedInputAudioTokens = 0, outputAudioTokens = 0 } = charged;
+  const { input = 0, cachedInput = input, output = 0 } = price;
+  const { audioInput = input, cachedAudioInput = price.audioInput ?? cachedInput, audioOutput = output } = price;
+  if (estimated && audioEndpoints.test(endpoint)) {
+    return inputTokens * Math.max(input, audioInput) + outputTokens * Math.max(output, audioOutput);
+  }
+  const textTokens = inputTokens - cachedInputTokens - (inputAudioTokens - cachedInputAudioTokens);
+  return (
+    textTokens * input +
+    (cachedInputTokens - cachedInputAudioTokens) * cachedInput +
+    (inputAudioTokens - cachedInputAudioTokens) * audioInput +
+    cachedInputAudioTokens * cachedAudioInput +
+    (outputTokens - outputAudioTokens) * output +
+    outputAudioTokens * audioOutput
+  );
+}
+
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
  * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
  * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
 export function costOf(all: Prices, charged: Charged): number {
-  const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
+  const { model, inputTokens, images } = charged;
   const { seconds = 0, characters = 0, endpoint, stored } = charged;
   const { prices } = all;
-  const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
-  const { batch = 1, training = input } = price ?? {};
-  const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
-  const ofTokens = ofInput + outputTokens * output;
+  const price = (model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*']) ?? {};
+  const { input = 0, image = 0, second = 0, character = 0, batch = 1, training = input } = price;
+  const ofTokens = costOfTokens(price, charged);
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
   const ofModel = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);

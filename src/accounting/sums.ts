@@ -14,11 +14,17 @@ export const countedFields = [
   'cachedInputTokens',
   'outputTokens',
   'reasoningTokens',
+  'inputAudioTokens',
+  'cachedInputAudioTokens',
+  'outputAudioTokens',
   'images',
   'seconds',
   'characters',
   'stored',
 ] as const satisfies readonly (keyof UsageDocument)[];
+
+/** Those that most records do not have. */
+const furtherFields = ['inputAudioTokens', 'cachedInputAudioTokens', 'outputAudioTokens'] as const;
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
 
@@ -74,7 +80,7 @@ export function noUsage(): UsageSums {
 
 /** What a group of counters holds together, with its cost in micro-credits: fields of a `$group`. */
 export const summed = Object.fromEntries(
-  [...Object.keys(noUsage()), 'uploadedBytes', 'downloadedBytes', 'microCredits'].map((field) => [
+  [...Object.keys(noUsage()), ...furtherFields, 'uploadedBytes', 'downloadedBytes', 'microCredits'].map((field) => [
     field,
     { $sum: `$${field}` },
   ]),
@@ -96,6 +102,7 @@ function usageOf(record: CountedRecord, cost: CostOf): UsageSums {
   const hasFailed = record.ending === 'upstream_failed' && !record.estimated;
   const isNothing = hasFailed && inputTokens + outputTokens + images + seconds + characters === 0;
   const microCredits = cost?.(record) ?? 0;
+  const further = furtherFields.flatMap((name) => (record[name] ? [[name, record[name]] as const] : []));
   return {
     requests: stored || isNothing ? 0 : 1,
     inputTokens,
@@ -105,6 +112,7 @@ function usageOf(record: CountedRecord, cost: CostOf): UsageSums {
     images,
     seconds,
     characters,
+    ...Object.fromEntries(further),
     ...(stored && stored.uploadedBytes !== 0 && { uploadedBytes: stored.uploadedBytes }),
     ...(stored && stored.downloadedBytes !== 0 && { downloadedBytes: stored.downloadedBytes }),
     ...(microCredits > 0 && { microCredits }),

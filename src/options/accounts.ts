@@ -92,6 +92,12 @@ interface ModelPrice {
   readonly cachedInput?: number;
   /** A million tokens of output. @default 0 */
   readonly output?: number;
+  /** A million tokens of input that are audio, where the upstream tells them apart. @default the price of input */
+  readonly audioInput?: number;
+  /** A million tokens of audio that the provider had in its cache. @default the price of audioInput, or without one that of cachedInput */
+  readonly cachedAudioInput?: number;
+  /** A million tokens of output that are audio, where the upstream tells them apart. @default the price of output */
+  readonly audioOutput?: number;
   /** One image. @default 0 */
   readonly image?: number;
   /** One second of audio, where the upstream counts no tokens for it. @default 0 */
@@ -153,6 +159,9 @@ const checkPrice = objectOf({
   character: credits,
   batch: credits,
   training: credits,
+  audioInput: credits,
+  cachedAudioInput: credits,
+  audioOutput: credits,
 } satisfies Record<keyof ModelPrice, Check>);
 const ofStored = objectOf({ each: credits, megabyte: credits } satisfies Record<keyof StoredPrice, Check>);
 const checkStoredPrices = objectOf({
@@ -264,7 +273,7 @@ export const accountRows = {
     required: true,
     variable: 'CREDIT_PRICES',
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output, training) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output, training, of audio audioInput, cachedAudioInput, audioOutput) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },

@@ -59,6 +59,12 @@ export interface UsageRecord {
   readonly outputTokens: number;
   /** Those of the output that were reasoning, by the provider's own word. */
   readonly reasoningTokens: number;
+  /** Those of the input that were audio, cached ones included, by the provider's own word. @default none */
+  readonly inputAudioTokens?: number | undefined;
+  /** Those of the input that were audio, and that the provider had in its cache. @default none */
+  readonly cachedInputAudioTokens?: number | undefined;
+  /** Those of the output that were audio, by the provider's own word. @default none */
+  readonly outputAudioTokens?: number | undefined;
   readonly images: number;
   /** Of audio that was transcribed or translated; 0 where the upstream counts tokens. */
   readonly seconds: number;

@@ -160,6 +160,11 @@ export interface ReportedUsage {
   readonly outputTokens: number;
   /** The output tokens that were reasoning; absent where there were none. */
   readonly reasoningTokens?: number;
+  /** The input tokens that were audio, cached ones included, and those of them that were cached; absent where there were none. */
+  readonly inputAudioTokens?: number;
+  readonly cachedInputAudioTokens?: number;
+  /** The output tokens that were audio; absent where there were none. */
+  readonly outputAudioTokens?: number;
   /** Of audio, where it counts seconds and no tokens. */
   readonly seconds?: number;
 }
@@ -215,11 +220,28 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
     detailIn(usage, 'cached_tokens'),
   );
   const reasoning = detailIn(outputDetails, 'reasoning_tokens');
+  const cachedInputTokens = Math.min(inputTokens, cached);
   return {
     inputTokens,
-    cachedInputTokens: Math.min(inputTokens, cached),
+    cachedInputTokens,
     outputTokens,
     ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
+    ...audioIn({ inputTokens, cachedInputTokens, outputTokens }, inputDetails, outputDetails),
+  };
+}
+
+/** The tokens of audio among those of a usage, as far as its details tell them apart. Pure. */
+function audioIn({ inputTokens, cachedInputTokens, outputTokens }: ReportedUsage, input: unknown, output: unknown) {
+  const inputAudio = Math.min(inputTokens, detailIn(input, 'audio_tokens'));
+  const cachedDetails = isObject(input) ? input.cached_tokens_details : undefined;
+  const said = Math.min(inputAudio, cachedInputTokens, detailIn(cachedDetails, 'audio_tokens'));
+  // cached ones that cannot be text are audio
+  const cachedAudio = Math.max(said, inputAudio + cachedInputTokens - inputTokens);
+  const outputAudio = Math.min(outputTokens, detailIn(output, 'audio_tokens'));
+  return {
+    ...(inputAudio > 0 && { inputAudioTokens: inputAudio }),
+    ...(cachedAudio > 0 && { cachedInputAudioTokens: cachedAudio }),
+    ...(outputAudio > 0 && { outputAudioTokens: outputAudio }),
   };
 }
 
@@ -327,6 +349,9 @@ export type Used = Pick<
   | 'cachedInputTokens'
   | 'outputTokens'
   | 'reasoningTokens'
+  | 'inputAudioTokens'
+  | 'cachedInputAudioTokens'
+  | 'outputAudioTokens'
   | 'images'
   | 'seconds'
   | 'characters'
@@ -358,9 +383,7 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
   // exact, whatever came of the answer: the whole text was sent up
   const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
   if (reported) {
-    const { inputTokens, cachedInputTokens, outputTokens, reasoningTokens = 0, seconds = 0 } = reported;
-    const tokens = { inputTokens, cachedInputTokens, outputTokens, reasoningTokens };
-    return { images, seconds, characters, estimated: false, ...tokens };
+    return { images, seconds: 0, characters, estimated: false, reasoningTokens: 0, ...reported };
   }
   if (unit === 'characters') return { ...noUsage, characters };
   const duration = unit === 'seconds' ? meter.duration : undefined;

@@ -233,6 +233,16 @@ function withEstimate(used: Used, { inputTokens, maxOutputTokens = Number.POSITI
   return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };
 }
 
+/** What of the answers' usage is added up as it is. */
+const addedUp = [
+  'inputTokens',
+  'cachedInputTokens',
+  'reasoningTokens',
+  'inputAudioTokens',
+  'cachedInputAudioTokens',
+  'outputAudioTokens',
+] as const;
+
 /** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
 async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Used> {
   const sum = { ...noUsage };
@@ -243,9 +253,7 @@ async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Use
     // what has failed costs nothing; a line that is too long is an answer
     if (bytes && (!response || (response.status_code ?? 200) >= 400)) continue;
     const usage = usageFrom(response?.body?.usage);
-    sum.inputTokens += usage?.inputTokens ?? 0;
-    sum.cachedInputTokens += usage?.cachedInputTokens ?? 0;
-    sum.reasoningTokens += usage?.reasoningTokens ?? 0;
+    for (const name of addedUp) if (usage?.[name]) sum[name] = (sum[name] ?? 0) + usage[name];
     sum.outputTokens += usage?.outputTokens ?? Math.ceil(length / answerBytesPerToken);
     sum.estimated ||= usage === undefined;
   }

@@ -73,6 +73,16 @@ describe('the price of a call', () => {
     expect(costOf({ prices }, { ...cached, model: 'any' })).to.equal(1_000 * 2);
   });
 
+  it('is that of audio for estimated tokens that may be audio, if it is higher than that of text', () => {
+    const all = { prices: { '*': { input: 2, audioInput: 30, output: 50, audioOutput: 40 } } };
+    const tokens = { ...none, model: 'm', inputTokens: 10, outputTokens: 1 };
+    for (const endpoint of ['/realtime', '/chat/completions', '/audio/speech', '/audio/transcriptions']) {
+      expect(costOf(all, { ...tokens, endpoint, estimated: true })).to.equal(10 * 30 + 50);
+      expect(costOf(all, { ...tokens, endpoint, estimated: false })).to.equal(10 * 2 + 50);
+    }
+    expect(costOf(all, { ...tokens, endpoint: '/embeddings', estimated: true })).to.equal(10 * 2 + 50);
+  });
+
   it('is the default price where the model has none of its own, whatever its name', () => {
     for (const model of [null, undefined, '__proto__', 'constructor', 'toString']) {
       expect(costOf({ prices }, { ...none, model, inputTokens: 3 })).to.equal(6);
