@@ -31,7 +31,8 @@ const common = { type: anything, event_id: anything };
 /** The described parts of the events of `/realtime`. */
 export function realtimeShape(spec: Spec): BodyShape {
   const response = object({ max_output_tokens: anything });
-  return bodyShape(spec, object({ ...common, session: object(realtimeSession), response }));
+  const item = object({ content: { type: 'array', items: object({ type: anything }) } });
+  return bodyShape(spec, object({ ...common, session: object(realtimeSession), response, audio: anything, item }));
 }
 
 /** The described parts of the events of `/responses`: an event that asks for a response is the body of such a call. */
@@ -89,11 +90,20 @@ export interface UpstreamEvent extends Fields {
   readonly delta?: unknown;
   readonly response_id?: unknown;
   readonly response?: { readonly id?: unknown; readonly usage?: unknown; readonly output?: unknown };
-  readonly error?: { readonly event_id?: unknown } | null;
+  readonly error?: { readonly event_id?: unknown; readonly code?: unknown; readonly message?: unknown } | null;
 }
 
-/** What the events have in them that say something about a response. */
-const marks = ['"response.', '"error"', 'input_audio_transcription.completed"'].map((mark) => Buffer.from(mark));
+/** What the events have in them that say something about a response, a transcription, or what is transcribed. */
+const marks = [
+  '"response.',
+  '"error"',
+  'input_audio_transcription.',
+  '"input_audio_buffer.',
+  '"conversation.item.added"',
+  '"conversation.item.created"',
+  '"session.',
+  '"transcription_session.',
+].map((mark) => Buffer.from(mark));
 /** Audio says nothing about a response but that it goes on, and is most of what passes. */
 const audioDelta = /"type"\s*:\s*"response\.(?:output_)?audio\.delta"/;
 /** How early an event names its type. Bytes. */
@@ -101,7 +111,7 @@ const headLength = 256;
 /** Takes a byte order mark away, and reads on after bytes that are no UTF-8, as clients do with binary messages. */
 const utf8 = new TextDecoder();
 
-/** What an event of an upstream's says about responses, be it text or bytes; `undefined` where it says nothing. Pure. */
+/** What an event of an upstream's says about what is under way, be it text or bytes; `undefined` where it says nothing. Pure. */
 export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | undefined {
   if (isBinary && !beginsLikeJson(data)) return undefined;
   if (audioDelta.test(data.toString('latin1', 0, headLength))) return { type: 'response.output_audio.delta' };

@@ -16,9 +16,9 @@ interface MeteredResponse {
   id: string | undefined;
   /** The `event_id` of the client's event that asks for it. */
   readonly eventId: string | undefined;
-  readonly call: RequestedCall;
+  call: RequestedCall;
   readonly upstream: Upstream;
-  readonly usage: OpenUsage;
+  usage: OpenUsage;
   readonly place: CallPlace | undefined;
   /** `undefined` where there is no SDK. */
   readonly span: UpstreamSpan | undefined;
@@ -84,35 +84,62 @@ export class MeteredResponses {
 
   /** The upstream has begun a response, or has sent a part of one. */
   saw(event: UpstreamEvent): void {
-    if (event.type === 'response.created') {
-      this.#begun(event);
-      return;
-    }
-    const { response_id, delta } = event;
+    const { type, response_id, delta } = event;
+    if (type === 'response.created') this.#begun(event);
+    else if (type.startsWith('response.')) this.wrote(response_id, delta);
+  }
+
+  /** A part has come of what has begun. @param id @default that of the last one */
+  wrote(id: unknown, text: unknown): void {
     const response =
-      this.#open.find(({ id }) => id !== undefined && id === response_id) ??
+      this.#open.find((open) => open.id !== undefined && open.id === id) ??
       this.#open.findLast(({ hasBegun }) => hasBegun);
     if (!response) return;
     response.events += 1;
-    response.textBytes += textBytes(delta);
+    response.textBytes += textBytes(text);
   }
 
   /**
    * A response has ended.
    * @param failure the error that it has ended in
+   * @param text all of it, where its end says it
    */
-  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined): void {
+  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined, text?: unknown): void {
     const response =
       this.#open.find((open) => open.id !== undefined && open.id === id) ??
       this.#open.find(({ hasBegun }) => !hasBegun) ??
       this.#add(this.#unasked(), undefined);
+    response.textBytes = Math.max(response.textBytes, textBytes(text));
     this.#reportEnd(response, failure);
     this.#close(response, failure ? 'upstream_failed' : 'complete', usage, failure !== undefined);
   }
 
-  /** What was not a response has used something, such as the transcription of what a user has said. */
-  counted(counted: AskedResponse, usage: unknown): void {
-    this.#close(this.#add(counted, undefined), 'complete', usage, false);
+  /** Whether what has this id is under way. */
+  has(id: string): boolean {
+    return this.#open.some((open) => open.id === id);
+  }
+
+  /** What is no response has begun, such as the transcription of what a user has said. */
+  began(id: string, asked: AskedResponse): void {
+    const work = this.#add(asked, undefined);
+    work.id = id;
+    work.hasBegun = true;
+  }
+
+  /** More is known of what one uses that has begun. */
+  estimated(id: string, call: RequestedCall): void {
+    const work = this.#open.find((open) => open.id === id);
+    if (!work) return;
+    const { id: _, ...estimate } = openRecord(call, work.upstream.name, work.usage.startedAt.getTime());
+    work.call = call;
+    work.usage = { ...estimate, id: work.usage.id };
+  }
+
+  /** One has ended that costs nothing. */
+  dropped(id: string): void {
+    const work = this.#open.find((open) => open.id === id);
+    work?.span?.failed(errorInAnswer);
+    if (work) this.#remove(work, undefined);
   }
 
   /**

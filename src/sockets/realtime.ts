@@ -10,16 +10,15 @@ import { type Bridge, orEnd } from './bridge.ts';
 import { type ClientEvent, responseIdOf, transcriptionFields, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { eventIdOf, MeteredSession, type SessionOptions } from './session.ts';
-
-const transcribed = 'conversation.item.input_audio_transcription.completed';
-/** Sound that is sent up, which names nothing. */
-const soundEvent = 'input_audio_buffer.append';
+import { soundEvent, Transcriptions } from './transcriptions.ts';
 
 interface RealtimeOptions extends SessionOptions {
   /** As the caller named it. */
   readonly model: string | undefined;
   /** As it is asked for at the upstream, by the name that callers use. */
   readonly calledModel: string | undefined;
+  /** The model that transcribes what users say, as the caller named it, where an ephemeral secret is for one. */
+  readonly transcriptionModel: string | undefined;
   /** What was admitted with the handshake, for the first response. */
   readonly admissions: readonly Admission[];
 }
@@ -32,17 +31,31 @@ export class RealtimeSession extends MeteredSession {
   readonly #options: RealtimeOptions;
   /** What is admitted for the next response. */
   #admissions: readonly Admission[] | undefined;
-  /** The model that transcribes what users say, as the caller named it. */
-  #transcriptionModel: string | undefined;
+  readonly #transcriptions: Transcriptions;
 
   constructor(deps: RelayDependencies, options: RealtimeOptions) {
     super(deps, options);
     this.#options = options;
     this.#admissions = options.admissions;
+    this.#transcriptions = new Transcriptions(deps, {
+      caller: options.caller,
+      upstream: options.upstream,
+      sessionModel: options.model,
+      model: options.transcriptionModel,
+      takeAdmissions: () => this.#takeAdmissions() ?? [],
+    });
+  }
+
+  override get isBusy(): boolean {
+    return super.isBusy || this.#transcriptions.isBusy;
   }
 
   protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
-    if (event.type === soundEvent) return event.rawBody;
+    if (event.type === soundEvent) {
+      // it names nothing
+      this.#transcriptions.sent(event);
+      return event.rawBody;
+    }
     const data = splice(event.rawBody, this.#checkModels(event));
     const references = await namedObjects(event);
     if (references.length > 0) {
@@ -50,6 +63,7 @@ export class RealtimeSession extends MeteredSession {
       await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
     }
     if (event.type === 'response.create') await this.#ask(event, bridge);
+    this.#transcriptions.sent(event);
     return data;
   }
 
@@ -61,6 +75,7 @@ export class RealtimeSession extends MeteredSession {
 
   override ended(hasLeft: boolean): void {
     super.ended(hasLeft);
+    this.#transcriptions.endAll(hasLeft ? 'client_left' : 'upstream_failed');
     for (const admission of this.#takeAdmissions() ?? []) admission.dropped();
   }
 
@@ -70,8 +85,12 @@ export class RealtimeSession extends MeteredSession {
     return admissions;
   }
 
-  protected unasked(model = this.#options.model): AskedResponse {
-    return { call: this.requested(model), upstream: this.upstream, admissions: this.#takeAdmissions() ?? [] };
+  protected unasked(): AskedResponse {
+    return {
+      call: this.requested(this.#options.model),
+      upstream: this.upstream,
+      admissions: this.#takeAdmissions() ?? [],
+    };
   }
 
   async #ask({ eventId }: ClientEvent, bridge: Bridge): Promise<void> {
@@ -83,16 +102,22 @@ export class RealtimeSession extends MeteredSession {
   }
 
   protected note(event: UpstreamEvent): boolean {
-    const { type, response, usage } = event;
+    const { type, response } = event;
     if (type === 'response.done') {
       this.responses.ended(responseIdOf(event), response?.usage, errorInMessage(event));
       return true;
     }
-    if (type === transcribed && usage) {
-      this.responses.counted(this.unasked(this.#transcriptionModel), usage);
-      return true;
-    }
-    return type === 'error' && this.responses.refused(eventIdOf(event));
+    if (type === 'error') return this.#refused(event);
+    return this.#transcriptions.saw(event);
+  }
+
+  /** @returns whether the event is about a response that was asked for */
+  #refused(event: UpstreamEvent): boolean {
+    const eventId = eventIdOf(event);
+    const isAboutSound =
+      eventId !== undefined || /input.audio.buffer/.test(`${event.error?.code} ${event.error?.message}`);
+    if (isAboutSound && this.#transcriptions.refused(eventId)) return false;
+    return this.responses.refused(eventId);
   }
 
   /**
@@ -118,7 +143,7 @@ export class RealtimeSession extends MeteredSession {
       checkModelName(transcriptionModel);
       requireAllowedModel(caller.principal, transcriptionModel);
       this.deps.storedObjects.models.requireOpen(transcriptionModel, caller.principal.userId, [upstream]);
-      this.#transcriptionModel = transcriptionModel;
+      this.#transcriptions.named(transcriptionModel);
       edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });
     }
     return edits;

@@ -103,7 +103,8 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
       const order = await routeSession(secret, keepers, calledModel, principal.userId, models);
       for (const { name } of read.transcribing) models.requireOpen(name, principal.userId, order);
       const sent = (upstream: Upstream) => sentTo(upstream, apiRequest, read, calledModel);
-      request = { ...requested, call, apiRequest, secret, path, order, sent };
+      const transcriptionModel = read.transcribing[0]?.name;
+      request = { ...requested, call, apiRequest, transcriptionModel, secret, path, order, sent };
     } catch (error) {
       settle(relaying, { admissions }, undefined);
       throw error;
@@ -135,7 +136,11 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     const onlyTranscribes = named === undefined && (call.transcribes ?? type === 'transcription');
     const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
     requireAllowedModel(principal, model);
-    for (const { name } of transcribing) requireAllowedModel(principal, name);
+    const [transcribes, otherwise] = new Set(transcribing.map(({ name }) => name));
+    if (otherwise !== undefined) {
+      refuse('invalid_value', 'model', `must be one: '${transcribes}' and '${otherwise}' are to transcribe`);
+    }
+    if (transcribes !== undefined) requireAllowedModel(principal, transcribes);
     if (model !== undefined) relayed.model = model;
     return { given, query, models, transcribing, onlyTranscribes, model };
   }

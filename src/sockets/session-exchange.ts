@@ -44,6 +44,8 @@ export interface SentSession {
 export interface SessionRequest extends RequestedCall {
   readonly call: SessionCall;
   readonly apiRequest: ApiRequest;
+  /** The model that transcribes in the session, as the caller called it. */
+  readonly transcriptionModel: string | undefined;
   /** With which it came, in place of a key. */
   readonly secret: ShownSecret | undefined;
   /** Below an upstream's base URL, with its ids. */
@@ -190,10 +192,11 @@ export class SessionExchange {
   }
 
   async #addSecret({ name: upstream }: Upstream, answer: Buffer): Promise<void> {
-    const { info, apiRequest } = this.#request;
+    const { info, apiRequest, transcriptionModel = null } = this.#request;
     const { value, expiresAt, model } = secretIn(answer);
     const { principal } = apiRequest;
-    await this.#deps.secrets.add(value, { upstream, model: info.model ?? model, principal, expiresAt });
+    const secret = { upstream, model: info.model ?? model, transcriptionModel, principal, expiresAt };
+    await this.#deps.secrets.add(value, secret);
   }
 
   async #addCall({ name: upstream }: Upstream, { headers }: OutboundResponse, res: ServerResponse): Promise<void> {

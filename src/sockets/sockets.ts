@@ -239,7 +239,10 @@ export class Sockets {
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
         this.#openUpstream(others, { ...request, search: '', model: called, client: noClient });
       const session = isRealtime
-        ? new RealtimeSession(relaying, { caller, upstream, model, calledModel, admissions, shape })
+        ? new RealtimeSession(relaying, {
+            ...{ caller, upstream, model, calledModel, admissions, shape },
+            transcriptionModel: secret?.transcriptionModel ?? undefined,
+          })
         : new ResponsesSession(relaying, { caller, upstream, shape, connect });
       // without a session that takes them, each response is admitted for itself
       if (!isRealtime) settle(relaying, { admissions }, undefined);

@@ -159,7 +159,7 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
 }
 
 /**
- * What a response has used, which is tokens alone.
+ * What a response has used, which is tokens alone, or the transcription of something whose length is known.
  * @param usage as it reports it itself
  * @param seen what was read of it otherwise: the bytes of its text, its events, and for how many milliseconds it was not read
  */
@@ -170,7 +170,8 @@ export function usedByResponse(
   call: Pick<MeteredCall, 'output' | 'ending' | 'hasFailed'>,
 ): Used {
   const measured = { bytes, textBytes: bytes, events, silence, images: 0, duration: undefined };
-  const endpoint = { answersImages: false, answersVectors: false };
+  const unit = call.output.seconds === undefined ? {} : ({ unit: 'seconds' } as const);
+  const endpoint = { answersImages: false, answersVectors: false, ...unit };
   return finalUsage({ reported: usageFrom(usage), ...measured }, { ...call, estimatedInput, endpoint });
 }
 

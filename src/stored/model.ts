@@ -40,6 +40,8 @@ export interface StoredObjectDocument
   background?: BackgroundDocument;
   /** Of a secret: who had it made. */
   principal?: Principal;
+  /** Of a secret: the model that transcribes in its session, as the caller called it. */
+  transcriptionModel?: string;
 }
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
@@ -62,6 +64,7 @@ const schema = new Schema<StoredObjectDocument>(
     removedFrom: String,
     background: Object,
     principal: Object,
+    transcriptionModel: String,
   },
   durableSchema,
 )

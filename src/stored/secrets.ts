@@ -11,6 +11,8 @@ export interface StoredSecret {
   readonly upstream: string;
   /** The model of its session, as the caller called it, or as the upstream says where the caller named none. */
   readonly model: string | null;
+  /** The model that transcribes in its session, by the same names; `null` where none does. */
+  readonly transcriptionModel: string | null;
   /** Who had it made, as it was then. */
   readonly principal: Principal;
   readonly expiresAt: Date;
@@ -39,11 +41,15 @@ export function createStoredSecrets({
 
   return {
     /** Stores whose a new secret is. A secret that is known stays whose it is. @returns whether it is this account's and this key's */
-    async add(secret: string, { upstream, model, principal, expiresAt }: StoredSecret): Promise<boolean> {
+    async add(
+      secret: string,
+      { upstream, model, transcriptionModel, principal, expiresAt }: StoredSecret,
+    ): Promise<boolean> {
       const _id = documentId(secret);
       const { userId } = principal;
       const end = new Date(Math.min(expiresAt.getTime(), Date.now() + longestLife));
-      const document = { _id, kind: 'secret', userId, upstream, model, metadata: [], principal, expiresAt: end };
+      const models = { model, ...(transcriptionModel !== null && { transcriptionModel }) };
+      const document = { _id, kind: 'secret', userId, upstream, ...models, metadata: [], principal, expiresAt: end };
       const update = insertOnly(document, { createdAt: '$$NOW' }, 'userId');
       const options = { upsert: true, returnDocument: 'after' } as const;
       const stored = await database.run(() => collection.findOneAndUpdate({ _id }, update, options));
@@ -55,9 +61,9 @@ export function createStoredSecrets({
     async find(secret: string): Promise<StoredSecret | undefined> {
       const _id = documentId(secret);
       const found = await database.run(() => readConfirmed(_id, () => collection.findOne({ _id, kind: 'secret' })));
-      const { upstream, model, principal, expiresAt } = found ?? {};
+      const { upstream, model = null, transcriptionModel = null, principal, expiresAt } = found ?? {};
       if (upstream === undefined || !principal || !expiresAt || expiresAt.getTime() <= Date.now()) return undefined;
-      return { upstream, model: model ?? null, principal, expiresAt };
+      return { upstream, model, transcriptionModel, principal, expiresAt };
     },
   };
 }

@@ -102,8 +102,10 @@ describe('a realtime session', () => {
 
   it('is charged for responses that nobody asked for, and for what is transcribed', async () => {
     const client = await open();
-    client.send({ type: 'session.update', session: { audio: { input: { transcription: { model: 'whisper-1' } } } } });
+    const session = { audio: { input: { transcription: { model: 'whisper-1' } } } };
+    client.send({ type: 'session.update', session });
     await upstream.got(1);
+    upstream.socket.send(JSON.stringify({ type: 'session.updated', session }));
     const transcription = {
       type: 'conversation.item.input_audio_transcription.completed',
       item_id: 'i',

@@ -1,0 +1,265 @@
+import type { Admission, RequestedCall } from '../proxy/admission.ts';
+import { isObject } from '../proxy/inspect-answer.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
+import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import type { SocketCaller } from './caller.ts';
+import type { ClientEvent, UpstreamEvent } from './events.ts';
+import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
+
+const transcription = 'conversation.item.input_audio_transcription.';
+/** A part of what a user has said, as it goes up. */
+export const soundEvent = 'input_audio_buffer.append';
+
+const sessionEvents: ReadonlySet<string> = new Set([
+  'session.created',
+  'session.updated',
+  'transcription_session.created',
+  'transcription_session.updated',
+]);
+
+/** One token for 100 ms of what a user says (OpenAI's guide "Managing costs" of the Realtime API). */
+const tokensPerSecond = 10;
+/** 24,000 samples of 16 bits, which is also what upstreams take where a session says nothing. */
+const pcmRate = 48_000;
+const g711Rate = 8_000;
+/** How many items' lengths, and how many names of models, are remembered. */
+const mostRemembered = 100;
+/** The date of a snapshot: upstreams that are asked for `gpt-4o-transcribe` may answer with it. */
+const snapshot = /-\d{4}-\d{2}-\d{2}$/;
+
+/** Sound that has gone up, and that the upstream has not named yet. */
+interface SentSound {
+  readonly bytes: number;
+  /** The `event_id` of the client's event. */
+  readonly eventId: string | undefined;
+}
+
+/** How long some sound was, by offsets that the upstream has told. Milliseconds. */
+interface HeardSpeech {
+  readonly itemId: unknown;
+  readonly start: number;
+  readonly end?: number;
+}
+
+interface TranscriptionsOptions {
+  readonly caller: SocketCaller;
+  readonly upstream: Upstream;
+  /** The model of the session, as the caller named it. */
+  readonly sessionModel: string | undefined;
+  /** The model that transcribes, as the caller named it, where the session was made with one. */
+  readonly model: string | undefined;
+  /** What was admitted in advance, for something that begins. */
+  readonly takeAdmissions: () => readonly Admission[];
+}
+
+/**
+ * The transcriptions of what users say in one realtime session. Each is work of its own, by a model of its own: it begins when the upstream says that sound is
+ * committed, or sends a part of its text, and has a usage record when it has ended. Which model it is, the upstream says and not the client.
+ */
+export class Transcriptions {
+  readonly #options: TranscriptionsOptions;
+  readonly #works: MeteredResponses;
+  /** The names that callers use, by the upstream's. */
+  readonly #names = new Map<string, string>();
+  /** The model that transcribes what is committed now, as callers name it; `undefined` where nothing is transcribed, or the upstream does not say. */
+  #model: string | undefined;
+  #bytesPerSecond = pcmRate;
+  /** What has gone up since the last commit. Bytes. */
+  #buffered = 0;
+  /** The commits of the client that the upstream has not answered. */
+  readonly #commits: SentSound[] = [];
+  /** The items with sound that the client has made, and that the upstream has not shown. */
+  readonly #created: SentSound[] = [];
+  #speech: HeardSpeech | undefined;
+  /** How long the sound of an item is. Seconds. */
+  readonly #lengths = new Map<string, number>();
+  /** The items that are committed and not transcribed yet. */
+  readonly #awaited = new Set<string>();
+
+  constructor(deps: RelayDependencies, options: TranscriptionsOptions) {
+    this.#options = options;
+    this.#works = new MeteredResponses(deps, options.caller.principal, () => this.#work(''));
+    this.#model = options.model;
+    if (options.model !== undefined) this.named(options.model);
+  }
+
+  /** Whether something is committed and not transcribed yet. */
+  get isBusy(): boolean {
+    return this.#commits.length > 0 || this.#awaited.size > 0;
+  }
+
+  /** The client may have this model transcribe. Whether it does, the upstream says. */
+  named(model: string): void {
+    remember(this.#names, upstreamModelName(this.#options.upstream, model), model);
+  }
+
+  /** An event of the client's goes up. */
+  sent(event: ClientEvent): void {
+    const { type, eventId, fields, body, rawBody } = event;
+    if (type === soundEvent) {
+      const { start = 0, end = 0 } = fields.get('audio') ?? {};
+      // without its quotes
+      this.#buffered += decodedLength(end - start - 2);
+    } else if (type === 'input_audio_buffer.clear') this.#buffered = 0;
+    else if (type === 'input_audio_buffer.commit') {
+      this.#commits.push({ bytes: this.#buffered, eventId });
+      this.#buffered = 0;
+    } else if (type === 'conversation.item.create' && hasSound((body as UpstreamEvent | undefined)?.item)) {
+      this.#created.push({ bytes: decodedLength(rawBody.length), eventId });
+      if (this.#created.length > mostRemembered) this.#created.shift();
+    }
+  }
+
+  /** Notes what an event of the upstream's says. @returns whether something has begun that took what was admitted in advance */
+  saw(event: UpstreamEvent): boolean {
+    const { type } = event;
+    const itemId = String(event.item_id ?? '');
+    if (type.startsWith(transcription)) return this.#transcribed(event, itemId);
+    if (type === 'input_audio_buffer.committed') return this.#committed(itemId);
+    if (type.startsWith('input_audio_buffer.')) this.#heard(event);
+    else if (sessionEvents.has(type)) this.#configured(event.session);
+    else if (type === 'conversation.item.added' || type === 'conversation.item.created') this.#shown(event.item);
+    return false;
+  }
+
+  /**
+   * The upstream refuses an event of the client's.
+   * @param eventId the `event_id` of that. @default that of the first commit that it has not answered
+   * @returns whether it was one with sound
+   */
+  refused(eventId: string | undefined): boolean {
+    const isRefused = (sound: SentSound) => eventId === undefined || sound.eventId === eventId;
+    const at = this.#commits.findIndex(isRefused);
+    const [commit] = at === -1 ? [] : this.#commits.splice(at, 1);
+    // what is not committed is still in the upstream's buffer
+    this.#buffered += commit?.bytes ?? 0;
+    const item = eventId === undefined ? -1 : this.#created.findIndex(isRefused);
+    if (item !== -1) this.#created.splice(item, 1);
+    return commit !== undefined || item !== -1;
+  }
+
+  /** The socket has ended: what has begun is charged by an estimate. */
+  endAll(ending: Parameters<MeteredResponses['endAll']>[0]): void {
+    this.#works.endAll(ending);
+  }
+
+  /** The upstream's session. What it does not mention has not changed. */
+  #configured(session: unknown): void {
+    const input = fieldOf(fieldOf(session, 'audio'), 'input');
+    const inInput = fieldOf(input, 'transcription');
+    const transcriber = inInput === undefined ? fieldOf(session, 'input_audio_transcription') : inInput;
+    const { type, rate } = (fieldOf(input, 'format') ?? {}) as { readonly type?: unknown; readonly rate?: unknown };
+    const format = String(type ?? fieldOf(session, 'input_audio_format') ?? '');
+    if (/g711|pcmu|pcma/.test(format)) this.#bytesPerSecond = g711Rate;
+    else if (format !== '') this.#bytesPerSecond = typeof rate === 'number' && rate > 0 ? 2 * rate : pcmRate;
+    if (transcriber === undefined) return;
+    const model = fieldOf(transcriber, 'model');
+    this.#model = typeof model === 'string' && model !== '' ? this.#calledName(model) : undefined;
+  }
+
+  /** The name that callers use for a model of the upstream's. */
+  #calledName(model: string): string {
+    const { upstream } = this.#options;
+    const known = this.#names.get(model) ?? this.#names.get(model.replace(snapshot, ''));
+    if (known !== undefined) return known;
+    if (upstream.serves(model)) return model;
+    return Object.keys(upstream.aliases).find((alias) => upstream.aliases[alias] === model) ?? model;
+  }
+
+  /** Notes when somebody spoke. Of what does not pass the gateway, and of what an upstream commits by itself, nothing else says how long it is. */
+  #heard({ type, item_id: itemId, audio_start_ms: start, audio_end_ms: end }: UpstreamEvent): void {
+    if (type === 'input_audio_buffer.cleared') this.#speech = undefined;
+    if (typeof start === 'number') this.#speech = { itemId, start };
+    const { itemId: spoken, start: from = 0 } = this.#speech ?? {};
+    if (typeof end === 'number' && spoken === itemId) this.#speech = { itemId, start: from, end };
+  }
+
+  #committed(itemId: string): boolean {
+    remember(this.#lengths, itemId, this.#takeLength(itemId));
+    const hasBegun = this.#works.has(itemId);
+    if (hasBegun) this.#works.estimated(itemId, this.#callOf(itemId));
+    else if (this.#model === undefined) return false;
+    else this.#works.began(itemId, this.#work(itemId));
+    this.#awaited.add(itemId);
+    return !hasBegun;
+  }
+
+  /** How long the sound is that is committed. Seconds. */
+  #takeLength(itemId: string): number {
+    const { itemId: spoken, start = 0, end } = this.#speech ?? {};
+    const isHeard = end !== undefined && spoken === itemId;
+    const commit = isHeard ? undefined : this.#commits.shift();
+    if (commit) return this.#secondsOf(commit.bytes);
+    const rest = this.#secondsOf(this.#buffered);
+    this.#buffered = 0;
+    return isHeard ? Math.max(0, end - start) / 1_000 : rest;
+  }
+
+  /** The client has made an item, or the upstream has made one of what was committed. */
+  #shown(item: unknown): void {
+    const id = fieldOf(item, 'id');
+    if (typeof id !== 'string' || this.#lengths.has(id) || !hasSound(item)) return;
+    const created = this.#created.shift();
+    if (created) remember(this.#lengths, id, this.#secondsOf(created.bytes));
+  }
+
+  #transcribed({ type, delta, text, transcript, usage }: UpstreamEvent, itemId: string): boolean {
+    const isNew = !this.#works.has(itemId);
+    const step = type.slice(transcription.length);
+    if (step === 'failed') {
+      this.#works.dropped(itemId);
+      this.#awaited.delete(itemId);
+      return false;
+    }
+    // an upstream may transcribe what a client has made an item of, and what is not committed yet
+    if (isNew) this.#works.began(itemId, this.#work(itemId));
+    if (step === 'completed') {
+      this.#works.ended(itemId, usage, undefined, transcript);
+      this.#awaited.delete(itemId);
+    } else this.#works.wrote(itemId, delta ?? text);
+    return isNew;
+  }
+
+  #work(itemId: string): AskedResponse {
+    const { upstream, takeAdmissions } = this.#options;
+    return { call: this.#callOf(itemId), upstream, admissions: takeAdmissions() };
+  }
+
+  /** A transcription, with the estimate of what it uses. */
+  #callOf(itemId: string): RequestedCall {
+    const { caller, sessionModel } = this.#options;
+    const length = this.#lengths.get(itemId) ?? this.#secondsOf(this.#buffered);
+    const seconds = Math.round(length * 1_000) / 1_000;
+    return {
+      info: caller.call(this.#model ?? sessionModel),
+      estimatedTokens: Math.ceil(seconds * tokensPerSecond),
+      output: { choices: 1, maxTokens: undefined, seconds },
+    };
+  }
+
+  #secondsOf(bytes: number): number {
+    return bytes / this.#bytesPerSecond;
+  }
+}
+
+/** A field of what may be an object. */
+function fieldOf(value: unknown, name: string): unknown {
+  return isObject(value) ? value[name] : undefined;
+}
+
+/** Whether an item has sound of a user in it. Pure. */
+function hasSound(item: unknown): boolean {
+  const content = fieldOf(item, 'content');
+  return Array.isArray(content) && content.some((part) => fieldOf(part, 'type') === 'input_audio');
+}
+
+/** How many bytes so many characters of base64 stand for. Pure. */
+const decodedLength = (characters: number): number => Math.max(0, Math.floor((characters * 3) / 4));
+
+/** Keeps a value, and forgets the oldest of too many. */
+function remember<Value>(values: Map<string, Value>, key: string, value: Value): void {
+  values.delete(key);
+  values.set(key, value);
+  const [oldest = ''] = values.keys();
+  if (values.size > mostRemembered) values.delete(oldest);
+}
