@@ -1,4 +1,3 @@
-import type { Dispatcher } from 'undici';
 import { timeSince } from '../mongo/clock.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../operator/tracing.ts';
 import {
@@ -56,8 +55,10 @@ export class NotSentError extends Error {
 export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
   Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
 
-/** The HTTP clients of deliveries. Both check the address before they connect. */
-export type DeliveryClients = ReturnType<typeof createDeliveryClients>;
+/** The HTTP client of deliveries. It checks the address before it connects. */
+export interface DeliveryClient extends Pick<HttpClient, 'request' | 'interceptors'> {
+  close(): Promise<void>;
+}
 
 /**
  * How long an idle connection is kept: shorter than receivers keep theirs. Otherwise requests would meet connections that are
@@ -65,33 +66,19 @@ export type DeliveryClients = ReturnType<typeof createDeliveryClients>;
  */
 const keepAlive = 1_500;
 
-/** Makes separate pools: a connection that was opened without the address guard must never carry a delivery. */
-export function createDeliveryClients(options: ClientOptions) {
-  const pooled = createDispatcher({ ...options, keepAlive });
-  const fresh = createDispatcher({ ...options, keepAlive: 0 });
-  return {
-    /** Reuses connections. */
-    pooled: createSigningClient(pooled),
-    /** Opens a new connection for each request. */
-    fresh: createSigningClient(fresh),
-    async close() {
-      await Promise.all([pooled.destroy(), fresh.destroy()]);
-    },
-  };
-}
-
-/** What a signing client sends. */
+/** What is signed. */
 interface SignedRequest extends RequestConfig, Pick<DeliveryRequest, 'sign'> {
   readonly data: Buffer;
 }
 
 /**
- * Signs each request right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body
- * after it is signed.
+ * Makes a client with its own connections: one that was opened without the address guard must never carry a delivery. It signs each request
+ * right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body after it is signed.
  */
-function createSigningClient(dispatcher: Dispatcher): HttpClient {
-  const client = createHttpClient(dispatcher);
-  client.interceptors.request.use(
+export function createDeliveryClient(options: ClientOptions): DeliveryClient {
+  const dispatcher = createDispatcher({ ...options, keepAlive });
+  const { request, interceptors } = createHttpClient(dispatcher);
+  interceptors.request.use(
     (config) => {
       const { data, sign } = config as typeof config & SignedRequest;
       config.headers.set(sign(data));
@@ -100,23 +87,16 @@ function createSigningClient(dispatcher: Dispatcher): HttpClient {
     null,
     { synchronous: true },
   );
-  return client;
+  return { request, interceptors, close: () => dispatcher.destroy() };
 }
 
 /**
- * Whether the receiver had closed a reused connection before it could read the request: then this is no attempt yet. If the
- * connection closes later, the receiver may have read the request: that is a failed attempt.
- */
-function wasStale(error: unknown): boolean {
-  return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket && error.isUnsent;
-}
-
-/**
- * Sends deliveries. One deadline covers connecting, the response's head and the part of its body that is read.
+ * Sends deliveries. One deadline covers connecting, the response's head and the part of its body that is read. If the receiver closes a kept
+ * connection before it can have read the request, that is no attempt yet; if later, it is a failed one.
  * @param timeout milliseconds for the whole attempt
  * @param propagateTrace whether receivers get the trace context of attempts
  */
-export function createSend(clients: DeliveryClients, timeout: number, propagateTrace = false): Send {
+export function createSend(client: DeliveryClient, timeout: number, propagateTrace = false): Send {
   return async function send({ attempt, url, startedAt, headers: shown, body: data, sign, maySend = () => true }) {
     const span = attempt && startAttemptSpan(attempt);
     const headers = span && propagateTrace ? { ...shown, traceparent: traceparentOf(span) } : shown;
@@ -130,12 +110,7 @@ export function createSend(clients: DeliveryClients, timeout: number, propagateT
     const request: SignedRequest = { method: 'POST', url, headers, data, sign, signal, onSend };
     let result: Omit<AttemptResult, 'durationMs'>;
     try {
-      const response = await inSpan(span, () =>
-        clients.pooled.request(request).catch((error) => {
-          if (!wasStale(error)) throw error;
-          return clients.fresh.request(request);
-        }),
-      );
+      const response = await inSpan(span, () => client.request(request));
       result = await readResponse(response);
     } catch (error) {
       // another process has the attempt now: this one does not count, even if no connection could be made

@@ -27,7 +27,7 @@ import { createFindRecoverable } from './recoveries.ts';
 import { createMakeTestAttempt, createRedeliver, createResend } from './redeliver.ts';
 import type { RetryRules } from './retry.ts';
 import { Scheduler, type SchedulerDeps } from './scheduler.ts';
-import { type ClientOptions, createDeliveryClients, createSend } from './send.ts';
+import { type ClientOptions, createDeliveryClient, createSend } from './send.ts';
 
 /** How long the lease of an attempt or of an event lasts: after that, another process may go on for a dead one. Milliseconds. */
 const lease = 4_500;
@@ -82,12 +82,12 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
   const closed = new AbortController();
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
-  const clients = createDeliveryClients(deps.clients);
+  const client = createDeliveryClient(deps.clients);
   const pendingWork = new PendingWork();
   const owner = newId('wrk', Date.now());
   const jobs = createJobs({ ...options, connection: deps.connection, owner });
   const propagateTrace = options.tracing?.propagateToReceivers;
-  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout, propagateTrace));
+  const { send, hasEnded } = createAttemptWait(createSend(client, options.attemptTimeout, propagateTrace));
   const silent = { onAttempt() {}, onFailed() {}, onEnded() {} };
   const shared = {
     ...silent,
@@ -135,7 +135,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     } finally {
       await pendingWork.done(pendingWorkWait);
       closed.abort();
-      await clients.close();
+      await client.close();
     }
   });
 

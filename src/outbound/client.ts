@@ -12,7 +12,13 @@ import axios, {
 } from 'axios';
 import { Agent, buildConnector, type Dispatcher, errors } from 'undici';
 import { type AllowAddress, createResolver, guardedLookup, type ResolveHost } from './addresses.ts';
-import { exchange, type OutboundRequest, type OutboundResponse, type ResponseBody } from './exchange.ts';
+import {
+  exchange,
+  type OutboundRequest,
+  type OutboundResponse,
+  type PooledDispatcher,
+  type ResponseBody,
+} from './exchange.ts';
 import { classify, outboundError } from './outbound-error.ts';
 
 /** A request of the gateway's own. */
@@ -39,7 +45,7 @@ export interface HttpClient {
 const untyped = { 'content-type': false } as const;
 
 /** Creates an axios instance that sends and receives bytes unchanged. */
-export function createHttpClient(dispatcher: Dispatcher): HttpClient {
+export function createHttpClient(dispatcher: PooledDispatcher): HttpClient {
   const instance = axios.create({ adapter: createAxiosAdapter(dispatcher) });
   const { interceptors } = instance;
   // axios' defaults add headers and parse bodies as JSON, and merging them takes as much time as everything else that axios does for a call
@@ -65,9 +71,8 @@ export function createHttpClient(dispatcher: Dispatcher): HttpClient {
 
   function relay(config: RequestConfig): Promise<OutboundResponse> {
     const { request: outgoing, response: incoming } = interceptors;
-    if (outgoing.handlers?.length !== 0 || incoming.handlers?.length !== 0) return request(config);
-    const { signal } = config;
-    return signal?.aborted ? Promise.reject(classify(signal.reason)) : exchange(dispatcher, config);
+    const isHooked = outgoing.handlers?.length !== 0 || incoming.handlers?.length !== 0;
+    return isHooked ? request(config) : exchange(dispatcher, config);
   }
 
   return { interceptors, request, relay };
@@ -97,7 +102,7 @@ class ReceivedHeaders extends AxiosHeaders {
  *
  * Rejects with an `OutboundError`, or with axios' `CanceledError` around one.
  */
-function createAxiosAdapter(dispatcher: Dispatcher): AxiosAdapter {
+function createAxiosAdapter(dispatcher: PooledDispatcher): AxiosAdapter {
   return async (config) => {
     try {
       // axios' types do not say that a signal has a reason
@@ -119,9 +124,7 @@ export interface DispatcherOptions {
   readonly allowAddress?: AllowAddress;
   /** Whether connections may be without TLS. @default true */
   readonly allowHttp?: boolean;
-  /** Connections to one origin; further requests wait for a free one. @default unlimited */
-  readonly connections?: number;
-  /** How long an idle connection is kept, whatever the other side offers; 0 opens one for every request. @default 4_000 */
+  /** How long an idle connection is kept, whatever the other side offers. @default 4_000 */
   readonly keepAlive?: number;
   /** The trusted certificates, in PEM. @default the system's */
   readonly ca?: string;
@@ -168,11 +171,11 @@ function guarded(connect: Connector, timeout: number, allowHttp: boolean, allowA
 }
 
 /**
- * A pool of HTTP/1.1 connections for each origin. It follows no redirects and decodes nothing. Calls with and without the address
+ * HTTP/1.1 connections to each origin. They follow no redirects and decode nothing. Calls with and without the address
  * guard must never share a pool: a kept connection is not checked again.
  */
-export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
-  const { connectTimeout = 10_000, allowAddress, allowHttp = true, connections, keepAlive = 4_000, ca } = options;
+export function createDispatcher(options: DispatcherOptions = {}): PooledDispatcher {
+  const { connectTimeout = 10_000, allowAddress, allowHttp = true, keepAlive = 4_000, ca } = options;
   const resolve = options.resolve ?? createResolver({ timeout: connectTimeout / 2 });
   const connect = buildConnector({
     timeout: connectTimeout,
@@ -181,14 +184,22 @@ export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
     ...(ca !== undefined && { ca }),
     ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
   });
-  return new Agent({
+  const shared = {
     connect: guarded(connect, connectTimeout, allowHttp, allowAddress),
-    ...(connections !== undefined && { connections }),
-    ...(keepAlive > 0 ? { keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive } : { pipelining: 0 }),
     // callers set time limits: undici checks its own only once a second
     headersTimeout: 0,
     bodyTimeout: 0,
-  });
+  };
+  const pooled = new Agent({ ...shared, keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive });
+  // undici then ends each connection with its response
+  const fresh = new Agent({ ...shared, pipelining: 0 });
+  return {
+    pooled,
+    fresh,
+    async destroy() {
+      await Promise.all([pooled.destroy(), fresh.destroy()]);
+    },
+  };
 }
 
 const continueHead = /^HTTP\/1\.[01] 100(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*\r\n/;

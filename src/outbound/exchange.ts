@@ -81,8 +81,22 @@ export interface OutboundRequest {
   readonly data?: Buffer | readonly Buffer[] | Readable | null;
   /** Covers the whole call, body included. @default no limit */
   readonly signal?: Abortable;
+  /** Whether it may be sent again although the other side may have got it: when a kept connection ends before an answer. @default false */
+  readonly resends?: boolean;
   /** Called when there is a connection, right before the request is written to it. If it throws, nothing is written. */
   readonly onSend?: (() => void) | undefined;
+  /** Called when a kept connection has ended before an answer, and the request is about to be sent again. */
+  readonly onLost?: (() => void) | undefined;
+}
+
+/** Two ways to the same origins, by the same rules for connections. */
+export interface PooledDispatcher {
+  /** Takes a kept connection where one is free. */
+  readonly pooled: Dispatcher;
+  /** Opens a connection for every request. */
+  readonly fresh: Dispatcher;
+  /** Ends all connections. */
+  destroy(): Promise<void>;
 }
 
 /** A response, whatever its status. Its body may still be on its way. */
@@ -203,8 +217,23 @@ export function splitUrl(url: string): { origin: string; path: string } {
 /**
  * Makes one request, at a fraction of the cost of axios' own adapter or of undici's `request`. Resolves whatever the status is, and
  * rejects with an `OutboundError`. Follows no redirects, decompresses nothing, and ignores proxies of the environment.
+ *
+ * The other side may close a kept connection at any time, which is no failure of it: a request that meets one without any answer is sent once more on a
+ * new one (RFC 9110, section 9.2.2). Where it must not arrive twice, only if the other side certainly has not read all of it.
  */
-export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
+export function exchange(dispatcher: PooledDispatcher, request: OutboundRequest): Promise<OutboundResponse> {
+  const { signal, data, resends, onLost } = request;
+  if (signal?.aborted) return Promise.reject(classify(signal.reason));
+  // what has been read of a stream is gone, so it must not meet a connection that the other side is closing
+  if (data instanceof Readable) return sendOver(dispatcher.fresh, request);
+  return sendOver(dispatcher.pooled, request).catch((error: OutboundError) => {
+    if (!error.reusedSocket || !(resends || error.isUnsent) || signal?.aborted) throw error;
+    onLost?.();
+    return sendOver(dispatcher.fresh, request);
+  });
+}
+
+function sendOver(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
   const { origin, path } = splitUrl(request.url ?? '');
   const method = (request.method ?? 'get').toUpperCase() as Dispatcher.HttpMethod;
   const body = request.data ?? null;

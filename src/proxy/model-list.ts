@@ -39,6 +39,7 @@ async function fetchList(upstream: Upstream): Promise<Model[] | undefined> {
     url: upstreamUrl(upstream, '/models'),
     headers: upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, 'req_models'),
     signal: AbortSignal.timeout(listTimeout),
+    resends: true,
   });
   const response = decoded(answer);
   const { status } = response;

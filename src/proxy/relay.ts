@@ -292,6 +292,9 @@ class RelayedCall implements OpenedCall {
           this.#working = upstream;
           this.meter.sent();
         },
+        onLost: () => {
+          this.#working = undefined;
+        },
       });
       const headAt = performance.now();
       reports.responded(upstream, response.status, headAt - startedAt);

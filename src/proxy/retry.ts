@@ -141,7 +141,7 @@ async function tryOnce<Response extends RoutedResponse>(
 /** The result of one attempt: a response's status and headers, or the code of a failure. */
 export type UpstreamResult =
   | { readonly status: number; readonly headers: HeaderValues }
-  | { readonly code: OutboundCode; readonly reusedSocket: boolean };
+  | { readonly code: OutboundCode };
 
 const retriedStatuses = new Set([408, 409, 429]);
 const retriedCodes: ReadonlySet<string> = new Set([...connectionFailures, 'reset']);
@@ -164,11 +164,10 @@ export function requestedWait(headers: HeaderValues, now: number): number | unde
 
 /**
  * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
- * at random; not at all when only a kept connection had died. Pure.
+ * at random. Pure.
  * @param tries how many there have been
  */
 export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
-  if ('code' in result && result.reusedSocket) return 0;
   const requestedDelay = 'headers' in result ? requestedWait(result.headers, now) : undefined;
   return requestedDelay ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
 }

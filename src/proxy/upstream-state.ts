@@ -278,6 +278,8 @@ export function isConnectionFailure(error: unknown): boolean {
 function requestOutcome({ response, error }: CallResult): Outcome {
   if (response) return response.status >= 500 || response.errorInside?.blamesRequest === false ? 'failure' : 'success';
   if (!(error instanceof OutboundError) || isConnectionFailure(error)) return 'neither';
+  // any upstream closes kept connections, and this request could not be sent again
+  if (error.reusedSocket) return 'neither';
   return ignoredFailures.has(error.code) ? 'neither' : 'failure';
 }
 

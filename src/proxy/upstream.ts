@@ -278,7 +278,7 @@ export interface RequestOptions {
 }
 
 /** One request to an upstream. */
-export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> {
+export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data' | 'onLost'> {
   /** The length of a body that is a stream, if it is known. Bytes. */
   readonly length?: number | undefined;
   readonly method: 'GET' | 'POST' | 'DELETE';
@@ -292,7 +292,9 @@ export interface UpstreamRequest extends Pick<RequestConfig, 'method' | 'data'> 
   readonly search?: string | undefined;
   /** Further headers of the client's that go up, lower-case names. @default none */
   readonly passed?: readonly string[];
-  /** Called right before the request is written. */
+  /** Whether it may be sent again once the upstream may have got it. @default true */
+  readonly resends?: boolean;
+  /** Called right before the request is written, each time that it is. */
   readonly onSend?: () => void;
 }
 
@@ -315,7 +317,19 @@ export class UpstreamRequests {
   /** Sends a request; resolves when the head of the answer is there. Rejects with an OutboundError. */
   async send(
     upstream: Upstream,
-    { method, path, template, model, search, passed = [], data, length, onSend }: UpstreamRequest,
+    {
+      method,
+      path,
+      template,
+      model,
+      search,
+      passed = [],
+      data,
+      length,
+      resends = true,
+      onSend,
+      onLost,
+    }: UpstreamRequest,
   ): Promise<OutboundResponse> {
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
@@ -335,7 +349,9 @@ export class UpstreamRequests {
       headers: this.#propagateTrace && span ? span.addTo(headers) : headers,
       data: data ?? null,
       signal: deadline,
+      resends,
       onSend: whenConnected(deadline, upstream, onSend),
+      onLost,
     };
     try {
       const response = await inSpan(span?.span, () => upstream.http.relay(request));

@@ -66,6 +66,11 @@ const lastDate = 8.64e15;
 /** The largest answer. Bytes. */
 const longestAnswer = 1024 * 1024;
 
+/** Whether its request may be sent again once an upstream may have got it: a second call would ring twice. */
+function mayResend({ makes }: SessionCall): boolean {
+  return makes !== 'call';
+}
+
 /** One request that prepares a session, and its answer, which waits until it is stored whose that is. It counts as a call that has used nothing. */
 export class SessionExchange {
   readonly #deps: SessionExchangeDeps;
@@ -97,7 +102,7 @@ export class SessionExchange {
     usageRecorder.opened(usage);
     retry.budget.earn();
     try {
-      const policy = call.makes === 'call' ? { ...retry, resends: false } : retry;
+      const policy = { ...retry, resends: mayResend(call) };
       const routed = { userId, order, deadline, place };
       const { upstream, response } = await tryUpstreams(routed, (...next) => this.#send(...next), policy);
       answer = response;
@@ -129,7 +134,8 @@ export class SessionExchange {
     const { reports } = this.#deps.relaying;
     const { data, search, model } = sent(upstream);
     const startedAt = performance.now();
-    const request = { method: 'POST', path, template: call.path, search, model, onSend: onConnected } as const;
+    const resends = mayResend(call);
+    const request = { method: 'POST', path, template: call.path, search, model, resends, onSend: onConnected } as const;
     try {
       const response = await this.#requests.send(upstream, data.length > 0 ? { ...request, data } : request);
       const { status } = response;

@@ -281,6 +281,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const place = new CallPlace(userId);
     const requests = new UpstreamRequests(apiRequest, deadline, deps);
     const { bodyStream } = apiRequest;
+    // what has gone up of an upload is gone, and what is made twice is made twice
+    const resends = !bodyStream && !isMadeOnce(call);
     const send = async (upstream: Upstream, onConnected: () => void) => {
       const body = work?.data ?? apiRequest.rawBody;
       const data = bodyStream ? { data: bodyStream, length: bodyStream.length } : body.length > 0 && { data: body };
@@ -299,7 +301,11 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
           method: call.method,
           path,
           template: call.path,
+          resends,
           onSend,
+          onLost: () => {
+            meter.isSent = false;
+          },
           ...(call.answers === 'file' && { passed: rangeRequest }),
           ...data,
         });
@@ -312,8 +318,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     };
     let answer: OutboundResponse | undefined;
     try {
-      // what has gone up of an upload is gone, and what is made twice is made twice
-      const policy = bodyStream || isMadeOnce(call) ? { ...retry, resends: false } : retry;
+      const policy = { ...retry, resends };
       const { upstream, response } = await tryUpstreams({ userId, order, deadline, place }, send, policy);
       answer = response;
       apiRequest.releaseBody();

@@ -39,7 +39,7 @@ export async function readStored<Read>(
   const { firstByte, betweenChunks } = upstream.timeouts;
   const send = () => {
     deadline.arm(firstByte);
-    return upstream.http.relay({ url: upstreamUrl(upstream, path, search), headers, signal: deadline });
+    return upstream.http.relay({ url: upstreamUrl(upstream, path, search), headers, signal: deadline, resends: true });
   };
   try {
     const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place }, send, retry);

@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import type { Dispatcher } from 'undici';
 import { createDispatcher, createHttpClient } from '../../src/outbound/client.ts';
 import type { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { listenOn, nobody } from '../support/listen.ts';
@@ -12,7 +11,7 @@ describe('the HTTP client', () => {
   let server: Server;
   let url: string;
   let listener: RequestListener;
-  let dispatcher: Dispatcher;
+  let dispatcher: ReturnType<typeof createDispatcher>;
 
   beforeEach(async () => {
     server = createServer((req, res) => listener(req, res));

@@ -1,6 +1,5 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { expect } from 'chai';
-import type { Dispatcher } from 'undici';
 import { createDispatcher, createHttpClient, type DispatcherOptions } from '../../src/outbound/client.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { listenOn } from '../support/listen.ts';
@@ -9,7 +8,7 @@ describe('a connection pool that checks addresses', () => {
   let server: Server;
   let port: number;
   let calls: number;
-  let dispatcher: Dispatcher;
+  let dispatcher: ReturnType<typeof createDispatcher>;
   const answer: RequestListener = (_req, res) => {
     calls += 1;
     res.end('ok');

@@ -76,6 +76,26 @@ describe('a realtime session that is prepared over HTTP', () => {
     return (await client.realtime.clientSecrets.create({ session: { type: 'realtime', model } })).value;
   };
 
+  it('is asked for once more where a kept connection ends without an answer, but a call is begun once', async () => {
+    const kept = new WeakSet<object>();
+    upstream.onRequest = (request, res) => {
+      if (kept.has(res.socket as object)) res.socket?.destroy();
+      else {
+        kept.add(res.socket as object);
+        provide(request, res);
+      }
+    };
+    await newSecret();
+    await newSecret();
+    expect(upstream.requests).to.have.lengthOf(3);
+    await newSecret();
+    const body = new FormData();
+    body.set('sdp', sdp);
+    body.set('session', JSON.stringify({ type: 'realtime', model: 'talk' }));
+    expect((await post('/realtime/calls', gateway.key, { body })).status).to.equal(502);
+    expect(upstream.requests.filter(({ url }) => url.startsWith('/v1/realtime/calls'))).to.have.lengthOf(1);
+  });
+
   describe('by a secret', () => {
     it("of the official client asks for the upstream's model, and counts as a request that has used nothing", async () => {
       const { value, session } = await gateway.plain.realtime.clientSecrets.create({

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listenOn } from './listen.ts';
+import type { Certificate } from './servers/certificates.ts';
 import { until } from './until.ts';
 import { untilRead } from './until-read.ts';
 
@@ -92,10 +94,18 @@ export class ScriptedUpstream {
   /** Connections ever made. */
   connections = 0;
   #sockets = new Set<Socket>();
-  #server = createServer((req, res) => void this.#answer(req, res));
+  readonly #scheme: 'http' | 'https';
+  readonly #server: ReturnType<typeof createServer>;
 
-  static async start(): Promise<ScriptedUpstream> {
-    const upstream = new ScriptedUpstream();
+  constructor(certificate?: Certificate) {
+    const answer = (req: IncomingMessage, res: ServerResponse) => void this.#answer(req, res);
+    this.#scheme = certificate ? 'https' : 'http';
+    this.#server = certificate ? createTlsServer(certificate, answer) : createServer(answer);
+  }
+
+  /** @param certificate for an upstream over TLS */
+  static async start(certificate?: Certificate): Promise<ScriptedUpstream> {
+    const upstream = new ScriptedUpstream(certificate);
     upstream.#server.on('connection', (socket) => {
       upstream.connections += 1;
       upstream.#sockets.add(socket);
@@ -106,7 +116,7 @@ export class ScriptedUpstream {
   }
 
   get baseUrl(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
   /** Connections open now. */

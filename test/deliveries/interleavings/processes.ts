@@ -9,7 +9,7 @@ import {
   createDeliveryModel,
   type DeliveryDocument,
 } from '../../../src/deliveries/model.ts';
-import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
+import { createDeliveryClient, createSend } from '../../../src/deliveries/send.ts';
 import { catalogueOf } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createClaimEvents, createOutbox, createRenewEvents, type StoredEvent } from '../../../src/events/outbox.ts';
@@ -108,8 +108,8 @@ export function createProcesses(
   const admin = connection.getClient().db('admin');
   const clock = createDatabaseClock(connection);
   const outbox = createOutbox(eventModel, clock);
-  const clients = createDeliveryClients({ allowAddress: (address) => address === '127.0.0.1' });
-  const send = createSend(clients, long);
+  const client = createDeliveryClient({ allowAddress: (address) => address === '127.0.0.1' });
+  const send = createSend(client, long);
   const made: LiveAttempt[] = [];
   const scheduled: Scheduled[] = [];
   const removed: string[] = [];
@@ -370,7 +370,7 @@ export function createProcesses(
     async close(): Promise<void> {
       Leases.prototype.renew = renewLeases;
       await mendWrites();
-      await clients.close();
+      await client.close();
     },
   };
 }

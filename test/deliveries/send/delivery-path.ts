@@ -1,5 +1,5 @@
 import type { AttemptResult } from '../../../src/deliveries/claims.ts';
-import { createDeliveryClients, createSend } from '../../../src/deliveries/send.ts';
+import { createDeliveryClient, createSend } from '../../../src/deliveries/send.ts';
 import { createResolver, isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 
 /** What a test may choose of the way from a signed body to an outcome. */
@@ -23,13 +23,13 @@ export type Outcome = Omit<AttemptResult, 'code'> & { readonly code: string };
 export function openDeliveryPath(choices: PathChoices = {}) {
   const { deadline = 4_000, networks = ['127.0.0.1/32'], nameServer = '127.0.0.1:9', ca, connectTimeout } = choices;
   const opened = parseNetworks(networks);
-  const clients = createDeliveryClients({
+  const client = createDeliveryClient({
     allowAddress: (address) => isAllowedAddress(address, opened),
     resolve: createResolver({ timeout: Math.max(2_000, deadline / 2), servers: [nameServer] }),
     ...(ca !== undefined && { ca }),
     ...(connectTimeout !== undefined && { connectTimeout }),
   });
-  const send = createSend(clients, deadline);
+  const send = createSend(client, deadline);
   return {
     async post(url: string, body = Buffer.from('{"id":"evt_1"}'), maySend = () => true): Promise<Outcome> {
       const result = await send({
@@ -41,7 +41,7 @@ export function openDeliveryPath(choices: PathChoices = {}) {
       });
       return { ...result, code: result.code ?? 'delivered' };
     },
-    close: () => clients.close(),
+    close: () => client.close(),
   };
 }
 

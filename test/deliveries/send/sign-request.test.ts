@@ -1,17 +1,17 @@
 import { expect } from 'chai';
-import { createDeliveryClients, createSend, signatureHeaders } from '../../../src/deliveries/send.ts';
+import { createDeliveryClient, createSend, signatureHeaders } from '../../../src/deliveries/send.ts';
 import { signBody } from '../../../src/deliveries/signature.ts';
 import { startReceiver } from '../receiver.ts';
 
 describe('The signature of a delivery', () => {
   it('covers the body that is sent, even if an interceptor has changed it', async () => {
     const receiver = await startReceiver(200);
-    const clients = createDeliveryClients({ allowAddress: () => true });
-    clients.pooled.interceptors.request.use(async (config) => ({ ...config, data: Buffer.from('{"changed":true}') }));
+    const client = createDeliveryClient({ allowAddress: () => true });
+    client.interceptors.request.use(async (config) => ({ ...config, data: Buffer.from('{"changed":true}') }));
     const attempt = { eventId: 'evt_1', startedAt: new Date(), secrets: { service: 's', standard: ['s'] } };
     try {
       await createSend(
-        clients,
+        client,
         4_000,
       )({
         url: receiver.url,
@@ -23,7 +23,7 @@ describe('The signature of a delivery', () => {
       expect(body.toString()).to.equal('{"changed":true}');
       expect(headers['x-service-signature']).to.equal(signBody(body, 's'));
     } finally {
-      await clients.close();
+      await client.close();
       await receiver.stop();
     }
   });
