@@ -25,7 +25,7 @@ const arrows = {
   outbound: base,
 
   'http/json': `${base} openapi http/operation.ts`,
-  'http/body': `${base} openapi outbound/content-decoder.ts http/json
+  'http/body': `${base} openapi fairness outbound/content-decoder.ts http/json
     http/operation.ts http/reply.ts http/request.ts http/router.ts`,
   'http/validation': `${base} openapi http/json http/body http/router.ts`,
   http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,

@@ -48,6 +48,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     authenticate: services.authenticator.byKey,
     secrets: services.secrets,
     spec: services.spec,
+    bodyMemory: services.bodyMemory,
     observers: services.requestObservers,
   });
   const prefix = options.collectionPrefix;

@@ -68,6 +68,82 @@ export class AccountTurns {
 }
 
 /**
+ * Limits how many bytes one process holds for its accounts: bodies of requests, and on WebSockets messages that are not whole and what waits for a
+ * side that does not read. An account may hold as much as is still free. So one account alone gets half of the memory, and there is always some
+ * left for another.
+ */
+export class AccountMemory {
+  readonly #size: number;
+  #used = 0;
+  readonly #byAccount = new Map<string, number>();
+
+  /** @param size bytes. @default no limit */
+  constructor(size = Number.POSITIVE_INFINITY) {
+    this.#size = size;
+  }
+
+  /** What all accounts hold. Bytes. */
+  get used(): number {
+    return this.#used;
+  }
+
+  /**
+   * Takes so many bytes more for an account, or gives so many back.
+   * @param held how many of the account's the caller holds already
+   * @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for more
+   */
+  change(userId: string, bytes: number, held: number): void {
+    const ofAccount = this.#byAccount.get(userId) ?? 0;
+    const after = ofAccount + bytes;
+    if (bytes > 0 && after > this.#size - this.#used) throw noRoom(ofAccount > held);
+    this.#used += bytes;
+    if (after > 0) this.#byAccount.set(userId, after);
+    else this.#byAccount.delete(userId);
+  }
+}
+
+/** What one request or one WebSocket holds of the memory, until it is released. */
+export class MemoryReservation {
+  readonly #memory: AccountMemory;
+  readonly #userId: string;
+  #bytes = 0;
+  #isReleased = false;
+
+  constructor(memory: AccountMemory, userId: string) {
+    this.#memory = memory;
+    this.#userId = userId;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Holds so many bytes from now on. Does nothing once it is released. @throws GatewayError as {@link AccountMemory.change} does; then it holds what it held */
+  resize(bytes: number): void {
+    if (this.#isReleased || bytes === this.#bytes) return;
+    this.#memory.change(this.#userId, bytes - this.#bytes, this.#bytes);
+    this.#bytes = bytes;
+  }
+
+  release(): void {
+    this.resize(0);
+    this.#isReleased = true;
+  }
+}
+
+/** @param hasOthers whether the account holds something else, so that it can do less at once; for any other the gateway is full */
+function noRoom(hasOthers: boolean): GatewayError {
+  const headers = { 'retry-after': '1' };
+  if (!hasOthers) {
+    const message = 'The gateway holds as many bytes of requests and messages as it can; try again in 1 s';
+    return new GatewayError('overloaded', message, { headers });
+  }
+  const message =
+    'This account has too many bytes under way at once; send fewer large requests or messages at a time, read what comes, and try again in 1 s';
+  return new GatewayError('rate_limit_exceeded', message, { headers });
+}
+
+/**
  * How many shared places one account may use: a part of those that the others leave free, and at least one. The more accounts
  * there are, the fewer each gets, and some places stay free for the next (dynamic threshold, Choudhury and Hahne, 1998). Pure.
  * @param left places that the others do not use

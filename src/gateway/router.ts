@@ -104,7 +104,7 @@ export async function createGatewayRouter(services: Services): Promise<GatewayRo
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
     streamLimit: options.maxFileBytes + formLength,
-    bodyMemory: options.bodyMemory,
+    bodyMemory: services.bodyMemory,
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),
     openRequests,

@@ -5,6 +5,7 @@ import { addCustomEventTypes, catalogueOf } from '../events/catalogue.ts';
 import { createEventHistory } from '../events/history.ts';
 import { createOutbox, createSettleSubscribers } from '../events/outbox.ts';
 import { createEventService } from '../events/service.ts';
+import { AccountMemory } from '../fairness/account-shares.ts';
 import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { OpenRequests } from '../http/request.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
@@ -65,6 +66,7 @@ function createBase(options: ResolvedOptions, database: OpenDatabase) {
     metrics: createMetrics(),
     requestLog: options.logRequests ? createRequestLog(logger) : undefined,
     openRequests: new OpenRequests(),
+    bodyMemory: new AccountMemory(options.bodyMemory),
     shared: new SharedReads(connection),
     clock: createDatabaseClock(connection),
     networks,

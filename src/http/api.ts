@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { type ErrorCode, GatewayError } from '../errors.ts';
-import { AccountTurns } from '../fairness/account-shares.ts';
+import { AccountMemory, AccountTurns, MemoryReservation } from '../fairness/account-shares.ts';
 import type { Spec } from '../openapi/spec.ts';
 import { endRequestSpan, inSpan, startRequestSpan } from '../operator/tracing.ts';
 import type { Logger } from '../options/options.ts';
 import { requireScope } from './authentication.ts';
-import { BodyBuffer, type BodyMemory } from './body/read-body.ts';
+import { BodyBuffer } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
@@ -36,8 +36,8 @@ export interface ApiDependencies {
   readonly webhookBodyLimit: number;
   /** The largest body that goes up as it comes. @default no limit */
   readonly streamLimit?: number;
-  /** How many bytes of bodies may be in memory at once. @default no limit */
-  readonly bodyMemory?: number;
+  /** Where bodies are counted while they are in memory. @default no limit */
+  readonly bodyMemory?: AccountMemory;
   /** Called before the body of a request that changes something is read. @default no limit */
   readonly limitWrites?: LimitAccount;
   /** The same for a request that reads. @default no limit */
@@ -108,9 +108,8 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 
 /** Makes the function that takes a request through all its steps, and answers it. */
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest) {
-  const { logger, observers = [] } = deps;
+  const { logger, observers = [], bodyMemory = new AccountMemory() } = deps;
   const runOperation = createRunOperation(deps);
-  const memory: BodyMemory = { size: deps.bodyMemory ?? Number.POSITIVE_INFINITY, reserved: 0, byAccount: new Map() };
 
   async function respond(
     req: IncomingMessage,
@@ -145,7 +144,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (limit) await limit(principal.userId);
       if (client.disconnected) return;
-      buffer = new BodyBuffer(memory, principal.userId);
+      buffer = new BodyBuffer(new MemoryReservation(bodyMemory, principal.userId));
       const head = { requestId: id, principal, params, client, relayed, headers };
       const request = await readRequest(req, route, head, buffer);
       if ('relay' in route.operation) await route.operation.relay(request, res);

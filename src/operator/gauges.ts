@@ -1,5 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { DeliveryService } from '../deliveries/service.ts';
+import type { AccountMemory } from '../fairness/account-shares.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type Database, poolUsage } from '../mongo/connection/connection.ts';
 import { withTimeout } from '../mongo/periodic.ts';
@@ -14,6 +15,7 @@ interface GaugeSources {
   readonly proxy: Pick<ModelProxy, 'states'>;
   readonly database: Pick<Database, 'connection'>;
   readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly bodyMemory: Pick<AccountMemory, 'used'>;
   readonly backlog: Pick<BacklogReads, 'size'>;
   readonly checkHealth: () => Promise<{
     readonly health: { readonly checks: Readonly<Record<string, string>> };
@@ -67,6 +69,7 @@ function processGauges(read: Read): GaugeRow[] {
   const held = 'Attempts that this process holds: sent, claimed ahead, or being recorded';
   const waiting = 'Model calls to an upstream in this process whose response has not begun';
   const breakerOpen = ofUpstreams(({ breaker }) => Number(breaker !== 'closed'));
+  const memory = 'Bytes of bodies and of messages on WebSockets that this process holds; bodyMemory limits them';
   const states = "Connections of the gateway's pools to the servers of the database, by state";
   const waits = 'Commands that wait for a connection, because all of a pool are in use';
   const build: Show = (gauge) => gauge.set({ version: readVersion() }, 1);
@@ -79,6 +82,7 @@ function processGauges(read: Read): GaugeRow[] {
     ['gateway_upstream_calls', 'Calls under way to an upstream in this process', ofUpstreams(({ calls }) => calls)],
     ['gateway_upstream_calls_waiting', waiting, ofUpstreams((state) => state.waiting)],
     ['gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", breakerOpen],
+    ['gateway_body_memory_bytes', memory, single(() => read().bodyMemory.used)],
     ['gateway_database_connections', states, connections],
     ['gateway_database_connection_waits', waits, single(() => pool().waiting)],
     ['gateway_build_info', 'The version of the package that this process runs; always 1', build],

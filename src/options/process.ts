@@ -29,11 +29,20 @@ export interface BodyOptions {
   /** The most files an account may have at once. 1 to 1_000_000. @default 10_000 */
   readonly maxFiles?: number;
   /**
-   * Bytes of request bodies, decompressed, that this process holds at once: bodies that are still arriving, and bodies that
-   * are kept until an upstream answers. One account may hold as much as is free. At least twice `modelBodyLimit`.
-   * @default 268_435_456 (256 MiB), or twice `modelBodyLimit` where that is more
+   * Bytes that this process holds at once: of request bodies, decompressed, that are still arriving or are kept until an upstream answers, and of
+   * WebSockets, messages that have not come whole and what waits for a side that reads slowly. One account may hold as much as is free.
+   * At least twice `modelBodyLimit` and four times `maxSocketMessageBytes`.
+   * @default 268_435_456 (256 MiB), or that least where it is more
    */
   readonly bodyMemory?: number;
+}
+
+/** The least `bodyMemory`: an account alone may fill half of it, with a body or with one message each way. Bytes. */
+export function leastBodyMemory({
+  modelBodyLimit = 0,
+  maxSocketMessageBytes = 0,
+}: BodyOptions & SocketOptions): number {
+  return Math.max(2 * modelBodyLimit, 4 * maxSocketMessageBytes);
 }
 
 /** WebSockets, for realtime sessions and responses. */

@@ -1,6 +1,7 @@
 import { checkWholeNumber, refuseOption } from './kinds.ts';
 import { faultTolerant } from './logger.ts';
 import type { ModelGatewayOptions, Quota, ResolvedOptions } from './options.ts';
+import { leastBodyMemory } from './process.ts';
 import { checkQuotaObject, checkRows, rowsIn } from './table.ts';
 
 /**
@@ -23,15 +24,14 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
 
 /** What is right only with other options. */
 function checkTogether(options: ResolvedOptions): void {
-  const { usage, quotas, credits, modelBodyLimit, backgroundPollInterval } = options;
+  const { usage, quotas, credits, backgroundPollInterval } = options;
   if (typeof quotas?.perUser === 'object' && quotas.perUser.unit === 'credits' && credits === undefined) {
     refuseOption('quotas.perUser.unit', "'credits' needs the option credits, for its prices");
   }
   for (const name of ['quotas', 'credits'] as const) {
     if (options[name] !== undefined && !usage) refuseOption('usage', `must be true for the option ${name}`);
   }
-  // an account alone may fill half of it
-  checkWholeNumber('bodyMemory', options.bodyMemory, 2 * modelBodyLimit, 1024 ** 4);
+  checkWholeNumber('bodyMemory', options.bodyMemory, leastBodyMemory(options), 1024 ** 4);
   if (options.backgroundPollLimit < backgroundPollInterval) {
     refuseOption('backgroundPollLimit', `must be backgroundPollInterval (${backgroundPollInterval}) or more`);
   }

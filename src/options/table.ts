@@ -25,7 +25,7 @@ import {
 } from './kinds.ts';
 import { consoleLogger } from './logger.ts';
 import type { ModelGatewayOptions, OptionalOption } from './options.ts';
-import { checkDashboardPath, type DashboardOptions, type TracingOptions } from './process.ts';
+import { checkDashboardPath, type DashboardOptions, leastBodyMemory, type TracingOptions } from './process.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
 import { checkDays, checkEventTypes, checkRetryDelays, defaultRetryDelays } from './webhooks.ts';
 
@@ -158,12 +158,12 @@ export const table = {
     example: '1000',
   },
   bodyMemory: {
-    // what an option may be follows from modelBodyLimit
+    // what an option may be follows from others
     kind: readAs(wholeNumber(64 * mebibyte, 1024 ** 4), unchecked),
-    default: ({ modelBodyLimit = 0 }) => Math.max(256 * mebibyte, 2 * modelBodyLimit),
+    default: (given) => Math.max(256 * mebibyte, leastBodyMemory(given)),
     variable: 'BODY_MEMORY',
     meaning:
-      'Maximum bytes of request bodies held at once, until an upstream answers; a request above it gets 429 or 503',
+      'Maximum bytes of request bodies and of unfinished or waiting messages of WebSockets held at once; above it a request gets 429 or 503, and a WebSocket is closed with 1013',
     byDefault: '268435456 (256 MiB)',
     example: '1073741824',
   },

@@ -1,9 +1,11 @@
 import { WebSocket } from 'ws';
 import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
+import type { MemoryReservation } from '../fairness/account-shares.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
 import { failure, loggableError } from '../proxy/failure.ts';
 import type { Upstream } from '../proxy/upstream.ts';
+import { type CountedSocket, SocketMemory } from './socket-memory.ts';
 
 /** One message of a WebSocket, as it came. */
 export interface Message {
@@ -32,6 +34,8 @@ export interface BridgeOptions {
   readonly idleTimeout: number;
   /** How often each side is asked whether it is still there. Milliseconds. */
   readonly pingInterval: number;
+  /** What it may hold. */
+  readonly memory: MemoryReservation;
   /** Called when both sides are closed. @param error what has ended it, if that was an error */
   readonly onEnded: (error: GatewayError | undefined) => void;
   readonly logger: Logger;
@@ -59,8 +63,11 @@ export async function orEnd<T>(work: Promise<T>): Promise<T> {
 /** How much waits for a side before the other side is no longer read. Bytes. */
 const highWater = 1024 * 1024;
 
+/** What a message takes beside its bytes while it waits to be handled. Bytes. */
+const messageCost = 256;
+
 /** The codes of close frames (RFC 6455, section 7.4.1). */
-export const closeCode = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011 } as const;
+export const closeCode = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011, tryAgainLater: 1013 } as const;
 
 /** An error as clients of both endpoints read it. @param causedBy the `event_id` of the client's event that is refused */
 export function errorEvent(error: GatewayError, causedBy?: string): string {
@@ -96,19 +103,29 @@ async function send(socket: WebSocket, { data, isBinary }: Message): Promise<voi
 
 /** The messages of one side, each handled when those before it are. While some wait, the side is not read. */
 class MessageFlow {
-  readonly #source: WebSocket;
+  readonly #source: CountedSocket;
   readonly #handle: (message: Message) => Promise<void>;
+  readonly #memory: SocketMemory;
   readonly #waiting: Message[] = [];
   #running: Promise<void> | undefined;
+  /** Of the message that is being handled, what is not passed on yet. Bytes. */
+  #handling = 0;
 
   /** @param handle must not reject */
-  constructor(source: WebSocket, handle: (message: Message) => Promise<void>) {
+  constructor(source: CountedSocket, handle: (message: Message) => Promise<void>, memory: SocketMemory) {
     this.#source = source;
     this.#handle = handle;
+    this.#memory = memory;
     source.on('message', (data: Buffer, isBinary) => {
       this.#waiting.push({ data, isBinary });
-      if (this.#running) source.pause();
-      else this.#running = this.#handleAll();
+      memory.wait(data.length + messageCost);
+      if (!this.#running) {
+        this.#running = this.#handleAll();
+        return;
+      }
+      source.pause();
+      // of short ones, many come in one chunk
+      memory.grow(source);
     });
     source.resume();
   }
@@ -118,8 +135,28 @@ class MessageFlow {
     while (this.#running) await this.#running;
   }
 
+  /** Sends what has become of the message that is being handled to the other side, which holds it from now on. While too much waits there, this side is not read. */
+  passOn(target: WebSocket, message: Message): Promise<void> {
+    const isHandling = this.#handling > 0;
+    this.#release();
+    const sent = send(target, message);
+    // it is read again when the message has been handled
+    if (isHandling && target.bufferedAmount > highWater) this.#source.pause();
+    return sent;
+  }
+
+  #release(): void {
+    this.#memory.wait(-this.#handling);
+    this.#handling = 0;
+  }
+
   async #handleAll(): Promise<void> {
-    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) await this.#handle(next);
+    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
+      this.#handling = next.data.length + messageCost;
+      await this.#handle(next);
+      this.#release();
+      this.#memory.shrink();
+    }
     this.#running = undefined;
     this.#source.resume();
   }
@@ -130,8 +167,9 @@ class MessageFlow {
  * the end of one side ends the other.
  */
 export class Bridge {
-  readonly #client: WebSocket;
-  #upstream: WebSocket;
+  readonly #client: CountedSocket;
+  #upstream: CountedSocket;
+  readonly #memory: SocketMemory;
   readonly #session: SocketSession;
   readonly #options: BridgeOptions;
   readonly #fromClient: MessageFlow;
@@ -149,13 +187,14 @@ export class Bridge {
   /** With what the socket is closed when no response is under way any more. */
   #closing: { readonly code: number; readonly reason: Buffer | string } | undefined;
 
-  constructor(client: WebSocket, upstream: WebSocket, session: SocketSession, options: BridgeOptions) {
+  constructor(client: CountedSocket, upstream: CountedSocket, session: SocketSession, options: BridgeOptions) {
     this.#client = client;
     this.#upstream = upstream;
     this.#session = session;
     this.#options = options;
+    this.#memory = new SocketMemory(options.memory, (socket, error) => this.#endForMemory(socket, error));
     this.#watch(client);
-    this.#fromClient = new MessageFlow(client, (message) => this.#takeFromClient(message));
+    this.#fromClient = new MessageFlow(client, (message) => this.#takeFromClient(message), this.#memory);
     this.#fromUpstream = this.#listenToUpstream(upstream);
     client.on('close', (code, reason) => this.#clientClosed(code, reason));
     this.#pings = setInterval(() => this.#ping(), options.pingInterval);
@@ -169,16 +208,16 @@ export class Bridge {
 
   /** Sends a message up; resolves when more may follow. */
   toUpstream(message: Message): Promise<void> {
-    return send(this.#upstream, message);
+    return this.#fromClient.passOn(this.#upstream, message);
   }
 
   /** The same, down to the client. */
   toClient(message: Message): Promise<void> {
-    return send(this.#client, message);
+    return this.#fromUpstream.passOn(this.#client, message);
   }
 
   /** Goes on with another upstream. To be called while no response is under way. @throws GatewayError where the socket has ended meanwhile */
-  switchTo(upstream: WebSocket): void {
+  switchTo(upstream: CountedSocket): void {
     if (this.#isEnding || this.#client.readyState !== WebSocket.OPEN) {
       upstream.terminate();
       throw failure('upstream_disconnected');
@@ -218,7 +257,8 @@ export class Bridge {
     this.#upstream.terminate();
   }
 
-  #watch(socket: WebSocket): void {
+  #watch(socket: CountedSocket): void {
+    this.#memory.add(socket);
     this.#answering.add(socket);
     socket.on('pong', () => this.#answering.add(socket));
     socket.on('ping', (data) => {
@@ -233,11 +273,19 @@ export class Bridge {
     });
   }
 
-  #listenToUpstream(upstream: WebSocket): MessageFlow {
+  /** There is no room for what comes on this side. */
+  #endForMemory(socket: CountedSocket, error: GatewayError): void {
+    this.fail(error, closeCode.tryAgainLater);
+    closeWith(socket, closeCode.tryAgainLater, error.code);
+    socket.drop();
+  }
+
+  #listenToUpstream(upstream: CountedSocket): MessageFlow {
     this.#watch(upstream);
-    const flow = new MessageFlow(upstream, async (message) => {
+    const handle = async (message: Message): Promise<void> => {
       if (upstream === this.#upstream) await this.#takeFromUpstream(message);
-    });
+    };
+    const flow = new MessageFlow(upstream, handle, this.#memory);
     upstream.on('close', (code, reason) => {
       void flow.handled().then(() => this.#upstreamClosed(upstream, code, reason));
     });
@@ -298,7 +346,7 @@ export class Bridge {
     else void this.#fromClient.handled().then(() => this.#closeIfIdle());
   }
 
-  #upstreamClosed(upstream: WebSocket, code: number, reason: Buffer | string): void {
+  #upstreamClosed(upstream: CountedSocket, code: number, reason: Buffer | string): void {
     if (upstream !== this.#upstream) return;
     if (this.#client.readyState === WebSocket.CLOSED) this.#finish();
     else if (code === 1006) this.fail(failure('upstream_disconnected'), closeCode.internal);
@@ -322,6 +370,7 @@ export class Bridge {
     this.#isFinished = true;
     clearInterval(this.#pings);
     clearTimeout(this.#idleTimer);
+    this.#memory.release();
     // what is still being checked may open something that has to be closed
     void Promise.all([this.#fromClient.handled(), this.#fromUpstream.handled()])
       .then(() => this.#session.ended(this.#hasLeft))

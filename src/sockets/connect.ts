@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { type ClientOptions, WebSocket } from 'ws';
+import type { ClientOptions } from 'ws';
 import type { ApiRequest } from '../http/operation.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
 import type { ModelCall } from '../options/options.ts';
@@ -12,6 +12,7 @@ import { tryUpstreams } from '../proxy/retry.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { withModel } from './query.ts';
+import { CountedSocket } from './socket-memory.ts';
 
 /** A WebSocket that is to be opened at an upstream. */
 export interface UpstreamSocketRequest {
@@ -33,6 +34,8 @@ export interface UpstreamSocketRequest {
 export interface SocketLimits {
   /** The longest message. Bytes. */
   readonly maxPayload: number;
+  /** The most frames that a message may come in: each takes some 100 bytes, however short it is. */
+  readonly maxFragments: number;
   /** How long it may take to answer a close frame. Milliseconds. */
   readonly closeTimeout: number;
 }
@@ -41,7 +44,7 @@ export interface SocketLimits {
 export interface UpstreamAnswer extends ResponseStatus {
   readonly headers: HeaderValues;
   /** Open, and paused until somebody listens; `undefined` where the upstream refuses. */
-  readonly socket: WebSocket | undefined;
+  readonly socket: CountedSocket | undefined;
   /** Of a refusal, as far as it is read. */
   readonly body: Buffer;
   readonly data: { destroy(): void };
@@ -130,19 +133,20 @@ async function tryUpstream(
 /** Opens a WebSocket. Resolves with what the server answers, and rejects with an OutboundError. */
 function openSocket(url: string, deadline: CallDeadline, options: ClientOptions): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
-    const socket = new WebSocket(url, { ...options, perMessageDeflate: false, autoPong: false });
+    const socket = new CountedSocket(url, { ...options, perMessageDeflate: false, autoPong: false });
     const abort = (): void => socket.terminate();
     const done = (): void => deadline.removeEventListener('abort', abort);
-    let upgraded: HeaderValues = {};
-    socket.on('upgrade', ({ headers: answered }) => {
-      upgraded = answered;
+    let upgrade: IncomingMessage;
+    socket.on('upgrade', (response) => {
+      upgrade = response;
     });
     socket.on('open', () => {
       done();
+      socket.count(upgrade.socket, 'server');
       // no message may come before somebody listens
       socket.pause();
       const data = { destroy: abort };
-      resolve({ status: 101, headers: upgraded, socket, body: Buffer.alloc(0), data });
+      resolve({ status: 101, headers: upgrade.headers as HeaderValues, socket, body: Buffer.alloc(0), data });
     });
     socket.on('unexpected-response', (_request, response) => {
       readBody(response)

@@ -1,7 +1,7 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type WebSocket, WebSocketServer } from 'ws';
+import { WebSocketServer } from 'ws';
 import { GatewayError, refuse } from '../errors.ts';
 import { isSameOrigin } from '../http/authentication.ts';
 import type { RelayNote } from '../http/operation.ts';
@@ -11,6 +11,7 @@ import { failure, isMasked, loggableError, maskedError, requireRelayable } from 
 import { setResponseHeaders } from '../proxy/headers.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { type SocketLimits, takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
+import { CountedSocket } from './socket-memory.ts';
 
 /** The endpoints that take WebSockets, by their paths below `/v1` and below an upstream's base URL. Where one takes HTTP too, clients fall back to that. */
 const endpoints = [
@@ -125,6 +126,7 @@ export function responseOver(req: IncomingMessage, socket: Duplex): ServerRespon
 export function createAccept(limits: SocketLimits) {
   const server = new WebSocketServer({
     ...limits,
+    WebSocket: CountedSocket,
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
@@ -137,12 +139,13 @@ export function createAccept(limits: SocketLimits) {
   });
 
   /** Upgrades the connection, with the headers of its response; `undefined` where the client has left. */
-  return function accept({ req, socket, head, res }: Handshake): WebSocket | undefined {
+  return function accept({ req, socket, head, res }: Handshake): CountedSocket | undefined {
     answers.set(req, res);
     res.detachSocket(socket as Socket);
     socket.off('end', leave);
-    let client: WebSocket | undefined;
+    let client: CountedSocket | undefined;
     server.handleUpgrade(req, socket, head, (accepted) => {
+      accepted.count(socket, 'client');
       client = accepted;
     });
     return client;

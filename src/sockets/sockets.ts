@@ -2,9 +2,13 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import type { WebSocket } from 'ws';
 import { type ErrorCode, refuse } from '../errors.ts';
-import { createInFlightLimit, type InFlightLimit } from '../fairness/account-shares.ts';
+import {
+  AccountMemory,
+  createInFlightLimit,
+  type InFlightLimit,
+  MemoryReservation,
+} from '../fairness/account-shares.ts';
 import { requireScope } from '../http/authentication.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import type { EndedRequest, RequestObserver } from '../http/operation.ts';
@@ -39,6 +43,7 @@ import { readQuery, type SessionQuery } from './query.ts';
 import { RealtimeSession } from './realtime.ts';
 import { ResponsesSession } from './responses.ts';
 import { modelWith, type RealtimeSecrets, requireGoodSecret, routeSession } from './secrets.ts';
+import type { CountedSocket } from './socket-memory.ts';
 
 export interface SocketDependencies {
   /** What calls are relayed with. */
@@ -50,6 +55,8 @@ export interface SocketDependencies {
   readonly spec: Spec;
   /** The longest message. Bytes. */
   readonly maxSocketMessageBytes: number;
+  /** Where what sockets hold is counted. @default no limit */
+  readonly bodyMemory?: AccountMemory;
   /** The most sockets that an account has open in this process. */
   readonly maxSockets: number;
   /** How long a socket may be without a message. Milliseconds. */
@@ -69,6 +76,10 @@ interface AttachOptions {
   readonly prefix?: string;
 }
 
+/** A message may come in this many frames, and in one for this many bytes, which is what clients write at once. */
+const mostFrames = 4_096;
+const bytesPerFrame = 4_096;
+
 /** How long close frames may take to be answered when the gateway closes. Milliseconds. */
 const closeTimeout = 1_000;
 
@@ -76,6 +87,7 @@ const closeTimeout = 1_000;
 export class Sockets {
   readonly #deps: SocketDependencies;
   readonly #limit: InFlightLimit;
+  readonly #memory: AccountMemory;
   readonly #accept: ReturnType<typeof createAccept>;
   readonly #shapes: Readonly<Record<SocketEndpoint['path'], BodyShape>>;
   readonly #pingInterval: number;
@@ -90,8 +102,11 @@ export class Sockets {
   constructor(deps: SocketDependencies) {
     this.#deps = deps;
     this.#limit = createInFlightLimit(deps.maxSockets, 'WebSockets');
+    this.#memory = deps.bodyMemory ?? new AccountMemory();
     this.#pingInterval = deps.pingInterval ?? 30_000;
-    this.#limits = { maxPayload: deps.maxSocketMessageBytes, closeTimeout: this.#pingInterval };
+    const maxPayload = deps.maxSocketMessageBytes;
+    const maxFragments = Math.max(mostFrames, maxPayload / bytesPerFrame);
+    this.#limits = { maxPayload, maxFragments, closeTimeout: this.#pingInterval };
     this.#accept = createAccept(this.#limits);
     this.#shapes = { '/realtime': realtimeShape(deps.spec), '/responses': responsesShape(deps.spec) };
   }
@@ -247,7 +262,7 @@ export class Sockets {
       // without a session that takes them, each response is admitted for itself
       if (!isRealtime) settle(relaying, { admissions }, undefined);
       admissions = [];
-      return await this.#join(client, answer.socket, session);
+      return await this.#join(client, answer.socket, session, principal.userId);
     } finally {
       settle(relaying, { admissions }, undefined);
     }
@@ -302,7 +317,7 @@ export class Sockets {
   }
 
   /** The client's side; `undefined` where the client has left. @throws GatewayError `shutting_down` */
-  #acceptClient(handshake: Handshake, upstream: WebSocket): WebSocket | undefined {
+  #acceptClient(handshake: Handshake, upstream: CountedSocket): CountedSocket | undefined {
     const client = this.#isClosing ? undefined : this.#accept(handshake);
     if (client) return client;
     upstream.terminate();
@@ -310,13 +325,19 @@ export class Sockets {
     return undefined;
   }
 
-  #join(client: WebSocket, upstream: WebSocket, session: SocketSession): Promise<ErrorCode | undefined> {
+  #join(
+    client: CountedSocket,
+    upstream: CountedSocket,
+    session: SocketSession,
+    userId: string,
+  ): Promise<ErrorCode | undefined> {
     const { socketIdleTimeout: idleTimeout, logger } = this.#deps;
     const pingInterval = this.#pingInterval;
     return new Promise((resolve) => {
       const bridge: Bridge = new Bridge(client, upstream, session, {
         idleTimeout,
         pingInterval,
+        memory: new MemoryReservation(this.#memory, userId),
         onEnded: (error) => {
           this.#open.delete(bridge);
           resolve(error?.code);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import express from 'express';
 import request from 'supertest';
+import { AccountMemory } from '../../src/fairness/account-shares.ts';
 import type { ApiRequest } from '../../src/http/operation.ts';
 import { keepRawBody } from '../../src/http/read-request.ts';
 import { listen } from '../support/listen.ts';
@@ -46,7 +47,7 @@ describe('a client that disconnects', () => {
   it('while its key is checked frees the memory of the body that the host has read', async () => {
     const waiting: ((principal: { userId: string }) => void)[] = [];
     const edge = await createFakeEdge({
-      bodyMemory: 1_000,
+      bodyMemory: new AccountMemory(1_000),
       authenticate: () => new Promise((resolve) => waiting.push(resolve)),
     });
     const app = express().use(express.json({ verify: keepRawBody }));

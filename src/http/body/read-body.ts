@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../errors.ts';
+import type { MemoryReservation } from '../../fairness/account-shares.ts';
 import { createDecoder, type Decoder, encodings, growsTooMuch, largestRatio } from '../../outbound/content-decoder.ts';
 import type { OpenRequests } from '../request.ts';
 
@@ -194,40 +195,23 @@ const copiedInOneTurn = 2 * 1024 * 1024;
 export class BodyBuffer {
   /** What has been added. Bytes. */
   length = 0;
-  readonly #memory: BodyMemory;
-  readonly #userId: string;
-  #reserved = 0;
-  #isReleased = false;
+  readonly #reservation: MemoryReservation;
   readonly #parts: Buffer[] = [];
   /** Where short chunks are copied to: the rest of a block, and how much of it is filled. */
   #block: Buffer | undefined;
   #filled = 0;
 
-  constructor(memory: BodyMemory, userId: string) {
-    this.#memory = memory;
-    this.#userId = userId;
+  constructor(reservation: MemoryReservation) {
+    this.#reservation = reservation;
   }
 
   /** @throws GatewayError `rate_limit_exceeded` or `overloaded` when there is no room for so many bytes more */
   reserve(bytes: number): void {
-    if (this.#isReleased) return;
-    const { size, reserved, byAccount } = this.#memory;
-    const ofAccount = byAccount.get(this.#userId) ?? 0;
-    if (ofAccount + bytes > size - reserved) throw noRoom(ofAccount > this.#reserved);
-    this.#memory.reserved += bytes;
-    byAccount.set(this.#userId, ofAccount + bytes);
-    this.#reserved += bytes;
+    this.#reservation.resize(this.#reservation.bytes + bytes);
   }
 
   release(): void {
-    if (this.#isReleased) return;
-    this.#isReleased = true;
-    if (this.#reserved === 0) return;
-    const { byAccount } = this.#memory;
-    const ofAccount = (byAccount.get(this.#userId) ?? 0) - this.#reserved;
-    this.#memory.reserved -= this.#reserved;
-    if (ofAccount > 0) byAccount.set(this.#userId, ofAccount);
-    else byAccount.delete(this.#userId);
+    this.#reservation.release();
   }
 
   /** Reserves memory for a chunk, and keeps it. @throws GatewayError as {@link reserve} does */
@@ -276,27 +260,4 @@ export class BodyBuffer {
     this.#block = rest.length > 0 ? rest : undefined;
     this.#filled = 0;
   }
-}
-
-/**
- * Limits how many bytes of bodies one process holds: those that are still arriving, and those that are kept until an
- * upstream answers. An account may hold as much as is still free. So one account alone gets half of the memory, and there
- * is always some left for another.
- */
-export interface BodyMemory {
-  /** Bytes. */
-  readonly size: number;
-  reserved: number;
-  readonly byAccount: Map<string, number>;
-}
-
-/** @param hasOthers whether the account has other bodies at once, so that it can send fewer; for any other the gateway is full */
-function noRoom(hasOthers: boolean): GatewayError {
-  const headers = { 'retry-after': '1' };
-  if (!hasOthers) {
-    const message = 'The gateway holds as many bytes of requests as it can; try again in 1 s';
-    return new GatewayError('overloaded', message, { headers });
-  }
-  const message = 'This account sends too many bytes at once; send fewer large requests at a time and try again in 1 s';
-  return new GatewayError('rate_limit_exceeded', message, { headers });
 }

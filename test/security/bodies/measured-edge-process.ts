@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { AccountMemory } from '../../../src/fairness/account-shares.ts';
 import { createApi } from '../../../src/http/api.ts';
 import { createAuthenticator } from '../../../src/http/authentication.ts';
 import { createRouter } from '../../../src/http/router.ts';
@@ -28,7 +29,7 @@ const addApi = await createApi({
   operations: fakeOperations(proxy.operations),
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
-  bodyMemory: 256 * 1024 * 1024,
+  bodyMemory: new AccountMemory(256 * 1024 * 1024),
   logger: silentLogger,
 });
 const { byKey } = createAuthenticator({
