@@ -3012,6 +3012,10 @@ export interface components {
             tools?: {
                 [key: string]: unknown;
             }[] | null;
+            /** @description How the model searches the web, where it does so. */
+            web_search_options?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Which tool the model should call, if any. */
             tool_choice?: components["schemas"]["ToolChoice"] | null;
             /** @description The form the answer must have, such as a JSON schema. */
@@ -3055,6 +3059,13 @@ export interface components {
             conversation?: components["schemas"]["ConversationReference"] | null;
             /** @description The most tokens the response may have, reasoning included. */
             max_output_tokens?: number | null;
+            /**
+             * @description The tools the model may call. A model that a tool of the provider names, such as `image_generation`, must be one that you may call; without a name it is
+             *     `gpt-image-1`.
+             */
+            tools?: unknown;
+            /** @description The most calls of the provider's own tools that the response may have. */
+            max_tool_calls?: number | null;
         } & {
             [key: string]: unknown;
         };
@@ -5211,7 +5222,14 @@ export interface components {
             cached_input_audio_tokens?: number;
             /** @description Those of the output that were audio, where the provider tells them apart; absent where there were none. */
             output_audio_tokens?: number;
+            /** @description Images that were made, also those that the tool image_generation of a response has made. */
             images: number;
+            /** @description Searches of the web that providers have made for models; absent where there were none. */
+            web_search_calls?: number;
+            /** @description Searches of files that providers have made for models; absent where there were none. */
+            file_search_calls?: number;
+            /** @description Runs of code that providers have made for models; absent where there were none. */
+            code_interpreter_calls?: number;
             /** @description Seconds of audio that was transcribed or translated, where the provider counts no tokens for it. */
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */

@@ -64,7 +64,7 @@ export function createCreditAdmission(
 
   function likelyCost({ endpoint, model }: ModelCall, inputTokens: number, output: RequestedOutput): number {
     if (freeEndpoints.has(endpoint)) return 0;
-    const { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored } = output;
+    const { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0, stored, tools } = output;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
     const used = {
@@ -77,7 +77,7 @@ export function createCreditAdmission(
       stored,
       estimated: true,
     };
-    return costOf(options, { model, endpoint, ...used });
+    return costOf(options, { model, endpoint, ...used, ...tools });
   }
 
   /**

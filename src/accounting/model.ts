@@ -28,6 +28,10 @@ export interface UsageSums {
   inputAudioTokens?: number | undefined;
   cachedInputAudioTokens?: number | undefined;
   outputAudioTokens?: number | undefined;
+  /** Calls of hosted tools. Absent where there were none. */
+  webSearchCalls?: number | undefined;
+  fileSearchCalls?: number | undefined;
+  codeInterpreterCalls?: number | undefined;
   images: number;
   seconds: number;
   characters: number;
@@ -88,6 +92,9 @@ const amounts = {
   inputAudioTokens: Number,
   cachedInputAudioTokens: Number,
   outputAudioTokens: Number,
+  webSearchCalls: Number,
+  fileSearchCalls: Number,
+  codeInterpreterCalls: Number,
 } as const;
 
 const sums = { requests: { type: Number, required: true }, ...amounts, microCredits: Number } as const;
@@ -102,6 +109,7 @@ const usageSchema = new Schema<UsageDocument>(
     model: { type: String, default: null },
     upstream: { type: String, required: true },
     ...amounts,
+    imageModels: { type: [String], default: undefined },
     stored: Object,
     estimated: { type: Boolean, required: true },
     ending: { type: String, default: null },

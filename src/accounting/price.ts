@@ -1,5 +1,6 @@
 import { refuse } from '../errors.ts';
-import type { CreditOptions, StoredUsage, UsageRecord } from '../options/options.ts';
+import { type PricedTool, toolCounts } from '../options/accounts.ts';
+import type { CreditOptions, StoredUsage, ToolCounts, UsageRecord } from '../options/options.ts';
 
 /** Micro-credits in a credit. Amounts are whole numbers of them, so that no sum is ever rounded. */
 export const microCreditsPerCredit = 1_000_000;
@@ -20,9 +21,11 @@ export function toCredits(amount: number): number {
 /** What a call is charged for. */
 export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
   // records of earlier versions have neither
+  ToolCounts &
   Partial<
     Pick<
       UsageRecord,
+      | 'imageModels'
       | 'inputAudioTokens'
       | 'cachedInputAudioTokens'
       | 'outputAudioTokens'
@@ -53,13 +56,33 @@ const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 type ModelPrice = NonNullable<CreditOptions['prices'][string]>;
 
 /** What is charged for what. */
-export type Prices = Pick<CreditOptions, 'prices' | 'storedPrices'>;
+export type Prices = Pick<CreditOptions, 'prices' | 'storedPrices' | 'toolPrices'>;
 
 /** What it costs that an upstream keeps something: its bytes and itself, rounded with the rest of a call. Micro-credits. Pure. */
 function costOfStored({ storedPrices = {} }: Prices, { kind, made, uploadedBytes }: StoredUsage): number {
   const { each = 0, megabyte = 0 } = storedPrices[kind] ?? {};
   // a credit for a megabyte is a micro-credit for a byte
   return made * each * microCreditsPerCredit + uploadedBytes * megabyte;
+}
+
+/** The price of a model, or of a call that names none. Pure. */
+function priceOf({ prices }: Prices, model: string | null | undefined): ModelPrice {
+  return (model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*']) ?? {};
+}
+
+/** What calls of hosted tools cost, in micro-credits. They cost in a batch what they cost elsewhere. Pure. */
+function costOfTools({ toolPrices = {} }: Prices, counts: ToolCounts): number {
+  const tools = Object.entries(toolPrices) as [PricedTool, number][];
+  return tools.reduce((sum, [tool, price]) => sum + (counts[toolCounts[tool]] ?? 0) * price * microCreditsPerCredit, 0);
+}
+
+/** What an image costs, in micro-credits: where a hosted tool makes it by one of several models, what the dearest of them takes. Pure. */
+function costOfImage(all: Prices, { model, imageModels, endpoint }: Charged): number {
+  const each = (imageModels ?? [model]).map((name) => {
+    const { image = 0, batch = 1 } = priceOf(all, name);
+    return image * (endpoint === batches ? batch : 1);
+  });
+  return Math.max(0, ...each) * microCreditsPerCredit;
 }
 
 /** The endpoints whose tokens may be audio. An estimate does not tell which are. */
@@ -93,16 +116,14 @@ function costOfTokens(price: ModelPrice, charged: Charged): number {
  * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
 export function costOf(all: Prices, charged: Charged): number {
-  const { model, inputTokens, images } = charged;
-  const { seconds = 0, characters = 0, endpoint, stored } = charged;
-  const { prices } = all;
-  const price = (model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*']) ?? {};
-  const { input = 0, image = 0, second = 0, character = 0, batch = 1, training = input } = price;
+  const { model, inputTokens, images, seconds = 0, characters = 0, endpoint, stored } = charged;
+  const price = priceOf(all, model);
+  const { input = 0, second = 0, character = 0, batch = 1, training = input } = price;
   const ofTokens = costOfTokens(price, charged);
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
-  const ofModel = (ofText + images * image * microCreditsPerCredit) * (endpoint === batches ? batch : 1);
-  const ofCall = endpoint === trainings ? inputTokens * training : ofModel;
+  const ofModel = ofText * (endpoint === batches ? batch : 1) + images * costOfImage(all, charged);
+  const ofCall = endpoint === trainings ? inputTokens * training : ofModel + costOfTools(all, charged);
   const cost = stored ? ofCall + costOfStored(all, stored) : ofCall;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

@@ -18,13 +18,24 @@ export const countedFields = [
   'cachedInputAudioTokens',
   'outputAudioTokens',
   'images',
+  'imageModels',
+  'webSearchCalls',
+  'fileSearchCalls',
+  'codeInterpreterCalls',
   'seconds',
   'characters',
   'stored',
 ] as const satisfies readonly (keyof UsageDocument)[];
 
 /** Those that most records do not have. */
-const furtherFields = ['inputAudioTokens', 'cachedInputAudioTokens', 'outputAudioTokens'] as const;
+const furtherFields = [
+  'inputAudioTokens',
+  'cachedInputAudioTokens',
+  'outputAudioTokens',
+  'webSearchCalls',
+  'fileSearchCalls',
+  'codeInterpreterCalls',
+] as const;
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
 

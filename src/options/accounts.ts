@@ -13,7 +13,7 @@ import {
   wholeNumber,
   yesOrNo,
 } from './kinds.ts';
-import type { StoredUsage } from './model-hooks.ts';
+import type { StoredUsage, ToolCounts } from './model-hooks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
@@ -127,6 +127,11 @@ export interface CreditOptions {
    * its versions) and `vector_store`. @default free
    */
   readonly storedPrices?: Readonly<Partial<Record<StoredUsage['kind'], StoredPrice>>>;
+  /**
+   * The price of one call of a hosted tool: `web_search`, `file_search`, `code_interpreter`. What the tool `image_generation` makes costs the `image` of its
+   * model. @default free
+   */
+  readonly toolPrices?: Readonly<Partial<Record<PricedTool, number>>>;
   /** Credits that every account begins with. @default 0 */
   readonly initialBalance?: number;
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
@@ -145,6 +150,15 @@ export interface CreditOptions {
    */
   readonly renewInterval?: number;
 }
+
+/** The hosted tools that have a price, and where usage records count their calls. */
+export const toolCounts = {
+  web_search: 'webSearchCalls',
+  file_search: 'fileSearchCalls',
+  code_interpreter: 'codeInterpreterCalls',
+} as const satisfies Record<string, keyof ToolCounts>;
+
+export type PricedTool = keyof typeof toolCounts;
 
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
@@ -170,6 +184,12 @@ const checkStoredPrices = objectOf({
   skill: ofStored,
   vector_store: ofStored,
 } satisfies Record<StoredUsage['kind'], Check>);
+
+const checkToolPrices = objectOf({
+  web_search: credits,
+  file_search: credits,
+  code_interpreter: credits,
+} satisfies Record<PricedTool, Check>);
 
 /** @throws GatewayError `invalid_options`, naming the model and its price */
 function checkPrices(param: string, given: unknown): void {
@@ -285,6 +305,14 @@ export const accountRows = {
       'Credits for what upstreams keep, by kind (file, container, skill, vector_store): of each object that is made (each), and of a megabyte that is sent up (megabyte)',
     byDefault: 'free',
     example: '{"file":{"megabyte":0.1},"container":{"each":3}}',
+  },
+  'credits.toolPrices': {
+    kind: readAs(jsonObject, checkToolPrices),
+    default: {},
+    variable: 'TOOL_PRICES',
+    meaning: 'Credits for one call of a tool that providers run themselves (web_search, file_search, code_interpreter)',
+    byDefault: 'free',
+    example: '{"web_search":0.01,"file_search":0.0025,"code_interpreter":0.03}',
   },
   'credits.initialBalance': {
     kind: amount(maxCredits),

@@ -38,8 +38,18 @@ export interface StoredUsage {
   readonly downloadedBytes: number;
 }
 
+/** Calls of the tools that providers run themselves, and charge by the call. */
+export interface ToolCounts {
+  /** Searches of the web; what a model opens of what it has found is none. @default none */
+  readonly webSearchCalls?: number | undefined;
+  /** Searches of files in vector stores. @default none */
+  readonly fileSearchCalls?: number | undefined;
+  /** Runs of code. @default none */
+  readonly codeInterpreterCalls?: number | undefined;
+}
+
 /** What one answered call has used. */
-export interface UsageRecord {
+export interface UsageRecord extends ToolCounts {
   /** `use_…`, unique. */
   readonly id: string;
   readonly requestId: string;
@@ -66,6 +76,8 @@ export interface UsageRecord {
   /** Those of the output that were audio, by the provider's own word. @default none */
   readonly outputAudioTokens?: number | undefined;
   readonly images: number;
+  /** The models by which a hosted tool may have made the images, as the caller called them. @default `model` has made them */
+  readonly imageModels?: readonly string[] | undefined;
   /** Of audio that was transcribed or translated; 0 where the upstream counts tokens. */
   readonly seconds: number;
   /** Of text that was spoken; 0 where the upstream counts tokens. */
@@ -93,6 +105,7 @@ export type OpenUsage = Pick<
   | 'model'
   | 'upstream'
   | 'inputTokens'
+  | 'imageModels'
   | 'seconds'
   | 'characters'
   | 'startedAt'
@@ -115,6 +128,14 @@ export interface ModelHooks {
   onUsage?(record: UsageRecord): void | Promise<void>;
 }
 
+/** What hosted tools may do for a call. */
+export interface RequestedTools extends ToolCounts {
+  /** @default none */
+  readonly images?: number;
+  /** The models that may make them. @default none are made */
+  readonly imageModels?: readonly string[];
+}
+
 /** What a call asks for, which credits reserve for. */
 export interface RequestedOutput {
   /** Answers, or images, that are asked for: one unless the request says more. */
@@ -125,6 +146,8 @@ export interface RequestedOutput {
   readonly seconds?: number;
   /** The length of the text that is to be spoken. Characters. @default 0 */
   readonly characters?: number;
+  /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each. @default none */
+  readonly tools?: RequestedTools | undefined;
   /** What a call about an object that upstreams keep moves and makes, as far as it says so. @default nothing */
   readonly stored?: StoredUsage | undefined;
 }

@@ -92,14 +92,18 @@ function modelWriter(between: string | undefined): ModelBody['writeModel'] {
   return (name) => (between === undefined ? name : `${Buffer.byteLength(name)}${between}${name}`);
 }
 
-/** The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */
+/**
+ * The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure.
+ * @param others further edits. @default none
+ */
 export function bodyFor(
   bytes: Buffer,
   body: ModelBody,
   upstreamModel: string | undefined,
   askForUsage: boolean,
+  others: readonly Edit[] = [],
 ): Buffer | readonly Buffer[] {
-  const edits = askForUsage ? [...body.usageEdits] : [];
+  const edits = askForUsage ? [...others, ...body.usageEdits] : [...others];
   if (body.modelSpan && upstreamModel !== undefined && upstreamModel !== body.model) {
     edits.push({ ...body.modelSpan, text: body.writeModel(upstreamModel) });
   }
@@ -159,6 +163,9 @@ function modelNameTooLong(): GatewayError {
   return new GatewayError('invalid_value', message, { param: 'model' });
 }
 
+/** Chat models that search the web for each answer, such as `gpt-4o-search-preview`. */
+const searchingModel = /-search-(?:preview|api)/;
+
 /** More than any request needs: a bound that keeps sums exact. */
 const choicesLimit = 1_000_000_000;
 
@@ -175,7 +182,13 @@ function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutp
   // of a text completion, a list of texts, or of lists of tokens, is answered one by one
   const areMany = Array.isArray(prompt) && (typeof prompt[0] === 'string' || Array.isArray(prompt[0]));
   const choices = Math.min(choicesLimit, Math.max(1, largest('n', 'best_of')) * (areMany ? prompt.length : 1));
-  return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
+  const { model, web_search_options: search } = body;
+  const searches = (typeof search === 'object' && search !== null) || searchingModel.test(String(model));
+  return {
+    choices,
+    maxTokens: maxTokens > 0 ? maxTokens : undefined,
+    ...(searches && { tools: { webSearchCalls: 1 } }),
+  };
 }
 
 /** The edits that make `stream_options.include_usage` true. */

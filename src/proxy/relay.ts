@@ -24,6 +24,7 @@ import { CallDeadline } from './call-deadline.ts';
 import type { Endpoint } from './endpoint.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked, type UpstreamReports } from './failure.ts';
 import type { RelayHooks } from './hooks.ts';
+import { type HostedTools, readHostedTools, toolEdits } from './hosted-tools.ts';
 import {
   type ErrorInside,
   type InspectedResponse,
@@ -58,7 +59,7 @@ export interface RelayDependencies extends RequestOptions {
 /** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies, endpoint: Endpoint): RelayOperation['relay'] {
   return async function relay(apiRequest, res) {
-    const request = readModelRequest(endpoint, apiRequest);
+    const request = await readModelRequest(endpoint, apiRequest);
     // no account would own what the upstream keeps
     if (request.storing) deps.storedObjects.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(apiRequest.principal.userId);
@@ -80,6 +81,7 @@ interface ModelRequest extends RequestedCall {
   readonly endpoint: Endpoint;
   readonly apiRequest: ApiRequest;
   readonly body: ModelBody;
+  readonly tools: HostedTools | undefined;
   /** What its upstream is to keep of it. */
   readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
   /** Whether its upstream is to work on it after the call has been answered. */
@@ -87,17 +89,21 @@ interface ModelRequest extends RequestedCall {
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): ModelRequest {
+async function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): Promise<ModelRequest> {
   const { requestId, principal } = apiRequest;
   const body = endpoint.readBody(apiRequest);
   checkModelName(body.model);
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
+  // most calls bring none
+  const brings = endpoint.answersResponse || apiRequest.fields.has('tools');
+  const tools = brings ? await readHostedTools(apiRequest, principal) : undefined;
+  const output = tools?.requested ? { ...body.output, tools: tools.requested } : body.output;
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = storingOf(endpoint, apiRequest);
   const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(apiRequest.rawBody, body);
-  return { endpoint, apiRequest, body, info, storing, inBackground, estimatedTokens, output: body.output };
+  return { endpoint, apiRequest, body, tools, info, storing, inBackground, estimatedTokens, output };
 }
 
 /** What an upstream is to keep of a call; `undefined` where that is nothing. Pure. */
@@ -132,7 +138,10 @@ interface CallRoute {
 }
 
 /** @throws GatewayError `model_not_found`, that something it continues is not found, `database_unavailable`, what the host throws */
-async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info }: ModelRequest): Promise<CallRoute> {
+async function chooseRoute(
+  deps: RelayDependencies,
+  { endpoint, apiRequest, tools, info }: ModelRequest,
+): Promise<CallRoute> {
   let { upstreams } = deps;
   // most calls name nothing
   const names = apiRequest.form !== undefined || mayName(apiRequest.rawBody);
@@ -144,8 +153,12 @@ async function chooseRoute(deps: RelayDependencies, { endpoint, apiRequest, info
   }
   const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
-  const order = routeModel(upstreams, model, apiRequest.principal.userId, deps.storedObjects.models);
-  return { model, order: 'then' in order ? await order : order };
+  const { userId } = apiRequest.principal;
+  const { models } = deps.storedObjects;
+  const routed = routeModel(upstreams, model, userId, models);
+  const order = 'then' in routed ? await routed : routed;
+  for (const { name } of tools?.models ?? []) models.requireOpen(name, userId, order);
+  return { model, order };
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -189,7 +202,7 @@ class RelayedCall implements OpenedCall {
     this.#userId = apiRequest.principal.userId;
     this.admissions = admissions;
     this.usage = openRecord(request, first.name, Date.now());
-    this.meter = new UsageMeter(endpoint, body.stream, output.choices);
+    this.meter = new UsageMeter(endpoint, body.stream, output);
     this.#place = new CallPlace(this.#userId);
     this.#deadline = new CallDeadline(apiRequest.client, first.timeouts.total, () => this.#graceOnDisconnect());
     this.#requests = new UpstreamRequests(apiRequest, this.#deadline, deps);
@@ -275,7 +288,7 @@ class RelayedCall implements OpenedCall {
     model: string | undefined,
     asksForUsage: boolean,
   ): Promise<Answer> {
-    const { apiRequest, endpoint, body } = this.#request;
+    const { apiRequest, endpoint, body, tools } = this.#request;
     const { path } = endpoint;
     const { reports } = this.#deps;
     const deadline = this.#deadline;
@@ -286,7 +299,7 @@ class RelayedCall implements OpenedCall {
         path,
         template: path,
         model,
-        data: bodyFor(apiRequest.rawBody, body, model, asksForUsage),
+        data: bodyFor(apiRequest.rawBody, body, model, asksForUsage, tools && toolEdits(tools, upstream)),
         onSend: () => {
           onConnected();
           this.#working = upstream;
@@ -388,7 +401,8 @@ class RelayedCall implements OpenedCall {
     const { endpoint, output } = this.#request;
     const hasFailed = this.meter.failure !== undefined;
     const ending = hasFailed ? 'upstream_failed' : sent;
-    const call = { estimatedInput: this.usage.inputTokens, output, ending, hasFailed, endpoint } as const;
+    const { inputTokens: estimatedInput, imageModels } = this.usage;
+    const call = { estimatedInput, imageModels, output, ending, hasFailed, endpoint } as const;
     const used = finalUsage(this.meter, call);
     const durationMs = performance.now() - this.#started;
     const record = closedRecord(this.usage, used, { upstream, ending, durationMs, firstByteMs: this.#firstByteMs });

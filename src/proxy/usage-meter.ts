@@ -3,6 +3,7 @@ import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
 import type { Endpoint } from './endpoint.ts';
+import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
 import { type ErrorInside, isObject } from './inspect-answer.ts';
 
 /** The most that is held of an incomplete usage object, and of an incomplete piece of text. Bytes. */
@@ -21,7 +22,7 @@ const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 /** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
 
-type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'unit'>;
+type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'unit'>;
 
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
@@ -30,6 +31,9 @@ export class UsageMeter {
   readonly #finished: ValueReader;
   readonly #text: ValueReader | undefined;
   readonly #images: readonly Occurrences[];
+  readonly #tools: ToolCalls | undefined;
+  /** What a chat says of what it has found in the web. */
+  readonly #citations: Occurrences | undefined;
   readonly #choices: number;
   #finishedChoices = 0;
   #quietSince = performance.now();
@@ -45,8 +49,14 @@ export class UsageMeter {
   /** What the answer says of its failure, if it has failed: then nothing is charged. */
   failure: Pick<ErrorInside, 'blamesRequest'> | undefined;
 
-  /** @param choices answers or images asked for */
-  constructor({ textKey, answersImages, unit }: MeteredEndpoint, stream: boolean, choices: number) {
+  /** @param output what is asked for */
+  constructor(
+    { textKey, answersImages, answersResponse, unit }: MeteredEndpoint,
+    stream: boolean,
+    { choices, tools }: RequestedOutput,
+  ) {
+    if (answersResponse) this.#tools = new ToolCalls();
+    else if (tools?.webSearchCalls) this.#citations = new Occurrences(webCitation);
     this.#keepsBeginning = unit === 'seconds';
     this.#choices = choices;
     const marks = stream ? imageMarks.stream : imageMarks.whole;
@@ -79,6 +89,8 @@ export class UsageMeter {
     this.#finished.read(chunk);
     this.#text?.read(chunk);
     for (const images of this.#images) images.read(chunk);
+    this.#tools?.read(chunk);
+    this.#citations?.read(chunk);
   }
 
   /** Counts bytes in which nothing is looked for. */
@@ -99,6 +111,13 @@ export class UsageMeter {
 
   get images(): number {
     return Math.max(0, ...this.#images.map(({ count }) => count));
+  }
+
+  /** What hosted tools have done: what the answer shows, or its usage says. */
+  get tools(): ToolUse {
+    if (this.#tools) return this.#tools.use;
+    const searches = this.reported?.webSearchCalls ?? (this.#citations?.count ? 1 : 0);
+    return searches > 0 ? { images: 0, webSearchCalls: searches } : noToolUse;
   }
 
   /** Bytes of the visible text, reasoning and tool calls included. */
@@ -165,6 +184,8 @@ export interface ReportedUsage {
   readonly cachedInputAudioTokens?: number;
   /** The output tokens that were audio; absent where there were none. */
   readonly outputAudioTokens?: number;
+  /** Searches of the web, where it counts them; absent where there were none. */
+  readonly webSearchCalls?: number;
   /** Of audio, where it counts seconds and no tokens. */
   readonly seconds?: number;
 }
@@ -221,11 +242,17 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   );
   const reasoning = detailIn(outputDetails, 'reasoning_tokens');
   const cachedInputTokens = Math.min(inputTokens, cached);
+  // OpenRouter and Perplexity
+  const searches = Math.max(
+    detailIn(usage.server_tool_use, 'web_search_requests'),
+    detailIn(usage, 'num_search_queries'),
+  );
   return {
     inputTokens,
     cachedInputTokens,
     outputTokens,
     ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
+    ...(searches > 0 && { webSearchCalls: searches }),
     ...audioIn({ inputTokens, cachedInputTokens, outputTokens }, inputDetails, outputDetails),
   };
 }
@@ -282,6 +309,7 @@ export function openRecord(
   startedAt: number,
 ): OpenUsage {
   const { requestId, principal, endpoint, model } = info;
+  const imageModels = output.tools?.imageModels;
   return {
     id: newId('use', startedAt),
     requestId,
@@ -293,6 +321,7 @@ export function openRecord(
     inputTokens: estimatedTokens,
     seconds: output.seconds ?? 0,
     characters: output.characters ?? 0,
+    ...(imageModels && { imageModels }),
     startedAt: new Date(startedAt),
   };
 }
@@ -314,6 +343,8 @@ const unseenTokensPerSecond = 100;
 /** What the usage of a call depends on, besides its answer. */
 export interface MeteredCall {
   readonly estimatedInput: number;
+  /** The models that hosted tools may have made images with. @default the one that tools take where they name none */
+  readonly imageModels?: readonly string[] | undefined;
   readonly output: RequestedOutput;
   readonly ending: CallEnding;
   /** Whether the answer says that it has failed: then nothing is charged. */
@@ -321,7 +352,10 @@ export interface MeteredCall {
   readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'unit' | 'isFree'>;
 }
 
-type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration'>;
+type Measured = Pick<
+  UsageMeter,
+  'reported' | 'bytes' | 'textBytes' | 'images' | 'tools' | 'events' | 'silence' | 'duration'
+>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -353,6 +387,10 @@ export type Used = Pick<
   | 'cachedInputAudioTokens'
   | 'outputAudioTokens'
   | 'images'
+  | 'imageModels'
+  | 'webSearchCalls'
+  | 'fileSearchCalls'
+  | 'codeInterpreterCalls'
   | 'seconds'
   | 'characters'
   | 'stored'
@@ -373,10 +411,18 @@ export const noUsage: Used = Object.freeze({
 
 /** What a call has used when it has ended. Pure. */
 export function finalUsage(meter: Measured, call: MeteredCall): Used {
+  if (call.endpoint.isFree || call.hasFailed) return noUsage;
+  const used = usedByModel(meter, call);
+  const { tools } = meter;
+  if (tools === noToolUse) return used;
+  const images = used.images + tools.images;
+  return { ...used, ...tools, images, ...(tools.images > 0 && { imageModels: call.imageModels ?? [imageModel] }) };
+}
+
+function usedByModel(meter: Measured, call: MeteredCall): Used {
   const { reported } = meter;
-  const { ending, hasFailed, endpoint, output } = call;
-  const { answersImages, unit, isFree } = endpoint;
-  if (isFree || hasFailed) return noUsage;
+  const { ending, endpoint, output } = call;
+  const { answersImages, unit } = endpoint;
   // an upstream that works on images finishes them, also when the client has left
   const unseen = ending === 'client_left' ? output.choices : 0;
   const images = answersImages ? Math.max(meter.images, unseen) : 0;

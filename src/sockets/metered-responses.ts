@@ -2,6 +2,7 @@ import type { Principal } from '../http/principal.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
 import type { CallEnding, OpenUsage } from '../options/options.ts';
 import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
+import { ToolCalls } from '../proxy/hosted-tools.ts';
 import type { ErrorInside } from '../proxy/inspect-answer.ts';
 import { errorInAnswer, type RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
@@ -28,6 +29,7 @@ interface MeteredResponse {
   firstByteMs: number;
   events: number;
   textBytes: number;
+  readonly tools: ToolCalls;
 }
 
 /** What is asked of an upstream, and what was admitted for it. */
@@ -86,14 +88,21 @@ export class MeteredResponses {
   saw(event: UpstreamEvent): void {
     const { type, response_id, delta } = event;
     if (type === 'response.created') this.#begun(event);
-    else if (type.startsWith('response.')) this.wrote(response_id, delta);
+    else if (type.startsWith('response.')) {
+      this.wrote(response_id, delta);
+      this.#underWay(response_id)?.tools.addEvent(event);
+    }
+  }
+
+  /** The response under way of this id. @param id @default the last one */
+  #underWay(id: unknown): MeteredResponse | undefined {
+    const named = this.#open.find((open) => open.id !== undefined && open.id === id);
+    return named ?? this.#open.findLast(({ hasBegun }) => hasBegun);
   }
 
   /** A part has come of what has begun. @param id @default that of the last one */
   wrote(id: unknown, text: unknown): void {
-    const response =
-      this.#open.find((open) => open.id !== undefined && open.id === id) ??
-      this.#open.findLast(({ hasBegun }) => hasBegun);
+    const response = this.#underWay(id);
     if (!response) return;
     response.events += 1;
     response.textBytes += textBytes(text);
@@ -175,6 +184,7 @@ export class MeteredResponses {
     const response: MeteredResponse = {
       ...{ id: undefined, eventId, call, upstream, usage, place, span, admissions },
       ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
+      tools: new ToolCalls(),
     };
     this.#open.push(response);
     return response;
@@ -192,9 +202,9 @@ export class MeteredResponses {
   }
 
   #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
-    const { call, usage, events, textBytes: bytes, startedAt, firstByteMs } = response;
+    const { call, usage, events, textBytes: bytes, tools, startedAt, firstByteMs } = response;
     const { output } = call;
-    const used = usedByResponse(reported, { bytes, events }, usage, { output, ending, hasFailed });
+    const used = usedByResponse(reported, { bytes, events, tools: tools.use }, usage, { output, ending, hasFailed });
     const durationMs = performance.now() - startedAt;
     this.#remove(response, closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs }));
   }

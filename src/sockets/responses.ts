@@ -1,6 +1,7 @@
 import { GatewayError, refuse } from '../errors.ts';
 import { type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
+import { type HostedTools, readHostedTools, toolEdits } from '../proxy/hosted-tools.ts';
 import { type ErrorInside, errorInMessage, isObject } from '../proxy/inspect-answer.ts';
 import {
   bodyFor,
@@ -43,6 +44,7 @@ interface ResponsesOptions extends SessionOptions {
 /** One `response.create`, read and checked. */
 interface ResponseRequest extends RequestedCall {
   readonly body: ModelBody;
+  readonly tools: HostedTools | undefined;
   /** Whether the upstream keeps the response. */
   readonly isStored: boolean;
 }
@@ -111,7 +113,7 @@ export class ResponsesSession extends MeteredSession {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
     }
     await this.caller.requireKey();
-    const request = this.#readResponseRequest(event);
+    const request = await this.#readResponseRequest(event);
     if (request.isStored) this.deps.storedObjects.require();
     const keepers = await this.#keepersOf(event);
     const admissions = await this.caller.admit(request);
@@ -124,21 +126,29 @@ export class ResponsesSession extends MeteredSession {
     }
     this.responses.asked({ call: request, upstream: this.upstream, admissions, eventId: event.eventId });
     this.#current = { isStored: request.isStored, model: request.info.model ?? null, shown: new Map() };
-    return bodyFor(event.rawBody, request.body, upstreamModel, false);
+    return bodyFor(
+      event.rawBody,
+      request.body,
+      upstreamModel,
+      false,
+      request.tools && toolEdits(request.tools, this.upstream),
+    );
   }
 
   /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-  #readResponseRequest({ rawBody, fields, body: parsed }: ClientEvent): ResponseRequest {
+  async #readResponseRequest({ rawBody, fields, body: parsed }: ClientEvent): Promise<ResponseRequest> {
     const { caller } = this;
     const body = readModelBody({ rawBody, fields, body: parsed as object });
     checkModelName(body.model);
     requireAllowedModel(caller.principal, body.model);
+    const tools = await readHostedTools({ rawBody, fields, body: parsed as object }, caller.principal);
     if (shortValue(rawBody, fields.get('background')) === true) {
       refuse('invalid_value', 'background', 'must not be true on a WebSocket; send the request over HTTP');
     }
     const isStored = shortValue(rawBody, fields.get('store')) !== false;
     const info = caller.call(body.model);
-    return { info, estimatedTokens: estimateInput(rawBody, body), output: body.output, body, isStored };
+    const output = tools?.requested ? { ...body.output, tools: tools.requested } : body.output;
+    return { info, estimatedTokens: estimateInput(rawBody, body), output, body, tools, isStored };
   }
 
   /** The upstreams that keep what an event refers to. @throws GatewayError where that is not the account's own */
@@ -154,11 +164,17 @@ export class ResponsesSession extends MeteredSession {
   }
 
   /** Goes to an upstream that can answer the request. @returns its name for the model */
-  async #route({ info }: ResponseRequest, keepers: readonly Upstream[], bridge: Bridge): Promise<string | undefined> {
+  async #route(
+    { info, tools }: ResponseRequest,
+    keepers: readonly Upstream[],
+    bridge: Bridge,
+  ): Promise<string | undefined> {
     const change = await this.deps.hooks?.onRequest(info);
     const model = change?.model ?? info.model;
     const { userId } = this.caller.principal;
-    const order = await routeModel(keepers, model, userId, this.deps.storedObjects.models);
+    const { models } = this.deps.storedObjects;
+    const order = await routeModel(keepers, model, userId, models);
+    for (const { name } of tools?.models ?? []) models.requireOpen(name, userId, order);
     if (!order.includes(this.upstream)) {
       const { upstream, answer } = await this.#connect(order, model);
       if (!answer.socket) throw failureOf(answer);

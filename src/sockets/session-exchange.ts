@@ -4,7 +4,7 @@ import { pathOf } from '../http/request.ts';
 import type { UsageRecord } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
+import { type Admission, oneAnswer, type RequestedCall, settle } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
@@ -174,7 +174,7 @@ export class SessionExchange {
       res,
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
-      meter: new UsageMeter({ answersImages: false }, false, 1),
+      meter: new UsageMeter({ answersImages: false }, false, oneAnswer),
       // a success says nothing
       answers: response.status < 300 ? 'text' : undefined,
       asksForStream: false,

@@ -176,7 +176,7 @@ function dataOf(event: string): string {
  * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
  * may send first to keep a long call's connection open.
  */
-function beginsAsJson(chunk: Buffer): boolean | undefined {
+export function beginsAsJson(chunk: Buffer): boolean | undefined {
   const first = /\S/.exec(chunk.toString('latin1'))?.[0];
   return first === undefined ? undefined : first === '{' || first === '[';
 }
@@ -299,25 +299,40 @@ const typeLength = 256;
 
 const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
 
-/** Reads the items that the events of a response show. They are due with its last event. */
-class StreamedItems implements ShownObjects {
-  #shown = new Map<string, ShownObject>();
+/**
+ * Reads the events of a response that show its items, or how it has ended. Of one that is longer than {@link longestEvent}, such as an image, nothing is read: the event with
+ * which its item began is short.
+ */
+export class ItemEvents {
+  /** Whether the last event has begun: it has the whole response, and may come in many chunks. */
+  isEnded = false;
   #tail = '';
 
-  read(chunk: Buffer): readonly ShownObject[] {
+  read(chunk: Buffer): Fields[] {
     const events = (this.#tail + chunk.toString('latin1')).split(eventEnd);
     const tail = events.pop() as string;
     this.#tail = tail.length > longestEvent ? '' : tail;
-    // the last event has the whole response, and may come in many chunks: the items are due before its end
-    let isEnded = isLast(readEvents.exec(tail.slice(0, typeLength))?.[0]);
-    for (const event of events) {
+    this.isEnded ||= isLast(readEvents.exec(tail.slice(0, typeLength))?.[0]);
+    return events.flatMap((event) => {
       const type = readEvents.exec(event)?.[0];
-      if (type === undefined) continue;
-      if (isLast(type)) isEnded = true;
-      const { item } = (parsed(dataOf(event)) ?? {}) as { readonly item?: Fields | null };
-      for (const shown of shownBy(item)) this.#shown.set(`${shown.kind} ${shown.id}`, shown);
+      this.isEnded ||= isLast(type);
+      const read = type === undefined ? undefined : parsed(dataOf(event));
+      return read ? [read] : [];
+    });
+  }
+}
+
+/** Reads the items that the events of a response show. They are due with its last event. */
+class StreamedItems implements ShownObjects {
+  readonly #events = new ItemEvents();
+  #shown = new Map<string, ShownObject>();
+
+  read(chunk: Buffer): readonly ShownObject[] {
+    for (const { item } of this.#events.read(chunk)) {
+      for (const shown of shownBy(item as Fields | null | undefined))
+        this.#shown.set(`${shown.kind} ${shown.id}`, shown);
     }
-    return isEnded ? this.rest() : [];
+    return this.#events.isEnded ? this.rest() : [];
   }
 
   rest(): readonly ShownObject[] {

@@ -4,8 +4,9 @@ import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import { ByteBuffer } from '../http/json/tokens.ts';
 import type { ApiRequest } from '../http/operation.ts';
-import type { RequestedOutput } from '../options/options.ts';
+import type { RequestedOutput, RequestedTools } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
+import { imageModel, readHostedTools, toolUseOf } from '../proxy/hosted-tools.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
@@ -45,7 +46,8 @@ const longestText = 1024;
 const line = shapeOf('', ['url', 'body'], longestText);
 const conversation = shapeOf('conversation', ['id'], longestText);
 const limits = ['n', 'best_of', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
-const requestNames = ['model', 'prompt', 'input', 'previous_response_id', 'conversation', ...limits];
+const toolNames = ['tools', 'max_tool_calls', 'web_search_options'];
+const requestNames = ['model', 'prompt', 'input', 'previous_response_id', 'conversation', ...toolNames, ...limits];
 const requestFields = shapeOf('', requestNames, longestText);
 const request: BodyShape = {
   ...requestFields,
@@ -98,7 +100,7 @@ class RequestSum {
     if (this.#count > mostRequests) {
       throw new GatewayError('request_too_large', `A batch may have ${mostRequests} requests at most`);
     }
-    this.#sum.add(estimatedTokens, output.choices, outputLimit(output));
+    this.#sum.add(estimatedTokens, output.choices, outputLimit(output), output.tools);
   }
 
   /** @throws GatewayError `invalid_value` where there was none */
@@ -132,19 +134,20 @@ async function addRequest(
   const { model } = read;
   if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
   await requireModel(model, input);
-  if (upstreamModelName(upstream, model) !== model) {
-    refuse(
-      'invalid_value',
-      'body.model',
-      `${model} is a name that only the gateway knows, and a batch goes up as it is`,
-    );
+  const tools = await readHostedTools({ rawBody, fields, body: body as ApiRequest['body'] }, principal);
+  const toolModels = tools?.models.map(({ name }) => name) ?? [];
+  for (const name of toolModels) storedObjects.models.requireOpen(name, principal.userId, [upstream]);
+  for (const name of [model, ...toolModels]) {
+    if (upstreamModelName(upstream, name) === name) continue;
+    const problem = `${name} is a name that only the gateway knows, and a batch goes up as it is`;
+    refuse('invalid_value', 'body.model', problem);
   }
   const named = { rawBody, fields };
   const all = [...storedReferences(named), ...(await namedObjects(named))];
   const references = all.filter(({ kind, id }) => !sum.owned.has(`${kind} ${id}`));
   await requireOwned(storedObjects, { ...named, principal }, { references, itemsIn: 'input' }, [upstream]);
   for (const { kind, id, mayBeUnknown } of references) if (!mayBeUnknown) sum.owned.add(`${kind} ${id}`);
-  const { output } = read;
+  const output = tools?.requested ? { ...read.output, tools: tools.requested } : read.output;
   const isCharged = endpoint !== '/v1/moderations';
   sum.add(
     model,
@@ -214,12 +217,18 @@ function trimmed(bytes: Buffer): Buffer {
 export const usedByBatch: UsedByWork = async (batch, { work, retry, ...read }) => {
   const { usage, output_file_id: output, status, request_counts: counts } = batch;
   const reported = usageFrom(usage);
-  if (reported && reported.inputTokens + reported.outputTokens > 0) return { ...noUsage, ...reported };
+  const isReported = reported && reported.inputTokens + reported.outputTokens > 0;
+  const { tools } = work.background;
+  // only its answers show what tools have done
+  if (isReported && !tools) return { ...noUsage, ...reported };
   if (isStoredId(output)) {
     const path = `/files/${encodeURIComponent(output)}/content`;
-    const used = await readStored({ ...read, path }, retry, sumUsage);
-    if (used) return withEstimate(used, work.background);
+    const used = await readStored({ ...read, path }, retry, (body, onProgress) =>
+      sumUsage(linesOf(body, onProgress), tools),
+    );
+    if (used) return isReported ? { ...used, ...reported, estimated: false } : withEstimate(used, work.background);
   }
+  if (isReported) return { ...noUsage, ...reported };
   const { completed } = (counts ?? {}) as { readonly completed?: unknown };
   if ((status !== 'completed' && !output) || completed === 0 || (reported && !output)) return noUsage;
   // what it has made was deleted before it was counted, or nobody says what it has used
@@ -241,21 +250,28 @@ const addedUp = [
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',
+  'images',
+  'webSearchCalls',
+  'fileSearchCalls',
+  'codeInterpreterCalls',
 ] as const;
 
-/** Adds up the usage that the answers in an output file report; of others, what their bytes tell. */
-async function sumUsage(body: ResponseBody, onProgress: () => void): Promise<Used> {
+/** Adds up the usage that the answers in an output file report; of others, what their bytes tell. @param tools what hosted tools may do for them */
+async function sumUsage(lines: AsyncIterable<Line>, tools: RequestedTools | undefined): Promise<Used> {
   const sum = { ...noUsage };
-  for await (const { bytes, length } of linesOf(body, onProgress)) {
+  for await (const { bytes, length } of lines) {
     const { response } = ((bytes && parsed(bytes.toString())) ?? {}) as {
       readonly response?: { readonly body?: Fields | null; readonly status_code?: number } | null;
     };
     // what has failed costs nothing; a line that is too long is an answer
     if (bytes && (!response || (response.status_code ?? 200) >= 400)) continue;
     const usage = usageFrom(response?.body?.usage);
-    for (const name of addedUp) if (usage?.[name]) sum[name] = (sum[name] ?? 0) + usage[name];
+    // an answer that is too long has images, where it may have some
+    const toolUse = bytes ? toolUseOf(response?.body ?? {}, usage) : { images: tools?.images ? 1 : 0 };
+    const added: Partial<Used> = { ...usage, ...toolUse };
+    for (const name of addedUp) if (added[name]) sum[name] = (sum[name] ?? 0) + added[name];
     sum.outputTokens += usage?.outputTokens ?? Math.ceil(length / answerBytesPerToken);
     sum.estimated ||= usage === undefined;
   }
-  return sum;
+  return sum.images > 0 ? { ...sum, imageModels: tools?.imageModels ?? [imageModel] } : sum;
 }

@@ -6,7 +6,7 @@ import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelCall } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type AdmissionCheck, requestAdmission, settle } from '../proxy/admission.ts';
+import { type AdmissionCheck, oneAnswer, requestAdmission, settle } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
@@ -252,6 +252,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const usage = {
       ...openRecord({ info, ...requests }, upstream.name, Date.now()),
       choices: requests.output.choices,
+      ...(requests.output.tools && { tools: requests.output.tools }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     };
     return { usage, data };
@@ -437,7 +438,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       await sendMasked({ upstream, response, shownUpstream, res, apiRequest, deadline }, logger);
       return;
     }
-    const bytes = new UsageMeter({ answersImages: false }, false, 1);
+    const bytes = new UsageMeter({ answersImages: false }, false, oneAnswer);
     try {
       meter.ending = await sendResponse({
         ...{ response, res, shownUpstream, deadline, meter: bytes },

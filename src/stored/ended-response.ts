@@ -6,6 +6,7 @@ import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
+import { noToolUse, ToolCalls, type ToolUse } from '../proxy/hosted-tools.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { finalUsage, type MeteredCall, textBytes, type Used, usageFrom } from '../proxy/usage-meter.ts';
@@ -109,6 +110,7 @@ export class ResponseReader {
   readonly #values = new Map<string, unknown>();
   /** The lengths of those that are too large to be held. Bytes. */
   readonly #lengths = new Map<string, number>();
+  readonly #tools = new ToolCalls();
   readonly #members = new JsonMembers({
     names: ['status', 'usage', 'output'],
     keepLimit,
@@ -120,6 +122,7 @@ export class ResponseReader {
 
   read(chunk: Buffer): void {
     this.#members.read(chunk);
+    this.#tools.read(chunk);
   }
 
   /** As far as it has come. */
@@ -143,7 +146,7 @@ export class ResponseReader {
       status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
     const silence = hidesText ? Date.now() - open.startedAt.getTime() : 0;
     const hasFailed = status === 'failed';
-    const used = usedByResponse(values.get('usage'), { bytes, silence }, open, {
+    const used = usedByResponse(values.get('usage'), { bytes, silence, tools: this.#tools.use }, open, {
       output: { choices: 1, maxTokens: open.maxOutputTokens },
       ending: hidesText ? 'client_left' : 'complete',
       hasFailed,
@@ -159,20 +162,25 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
 }
 
 /**
- * What a response has used, which is tokens alone, or the transcription of something whose length is known.
+ * What a response has used: tokens, and what hosted tools have done; or the transcription of something whose length is known.
  * @param usage as it reports it itself
- * @param seen what was read of it otherwise: the bytes of its text, its events, and for how many milliseconds it was not read
+ * @param seen what was read of it otherwise: the bytes of its text, its events, for how many milliseconds it was not read, and what tools have done for it
  */
 export function usedByResponse(
   usage: unknown,
-  { bytes, events = 0, silence = 0 }: { readonly bytes: number; readonly events?: number; readonly silence?: number },
-  { inputTokens: estimatedInput }: Pick<OpenUsage, 'inputTokens'>,
+  {
+    bytes,
+    events = 0,
+    silence = 0,
+    tools = noToolUse,
+  }: { readonly bytes: number; readonly events?: number; readonly silence?: number; readonly tools?: ToolUse },
+  { inputTokens: estimatedInput, imageModels }: Pick<OpenUsage, 'inputTokens' | 'imageModels'>,
   call: Pick<MeteredCall, 'output' | 'ending' | 'hasFailed'>,
 ): Used {
-  const measured = { bytes, textBytes: bytes, events, silence, images: 0, duration: undefined };
+  const measured = { bytes, textBytes: bytes, events, silence, images: 0, tools, duration: undefined };
   const unit = call.output.seconds === undefined ? {} : ({ unit: 'seconds' } as const);
   const endpoint = { answersImages: false, answersVectors: false, ...unit };
-  return finalUsage({ reported: usageFrom(usage), ...measured }, { ...call, estimatedInput, endpoint });
+  return finalUsage({ reported: usageFrom(usage), ...measured }, { ...call, estimatedInput, imageModels, endpoint });
 }
 
 /** Whether an output has no text: no items, or only items that hold nothing but their status. */

@@ -1,4 +1,4 @@
-import type { OpenUsage } from '../options/options.ts';
+import type { OpenUsage, RequestedTools } from '../options/options.ts';
 import type { StoredKind } from './kinds.ts';
 
 /** What is known of the usage of what an upstream works on after the call for it has been answered: a response, a batch or a fine-tuning job. */
@@ -11,6 +11,8 @@ export interface BackgroundUsage extends OpenUsage {
   readonly maxOutputTokens?: number;
   /** Of a batch: the answers that it asks for. @default 1 */
   readonly choices?: number;
+  /** Of a batch: what hosted tools may do for it. @default nothing */
+  readonly tools?: RequestedTools;
 }
 
 /** What is known of how something that an upstream keeps was made. */

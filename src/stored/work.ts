@@ -1,6 +1,7 @@
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
-import type { OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import { toolCounts } from '../options/accounts.ts';
+import type { OpenUsage, RequestedOutput, RequestedTools, UsageRecord } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { requireAllowedModel } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
@@ -59,7 +60,7 @@ export function endedRecord(open: BackgroundUsage, used: Used, ending: UsageReco
 export const mostUnfinished = 200;
 
 /** The usage of work that is made, before an upstream begins it. */
-export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens'>;
+export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens' | 'tools'>;
 
 /** Adds up what several requests ask for. */
 export class WorkSum {
@@ -67,9 +68,11 @@ export class WorkSum {
   #choices = 0;
   /** The most output of all answers; `undefined` where a request does not say. */
   #maxTokens: number | undefined = 0;
+  #tools: RequestedTools | undefined;
 
-  /** @param maxTokens of all its answers together; `undefined` where it does not say */
-  add(estimatedTokens: number, choices: number, maxTokens: number | undefined): void {
+  /** @param maxTokens of all its answers together; `undefined` where it does not say. @param tools what hosted tools may do for it */
+  add(estimatedTokens: number, choices: number, maxTokens: number | undefined, tools?: RequestedTools): void {
+    if (tools) this.#tools = addedTools(this.#tools ?? {}, tools);
     this.#tokens += estimatedTokens;
     this.#choices += choices;
     const before = this.#maxTokens;
@@ -80,17 +83,31 @@ export class WorkSum {
     const maxTokens = this.#maxTokens;
     return {
       estimatedTokens: this.#tokens,
-      output: { choices: maxTokens === undefined ? this.#choices : 1, maxTokens },
+      output: {
+        choices: maxTokens === undefined ? this.#choices : 1,
+        maxTokens,
+        ...(this.#tools && { tools: this.#tools }),
+      },
     };
   }
+}
+
+/** What hosted tools may do for two requests together. Pure. */
+function addedTools(one: RequestedTools, other: RequestedTools): RequestedTools {
+  const counts = (['images', ...Object.values(toolCounts)] as const).map((name) => [
+    name,
+    (one[name] ?? 0) + (other[name] ?? 0),
+  ]);
+  const imageModels = [...new Set([...(one.imageModels ?? []), ...(other.imageModels ?? [])])];
+  return { ...Object.fromEntries(counts), ...(imageModels.length > 0 && { imageModels }) };
 }
 
 /** What work asks for, and other work that has not ended, as if it were of its model. Pure. */
 export function withOthers({ estimatedTokens, output }: WorkRequests, others: readonly BackgroundResponse[]) {
   const sum = new WorkSum();
-  sum.add(estimatedTokens, output.choices, outputLimit(output));
+  sum.add(estimatedTokens, output.choices, outputLimit(output), output.tools);
   for (const { background } of others) {
-    sum.add(background.inputTokens, background.choices ?? 1, background.maxOutputTokens);
+    sum.add(background.inputTokens, background.choices ?? 1, background.maxOutputTokens, background.tools);
   }
   return sum.total();
 }

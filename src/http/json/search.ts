@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ByteRange } from '../operation.ts';
 import { ByteBuffer, foldCase, isSpace, noBytes, StructureWalk, textAt } from './tokens.ts';
 
 const quote = 0x22;
@@ -182,6 +183,8 @@ interface WantedMembers {
    * @param length of the value, with white space around it. Bytes.
    */
   readonly onMember: (name: string, value: unknown, length: number) => void;
+  /** An object of the list has come to its end. */
+  readonly onItemEnd?: () => void;
   readonly onListEnd?: () => void;
 }
 
@@ -238,8 +241,10 @@ export class JsonMembers {
         onListEnd?.();
       } else if (depth < readDepth) {
         this.#endMember(chunk, from, at);
-        if (this.#isInList) this.#begin(undefined, false);
-        else this.isWhole = true;
+        if (this.#isInList) {
+          this.#begin(undefined, false);
+          this.#wanted.onItemEnd?.();
+        } else this.isWhole = true;
       }
       return false;
     }
@@ -298,6 +303,7 @@ export class JsonMembers {
 
 /** A text under one of the searched keys. */
 export interface NamedText {
+  /** In lower case. */
   readonly key: string;
   readonly text: string;
   /** Where it stands: `input[3].content[0].file_id`. */
@@ -327,6 +333,8 @@ const sliceLength = 256 * 1024;
 /** An object or a list that is open. */
 interface Open {
   readonly isList: boolean;
+  /** Where it begins. */
+  readonly start: number;
   /** The key of what comes; in a list, that of the list. */
   key: string;
   /** The same as it is compared. */
@@ -394,6 +402,60 @@ export async function namedTexts(
   { keys, longest, most, everywhere = [] }: Searched,
 ): Promise<NamedText[]> {
   const found = new Map<string, NamedText>();
+  await eachText(bytes, keys, ({ key, start, end, open }) => {
+    const text = end - start <= 6 * longest ? textAt(bytes, start, end) : '…';
+    const name = `${key} ${text}${everywhere.includes(key) ? ` ${start}` : ''}`;
+    if (!found.has(name)) found.set(name, { key, text, path: pathOf(open) });
+    return found.size <= most;
+  });
+  return [...found.values()];
+}
+
+/** A text under the key {@link tools}, or deeper there. */
+interface ToolText extends ByteRange {
+  readonly key: string;
+  readonly text: string;
+  /** Where the object or list begins that has it. */
+  readonly parent: number;
+}
+
+const tools = 'tools';
+const toolsKey = Buffer.from(`"${tools}"`);
+
+/** Whether a key `tools` may stand in the bytes outside of a part of them. A key in other case, deeper inside, is not looked for. */
+export function mayBringTools(bytes: Buffer, { start, end }: ByteRange): boolean {
+  const outside = [bytes.subarray(0, start), bytes.subarray(end)];
+  return outside.some(
+    (part) => part.includes(toolsKey) || (part.includes(escapeStart) && escapedLetter.test(part.toString('latin1'))),
+  );
+}
+
+/**
+ * The texts under some keys in the tools of a JSON body, each with where it stands. What stands in a JSON schema counts for nothing.
+ * @param isWithin whether the bytes are a list of tools, and not a body. @param most the search ends when it has found one more
+ */
+export async function toolTexts(
+  bytes: Buffer,
+  { keys, longest, most, isWithin }: Pick<Searched, 'keys' | 'longest' | 'most'> & { readonly isWithin: boolean },
+): Promise<ToolText[]> {
+  const found: ToolText[] = [];
+  await eachText(bytes, keys, ({ key, start, end, open }) => {
+    if (!isWithin && !open.slice(0, -1).some(({ folded }) => folded === tools)) return true;
+    const text = end - start <= longest ? textAt(bytes, start, end) : '…';
+    found.push({ key, text, start, end, parent: open.at(-1)?.start ?? 0 });
+    return found.length <= most;
+  });
+  return found;
+}
+
+/** A text under a searched key, with its quotes, and the objects and lists that it is in, from the outside. */
+interface VisitedText extends ByteRange {
+  readonly key: string;
+  readonly open: readonly Open[];
+}
+
+/** Visits the texts under some keys, as {@link namedTexts} does. @param visit returns whether the search goes on */
+async function eachText(bytes: Buffer, keys: readonly string[], visit: (text: VisitedText) => boolean): Promise<void> {
   const walk = new StructureWalk();
   const open: Open[] = [];
   let from = 0;
@@ -410,12 +472,9 @@ export async function namedTexts(
           top.key = at - begins < longestKey ? textAt(bytes, begins, at + 1) : '…';
           top.folded = foldCase(top.key);
         } else if (top && !top.isUnread && !top.isFreelyNamed && keys.includes(top.folded)) {
-          const text = at - begins < 6 * longest ? textAt(bytes, begins, at + 1) : '…';
-          const name = `${top.folded} ${text}${everywhere.includes(top.folded) ? ` ${begins}` : ''}`;
-          if (!found.has(name)) found.set(name, { key: top.folded, text, path: pathOf(open) });
-          if (found.size > most) return [...found.values()];
+          if (!visit({ key: top.folded, start: begins, end: at + 1, open })) return;
         }
-      } else if (mark === openBrace || mark === openBracket) open.push(opened(top, mark === openBracket));
+      } else if (mark === openBrace || mark === openBracket) open.push(opened(top, mark === openBracket, at));
       else if (mark === closeBrace || mark === closeBracket) open.pop();
       else if (mark === colon && top) top.expectsKey = false;
       else if (mark === comma && top) {
@@ -425,17 +484,16 @@ export async function namedTexts(
       from = at + 1;
     }
   }
-  return [...found.values()];
 }
 
 /** An object or a list that begins as the value of a key, or in a list. */
-function opened(top: Open | undefined, isList: boolean): Open {
+function opened(top: Open | undefined, isList: boolean, start: number): Open {
   const isNamed = top !== undefined && !top.isFreelyNamed;
   const isUnread = top?.isUnread === true || (isNamed && !top.isList && unread.has(top.folded));
   // what is in a list under a key stands under that key
   const { key, folded } = isList && isNamed ? top : noKey;
   const isFreelyNamed = isNamed && top.folded === freelyNamed && !isList;
-  return { isList, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed };
+  return { isList, start, key, folded, index: 0, expectsKey: !isList, isUnread, isFreelyNamed };
 }
 
 /** Other keys are quoted in a path, so that it tells where it leads. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { UsageMeter } from '../../../src/proxy/usage-meter.ts';
 
-const newMeter = () => new UsageMeter({ answersImages: false }, false, 1);
+const newMeter = () => new UsageMeter({ answersImages: false }, false, { choices: 1, maxTokens: undefined });
 
 function read(text: string, size = text.length): unknown {
   const meter = newMeter();
