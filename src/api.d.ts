@@ -2939,7 +2939,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "websocket_required" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "realtime_call_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "number_not_exact" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "websocket_not_served" | "websocket_required" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "item_not_found" | "file_not_found" | "upload_not_found" | "part_not_found" | "vector_store_not_found" | "batch_not_found" | "fine_tuning_job_not_found" | "container_not_found" | "skill_not_found" | "skill_version_not_found" | "realtime_call_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "file_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     One of `KnownDeliveryErrorCode`, or a `DeliveryStatusCode`. A code never changes its meaning; there may be new ones.
@@ -5740,7 +5740,7 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
-        /** @description Your account has no conversation with this id. The provider's own 404 comes through as it answered it. */
+        /** @description Your account has no conversation with this id, or has been shown no such item of it. The provider's own 404 comes through as it answered it. */
         ConversationNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -5790,7 +5790,7 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
-        /** @description Your account has no container with this id. The provider's own 404 comes through as it answered it. */
+        /** @description Your account has no container with this id, or the container has no such file. The provider's own 404 comes through as it answered it. */
         ContainerNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -5810,7 +5810,7 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
-        /** @description Your account has no skill with this id. The provider's own 404 comes through as it answered it. */
+        /** @description Your account has no skill with this id, or the skill has no such version (`skill_version_not_found`). The provider's own 404 comes through as it answered it. */
         SkillNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -5820,7 +5820,7 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
-        /** @description Your account has no vector store with this id. The provider's own 404 comes through as it answered it. */
+        /** @description Your account has no vector store with this id, or the store has no such file or batch of files. The provider's own 404 comes through as it answered it. */
         VectorStoreNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];

@@ -50,6 +50,7 @@ export const errorStatus = {
   fine_tuning_job_not_found: 404,
   container_not_found: 404,
   skill_not_found: 404,
+  skill_version_not_found: 404,
   realtime_call_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,

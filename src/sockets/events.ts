@@ -38,7 +38,7 @@ export function realtimeShape(spec: Spec): BodyShape {
 /** The described parts of the events of `/responses`: an event that asks for a response is the body of such a call. */
 export function responsesShape(spec: Spec): BodyShape {
   const shape = bodyShape(spec, { $ref: '#/components/schemas/ResponseRequest' });
-  const { properties, folded } = bodyShape(spec, object(common));
+  const { properties, folded } = bodyShape(spec, object({ ...common, response: anything }));
   return {
     ...shape,
     properties: new Map([...shape.properties, ...properties]),

@@ -153,13 +153,17 @@ export class ResponsesSession extends MeteredSession {
 
   /** The upstreams that keep what an event refers to. @throws GatewayError where that is not the account's own */
   async #keepersOf(event: ClientEvent): Promise<readonly Upstream[]> {
-    const named = await namedObjects(event);
-    const continued = storedReferences(event);
-    const references = continued.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
+    // some readers take the fields of a response there, too
+    const nested = event.fields.get('response');
+    if (nested && shortValue(event.rawBody, nested) !== null) {
+      refuse('invalid_value', 'response', 'must not be given; its fields stand in the event itself');
+    }
+    const named = [...(await namedObjects(event)), ...storedReferences(event)];
+    const references = named.filter(({ kind, id }) => kind !== 'response' || !this.#unstored.has(id));
     // only this connection knows what its upstream does not keep
-    const upstreams = references.length < continued.length ? [this.upstream] : this.deps.upstreams;
+    const upstreams = references.length < named.length ? [this.upstream] : this.deps.upstreams;
     const owner = { ...event, principal: this.caller.principal };
-    const referred = { references: [...named, ...references], itemsIn: 'input' };
+    const referred = { references, itemsIn: 'input' };
     return (await requireOwned(this.deps.storedObjects, owner, referred, upstreams)).keepers;
   }
 

@@ -183,7 +183,7 @@ export function beginsAsJson(chunk: Buffer): boolean | undefined {
 
 /** Something that an answer shows, of which its account may speak from then on. */
 export interface ShownObject {
-  readonly kind: 'item' | 'container' | 'file' | 'model';
+  readonly kind: 'item' | 'container' | 'container_file' | 'skill_version' | 'file' | 'model';
   readonly id: string;
   /** Of a file. @default none */
   readonly purpose?: string | undefined;
@@ -236,6 +236,13 @@ export class AnsweredItems implements ShownObjects {
   rest(): readonly ShownObject[] {
     return this.#items?.rest() ?? [];
   }
+}
+
+/** Reads the parts of an object in an answer, by their members that name them: those of a list, or the one that it is. */
+export function answeredParts(kind: 'container_file' | 'skill_version', list: string | undefined): ShownObjects {
+  const { partNames: names = [] } = kinds[kind];
+  const wanted = { names, ...(list !== undefined && { list }) };
+  return shownMembers(wanted, (_, id) => (isStoredId(id) ? [{ kind, id }] : []), true);
 }
 
 /** The longest key or value that is read, with its quotes and white space around it. Bytes. */

@@ -30,8 +30,9 @@ import {
   upstreamPath,
 } from './kinds.ts';
 import { requestedStored, StoredMeter } from './metering.ts';
-import { type BodyWatcher, ownedResponse, shownItems, shownMade } from './recorded-answer.ts';
-import { fileReferences, metadataOf, namedObjects, pathReferences, requireOwned } from './references.ts';
+import { createPartCheck } from './parts.ts';
+import { type BodyWatcher, ownedResponse, shownMade, shownParts } from './recorded-answer.ts';
+import { fileReferences, metadataOf, namedObjects, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import { type BackgroundResponse, isUncounted, originOf, type StoredObject } from './stored-object.ts';
 import { mostUnfinished, outputLimit, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
@@ -75,6 +76,8 @@ export function storedOperations({ relay, list }: { readonly relay: StoredRelay;
 interface RoutedStoredCall {
   readonly call: StoredCall;
   readonly apiRequest: ApiRequest;
+  /** Below an upstream's base URL. */
+  readonly path: string;
   /** What it is about; `undefined` where it makes that. */
   readonly object: StoredObject | undefined;
   /** The upstreams that may answer it, in the order in which they are tried. */
@@ -132,6 +135,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const { upstreams, retry, storedObjects, backgroundResponses, usageRecorder, maxFiles, logger } = deps;
   /** The files that are being made for accounts. */
   const filesUnderWay = new Map<string, number>();
+  const requireParts = createPartCheck(deps);
   // each may read a large file, and must know of those before it
   const workTurns = new AccountTurns(1);
 
@@ -148,6 +152,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
 
   async function serve(call: StoredCall, apiRequest: ApiRequest, res: ServerResponse, meter: StoredMeter) {
     const { object, file, order } = await routeOf(call, apiRequest);
+    const path = upstreamPath(call, apiRequest.params);
     await requireCounted(call, object);
     const attaches = call.effect === 'changesMetadata' || (!object && kinds[call.kind].hasMetadata);
     const metadata = attaches ? metadataOf(apiRequest) : undefined;
@@ -160,7 +165,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     const grace = () => (isAwaited && isUp() ? Number.POSITIVE_INFINITY : 0);
     const deadline = new CallDeadline(apiRequest.client, (order[0] as Upstream).timeouts.total, grace);
     try {
-      const work = () => run({ call, apiRequest, object, order, deadline, metadata, file, meter }, res);
+      if (object) await requireParts(call, { apiRequest, object, upstream: order[0] as Upstream, deadline });
+      const work = () => run({ call, apiRequest, path, object, order, deadline, metadata, file, meter }, res);
       await (file ? workTurns.run(apiRequest.principal.userId, work) : work());
     } catch (error) {
       // the client has left and reads no answer
@@ -208,7 +214,6 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     if (param === undefined) storedObjects.require();
     const references = [
       ...(param === undefined ? [] : [{ kind, id: apiRequest.params[param] as string, param }]),
-      ...pathReferences(call, apiRequest.params),
       ...fileReferences(call, apiRequest),
       ...(await namedObjects(apiRequest)),
     ];
@@ -272,9 +277,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   }
 
   async function run(routed: RoutedStoredCall, res: ServerResponse): Promise<void> {
-    const { call, apiRequest, order, deadline, file, meter } = routed;
+    const { call, apiRequest, path, order, deadline, file, meter } = routed;
     const { userId } = apiRequest.principal;
-    const path = upstreamPath(call, apiRequest.params);
     const work = file && (await admitWork(routed, file, res));
     const usage = work?.usage;
     // until it is stored with what is made
@@ -347,7 +351,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     response: OutboundResponse,
     usage: WorkUsage | undefined,
   ): Promise<OutboundResponse> {
-    const { kind, effect, showsItems, showsMade, brings } = call;
+    const { kind, effect, showsParts, showsMade, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
       const origin = originOf(apiRequest.principal.keyId, call.path, object?.id);
@@ -376,12 +380,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     }
     const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;
     if (showsMade) return shownMade(response, showsMade, object, storedObjects, watcher);
-    if (showsItems === undefined) return response;
-    if (showsItems === 'item') {
-      await storedObjects.addShown([{ kind: 'item', id: apiRequest.params.item_id as string }], object);
-      return response;
-    }
-    return shownItems(response, showsItems, object, storedObjects, watcher);
+    const part = showsParts && kinds[kind].parts?.[showsParts.param];
+    if (!part) return response;
+    return shownParts(response, { kind: part.kind, list: showsParts.list }, object, storedObjects, watcher);
   }
 
   /** Counts what its upstream works on after the call when an answer about it shows its end. The client waits for none of it. */

@@ -1,4 +1,4 @@
-import { refuse } from '../errors.ts';
+import { type ErrorCode, refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { StoredUsage } from '../options/options.ts';
 
@@ -32,8 +32,12 @@ interface CallRow {
   readonly onlyEnds?: boolean;
   /** Whether its body may have `items`. @default false */
   readonly takesItems?: boolean;
-  /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default where its kind says, if its answer is the object */
-  readonly showsItems?: 'output' | 'data' | 'item';
+  /**
+   * Which parts of the object its answer shows, by the parameter that names such a part, and in which list of it. Where that is `data`, `after`
+   * and `before` name parts, too.
+   * @default no list: the answer is the part; no parts, or those of its kind, if its answer is the object
+   */
+  readonly showsParts?: { readonly param: string; readonly list?: 'output' | 'data' };
   /** Whether its answer is the object, on which its upstream may have ended its work. @default false */
   readonly showsEnd?: boolean;
   /** Whether it lists the account's objects: which they are says the gateway, each is read by this path. @default false */
@@ -45,7 +49,7 @@ interface CallRow {
   /** What a success answers: the bytes of a file, or a text that may be empty. @default JSON */
   readonly answers?: 'file' | 'text';
   /** An object of another kind that its answer brings, and the member that has it, or the answer itself. @default none */
-  readonly brings?: { readonly kind: 'file' | 'part'; readonly member?: string };
+  readonly brings?: { readonly kind: 'file' | 'part' | 'file_batch'; readonly member?: string };
   /** What its upstream has made for the account by what it works on. @default what its kind says, where its answer is the object, or a list of them */
   readonly showsMade?: MadeRow;
   /** The field with the id of the file that it has its upstream work through, which the account pays for when that has ended. @default none */
@@ -64,6 +68,13 @@ export interface MadeRow {
   readonly models?: readonly string[];
   /** A list of the answer, whose objects have these members. @default the answer has them itself */
   readonly list?: 'data';
+}
+
+/** What a further parameter of a path names: a part of the object that the first one names. */
+export interface PartRow {
+  readonly kind: 'item' | 'container_file' | 'skill_version' | 'file' | 'file_batch';
+  /** The path at which an upstream lists those of one object. @default it lists none */
+  readonly list?: string;
 }
 
 /** What is special about the list of a kind. */
@@ -104,6 +115,12 @@ interface KindRow {
   readonly isMadeOnce?: boolean;
   /** Whether several accounts may have ones of the same id. @default false */
   readonly isShared?: boolean;
+  /** Of what is known together with the object that it is a part of, and has an id there: the members that name it. @default it is known by its id */
+  readonly partNames?: readonly string[];
+  /** What further parameters of paths name: a call goes up only with what is known to be a part of its object, or is listed there. @default nothing */
+  readonly parts?: { readonly [Param in string]?: PartRow };
+  /** What its errors are called. @default its own name and `_not_found` */
+  readonly notFound?: ErrorCode;
   /** Whether several upstreams may give the same id. @default false: it is unique among everything that they keep */
   readonly isOfUpstream?: boolean;
   /** Whether it stays known that an account has removed one: its id may be shown again. @default false: it is forgotten within the hour */
@@ -155,13 +172,19 @@ const ofVectorStore = '/vector_stores/{vector_store_id}';
 const ofVectorStoreFile = `${ofVectorStore}/files/{file_id}`;
 const ofFileBatch = `${ofVectorStore}/file_batches/{batch_id}`;
 
+const shownItems = { param: 'item_id', list: 'data' } as const;
+const listedFiles = { param: 'file_id', list: 'data' } as const;
+const listedVersions = { param: 'version', list: 'data' } as const;
+
 /** What upstreams keep for accounts. Everything that is special about one kind is in its row. */
 const rows = {
   response: {
     name: 'response',
     remedy: givenId,
     index: 'userResponses',
+    namedBy: ['previous_response_id'],
     continuedBy: { param: 'previous_response_id', fields: ['previous_response_id'] },
+    parts: { item_id: { kind: 'item', list: `${ofResponse}/input_items` } },
     eventMember: 'response',
     bringsItems: 'output',
     runsWhile: ['queued', 'in_progress'],
@@ -169,7 +192,7 @@ const rows = {
       retrieveResponse: { method: 'GET', path: ofResponse, showsEnd: true },
       deleteResponse: { method: 'DELETE', path: ofResponse, effect: 'removes' },
       cancelResponse: { method: 'POST', path: `${ofResponse}/cancel`, onlyEnds: true, showsEnd: true },
-      listResponseInputItems: { method: 'GET', path: `${ofResponse}/input_items`, showsItems: 'data' },
+      listResponseInputItems: { method: 'GET', path: `${ofResponse}/input_items`, showsParts: shownItems },
     },
   },
   conversation: {
@@ -177,6 +200,7 @@ const rows = {
     remedy: givenId,
     index: 'userConversations',
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
+    parts: { item_id: { kind: 'item', list: `${ofConversation}/items` } },
     isKept: true,
     calls: {
       createConversation: { method: 'POST', path: '/conversations', takesItems: true },
@@ -187,10 +211,10 @@ const rows = {
         method: 'POST',
         path: `${ofConversation}/items`,
         takesItems: true,
-        showsItems: 'data',
+        showsParts: shownItems,
       },
-      listConversationItems: { method: 'GET', path: `${ofConversation}/items`, showsItems: 'data' },
-      retrieveConversationItem: { method: 'GET', path: ofItem, showsItems: 'item' },
+      listConversationItems: { method: 'GET', path: `${ofConversation}/items`, showsParts: shownItems },
+      retrieveConversationItem: { method: 'GET', path: ofItem },
       deleteConversationItem: { method: 'DELETE', path: ofItem },
     },
   },
@@ -300,14 +324,15 @@ const rows = {
     pricedAs: 'container',
     describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
+    parts: { file_id: { kind: 'container_file', list: `${ofContainer}/files` } },
     isMadeOnce: true,
     calls: {
       createContainer: { method: 'POST', path: '/containers' },
       listContainers: { method: 'GET', path: ofContainer, lists: { order: 'desc' } },
       retrieveContainer: { method: 'GET', path: ofContainer },
       deleteContainer: { method: 'DELETE', path: ofContainer, effect: 'removes' },
-      createContainerFile: { method: 'POST', path: `${ofContainer}/files` },
-      listContainerFiles: { method: 'GET', path: `${ofContainer}/files` },
+      createContainerFile: { method: 'POST', path: `${ofContainer}/files`, showsParts: { param: 'file_id' } },
+      listContainerFiles: { method: 'GET', path: `${ofContainer}/files`, showsParts: listedFiles },
       retrieveContainerFile: { method: 'GET', path: ofContainerFile },
       deleteContainerFile: { method: 'DELETE', path: ofContainerFile },
       downloadContainerFile: { method: 'GET', path: `${ofContainerFile}/content`, answers: 'file' },
@@ -320,6 +345,7 @@ const rows = {
     pricedAs: 'skill',
     describedBy: { name: 'name' },
     namedBy: ['skill_id'],
+    parts: { version: { kind: 'skill_version', list: `${ofSkill}/versions` } },
     isKept: true,
     isMadeOnce: true,
     calls: {
@@ -329,8 +355,8 @@ const rows = {
       updateSkill: { method: 'POST', path: ofSkill },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },
       downloadSkill: { method: 'GET', path: `${ofSkill}/content`, answers: 'file' },
-      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions` },
-      listSkillVersions: { method: 'GET', path: `${ofSkill}/versions` },
+      createSkillVersion: { method: 'POST', path: `${ofSkill}/versions`, showsParts: { param: 'version' } },
+      listSkillVersions: { method: 'GET', path: `${ofSkill}/versions`, showsParts: listedVersions },
       retrieveSkillVersion: { method: 'GET', path: ofSkillVersion },
       deleteSkillVersion: { method: 'DELETE', path: ofSkillVersion },
       downloadSkillVersion: { method: 'GET', path: `${ofSkillVersion}/content`, answers: 'file' },
@@ -343,6 +369,8 @@ const rows = {
     pricedAs: 'vector_store',
     describedBy: { name: 'name', bytes: 'usage_bytes' },
     namedBy: ['vector_store_ids'],
+    // a file that was deleted stays in its vector stores
+    parts: { file_id: { kind: 'file', list: `${ofVectorStore}/files` }, batch_id: { kind: 'file_batch' } },
     isKept: true,
     isMadeOnce: true,
     calls: {
@@ -353,17 +381,35 @@ const rows = {
       deleteVectorStore: { method: 'DELETE', path: ofVectorStore, effect: 'removes' },
       searchVectorStore: { method: 'POST', path: `${ofVectorStore}/search` },
       createVectorStoreFile: { method: 'POST', path: `${ofVectorStore}/files` },
-      listVectorStoreFiles: { method: 'GET', path: `${ofVectorStore}/files` },
+      listVectorStoreFiles: { method: 'GET', path: `${ofVectorStore}/files`, showsParts: listedFiles },
       retrieveVectorStoreFile: { method: 'GET', path: ofVectorStoreFile },
       updateVectorStoreFile: { method: 'POST', path: ofVectorStoreFile },
       deleteVectorStoreFile: { method: 'DELETE', path: ofVectorStoreFile },
       retrieveVectorStoreFileContent: { method: 'GET', path: `${ofVectorStoreFile}/content` },
-      createVectorStoreFileBatch: { method: 'POST', path: `${ofVectorStore}/file_batches` },
+      createVectorStoreFileBatch: {
+        method: 'POST',
+        path: `${ofVectorStore}/file_batches`,
+        brings: { kind: 'file_batch' },
+      },
       retrieveVectorStoreFileBatch: { method: 'GET', path: ofFileBatch },
       cancelVectorStoreFileBatch: { method: 'POST', path: `${ofFileBatch}/cancel` },
-      listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files` },
+      listFilesInVectorStoreBatch: { method: 'GET', path: `${ofFileBatch}/files`, showsParts: listedFiles },
     },
   },
+  container_file: {
+    name: 'container file',
+    remedy: 'GET /v1/containers/{container_id}/files lists those that are',
+    notFound: 'file_not_found',
+    partNames: ['id'],
+    calls: {},
+  },
+  skill_version: {
+    name: 'skill version',
+    remedy: 'GET /v1/skills/{skill_id}/versions lists those that are',
+    partNames: ['id', 'version'],
+    calls: {},
+  },
+  file_batch: { name: 'file batch', remedy: givenId, notFound: 'batch_not_found', partNames: ['id'], calls: {} },
   realtime_call: {
     name: 'realtime call',
     remedy: givenId,
@@ -401,7 +447,7 @@ function toStoredCall(kind: StoredKind, call: CallRow): StoredCall {
     kind,
     isCounted: call.method === 'POST' && !call.onlyEnds,
     ...(work && (call.showsEnd || call.lists) && { showsMade: work.makes }),
-    ...(bringsItems && call.showsEnd && { showsItems: bringsItems }),
+    ...(bringsItems && call.showsEnd && { showsParts: { param: 'item_id', list: bringsItems } }),
     ...call,
   };
 }

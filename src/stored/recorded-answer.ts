@@ -6,13 +6,14 @@ import {
   AnsweredItems,
   type AnswerPart,
   answeredObjects,
+  answeredParts,
   type CreatedObject,
   CreatedObjectSearch,
   type CreationOptions,
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { kinds, type MadeRow, runsOn } from './kinds.ts';
+import { kinds, type MadeRow, type PartRow, runsOn } from './kinds.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 
@@ -64,20 +65,25 @@ export interface BodyWatcher {
   onEnd(): void;
 }
 
-/**
- * An answer that shows items: the client gets their last bytes when it is stored that the account has been shown them.
- * @param list the member of the answer that has the items
- */
-export function shownItems<A extends Answer>(
+/** What an answer shows of an object: parts of one kind, and the member that is a list of them. */
+export interface ShownParts {
+  readonly kind: PartRow['kind'];
+  /** @default the answer is the part */
+  readonly list?: 'output' | 'data' | undefined;
+}
+
+/** An answer that shows parts of an object: the client gets the last bytes of these when it is stored that the account has been shown them. */
+export function shownParts<A extends Answer>(
   response: A,
-  list: 'output' | 'data',
+  { kind, list }: ShownParts,
   keeper: ItemKeeper,
   objects: Pick<StoredObjects, 'addShown'>,
   watcher?: BodyWatcher,
 ) {
-  if (isEncoded(response.headers)) return response;
+  // whose a file is says who has sent it up
+  if (isEncoded(response.headers) || kind === 'file' || kind === 'file_batch') return response;
   return recorded(response, {
-    shows: new AnsweredItems(list),
+    shows: kind === 'item' ? new AnsweredItems(list ?? 'data') : answeredParts(kind, list),
     storeShown: (shown) => objects.addShown(shown, keeper),
     watcher,
   });

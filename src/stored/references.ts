@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import { mayName, type NamedText, namedTexts } from '../http/json/search.ts';
@@ -7,7 +7,7 @@ import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { mayCall } from '../proxy/admission.ts';
 import { longestValue, shortValue } from '../proxy/model-body.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { idParameter, kinds, longestId, type StoredCall, type StoredKind } from './kinds.ts';
+import { kinds, longestId, type StoredCall, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 
@@ -94,8 +94,8 @@ export function callReference(id: string): StoredReference {
 
 /** The same for what does not exist as for what another account has. */
 export function storedObjectNotFound({ kind, id, param }: StoredReference): GatewayError {
-  const { name, remedy } = kinds[kind];
-  return new GatewayError(`${kind}_not_found`, `No ${name} ${id} is in this account; ${remedy}`, { param });
+  const { name, remedy, notFound = `${kind}_not_found` } = kinds[kind];
+  return new GatewayError(notFound as ErrorCode, `No ${name} ${id} is in this account; ${remedy}`, { param });
 }
 
 type Body = Pick<ApiRequest, 'rawBody' | 'fields'>;
@@ -119,19 +119,6 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
 function referenceIn(rawBody: Buffer, span: ByteRange | undefined, kind: StoredKind, param: string): StoredReference[] {
   const id = shortValue(rawBody, span);
   return typeof id === 'string' ? [{ kind, id, param }] : [];
-}
-
-/**
- * What further parameters of a path name, such as a file in a vector store. What is there need not be known: it may have been deleted itself. Pure.
- */
-export function pathReferences(
-  call: Pick<StoredCall, 'path'>,
-  params: Readonly<Record<string, string>>,
-): StoredReference[] {
-  return Object.entries(params).flatMap(([param, id]) => {
-    const kind = param === idParameter(call) ? undefined : kindOfKey.get(param);
-    return kind ? [{ kind, id, param, mayBeUnknown: true }] : [];
-  });
 }
 
 /** The files that a call names in fields of its own. Pure. */

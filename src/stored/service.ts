@@ -41,8 +41,15 @@ const removed = { _id: '$_id', removedFrom: '$userId', createdAt: '$createdAt' }
 const tombstone = { ...removed, expiresAt: fromNow(3_600_000) };
 
 /** The `_id` of an object's document. Ids have no spaces. */
-function documentId({ id, kind, userId, upstream }: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'upstream'>): string {
-  const { isShared, isOfUpstream } = kinds[kind];
+function documentId({
+  id,
+  kind,
+  userId,
+  upstream,
+  origin,
+}: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'upstream' | 'origin'>): string {
+  const { isShared, isOfUpstream, partNames } = kinds[kind];
+  if (partNames) return `${kind} ${origin?.parent} ${id}`;
   if (isShared) return `${kind} ${id} ${userId}`;
   return isOfUpstream ? `${kind} ${id} ${upstream}` : id;
 }
@@ -87,7 +94,7 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
   async function insert(given: StoredObject) {
     const { id, metadata, background: usage, ...object } = given;
     const { interval } = background;
-    const { work, isKept, isOfUpstream } = kinds[object.kind];
+    const { work, isKept, isOfUpstream, partNames } = kinds[object.kind];
     const timeout = Math.max(background.timeout, work?.followedFor ?? 0);
     const computed = {
       createdAt: '$$NOW',
@@ -100,25 +107,26 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
       }),
     };
     const _id = documentId(given);
-    const document = { _id, ...object, metadata: toPairs(metadata), ...(isOfUpstream && { item: id }) };
+    const document = { _id, ...object, metadata: toPairs(metadata), ...((isOfUpstream || partNames) && { item: id }) };
     const options = { upsert: true, returnDocument: 'after' } as const;
     return collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), options);
   }
 
-  async function insertItems(ids: readonly string[], { userId, upstream, model }: ItemKeeper): Promise<void> {
-    const kind = 'item';
+  /** Stores items and parts. */
+  async function insertParts(
+    parts: readonly ShownObject[],
+    { userId, upstream, model, id: parent }: ItemKeeper,
+  ): Promise<void> {
     const times = { createdAt: '$$NOW', expiresAt: fromNow(retention) };
-    const statements = [...new Set(ids)].map((id) => {
-      const fields = { $literal: { kind, userId, upstream, model, metadata: [], item: id } };
-      return {
-        updateOne: {
-          filter: { _id: documentId({ id, kind, userId, upstream }) },
-          update: [{ $replaceWith: { $mergeObjects: ['$$ROOT', fields, times] } }],
-          upsert: true,
-        },
-      };
-    });
-    await collection.bulkWrite(statements, { ordered: false });
+    const statements = new Map(
+      parts.map(({ kind, id }) => {
+        const _id = documentId({ id, kind, userId, upstream, ...(parent !== undefined && { origin: { parent } }) });
+        const fields = { $literal: { kind, userId, upstream, model, metadata: [], item: id } };
+        const update = [{ $replaceWith: { $mergeObjects: ['$$ROOT', fields, times] } }];
+        return [_id, { updateOne: { filter: { _id }, update, upsert: true } }] as const;
+      }),
+    );
+    await collection.bulkWrite([...statements.values()], { ordered: false });
   }
 
   async function add(object: StoredObject): Promise<boolean> {
@@ -182,12 +190,17 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
       return found.map(toObject) as BackgroundResponse[];
     },
 
-    /** The account's object of this kind and id; `null` is certain. */
-    async find({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<StoredObject | null> {
+    /** The account's object of this kind and id, and of the `parent` in its origin where it is a part of that; `null` is certain. */
+    async find({
+      id,
+      kind,
+      userId,
+      origin,
+    }: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'origin'>): Promise<StoredObject | null> {
       const document = await database.run(() => {
         // which upstream has made it is to be found
         if (kinds[kind].isOfUpstream) return findOneConfirmed(collection, { item: id, kind, userId });
-        const _id = documentId({ id, kind, userId, upstream: '' });
+        const _id = documentId({ id, kind, userId, upstream: '', ...(origin && { origin }) });
         return readConfirmed(_id, () => collection.findOne({ _id, kind, userId }));
       });
       return document && toObject(document);
@@ -251,10 +264,11 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
      * upstream gives each item an id of its own. Never rejects: the account may have it shown again.
      */
     async addShown(shown: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
-      const items = shown.filter(({ kind }) => kind === 'item').map(({ id }) => id);
-      const others = shown.filter(({ kind }) => kind !== 'item');
+      const isPart = ({ kind }: ShownObject) => kind === 'item' || kinds[kind].partNames !== undefined;
+      const parts = shown.filter(isPart);
+      const others = shown.filter((object) => !isPart(object));
       try {
-        if (items.length > 0) await database.run(() => insertItems(items, keeper));
+        if (parts.length > 0) await database.run(() => insertParts(parts, keeper));
         await addMade(others, keeper);
       } catch (error) {
         const { upstream } = keeper;

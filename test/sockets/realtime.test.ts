@@ -149,6 +149,43 @@ describe('a realtime session', () => {
     await database.drop();
   });
 
+  it('names only what is of its account, wherever an event does', async () => {
+    const client = await open();
+    for (const [type, fields, code, param] of [
+      [
+        'response.create',
+        { response: { previous_response_id: 'resp_1' } },
+        'response_not_found',
+        'response.previous_response_id',
+      ],
+      [
+        'session.update',
+        { session: { previous_response_id: 'resp_1' } },
+        'response_not_found',
+        'session.previous_response_id',
+      ],
+      [
+        'session.update',
+        { session: { prompt: { id: 'pmpt_1', variables: { a: { type: 'input_file', file_id: 'file-1' } } } } },
+        'file_not_found',
+        'session.prompt.variables.a.file_id',
+      ],
+      [
+        'conversation.item.create',
+        { item: { type: 'message', role: 'user', content: [{ type: 'input_image', file_id: 'file-1' }] } },
+        'file_not_found',
+        'item.content[0].file_id',
+      ],
+    ] as const) {
+      client.received.length = 0;
+      client.send({ type, ...fields });
+      expect((await client.event('error')).error).to.include({ code, param });
+    }
+    expect(upstream.events).to.deep.equal([]);
+    client.socket.close();
+    await client.whenClosed();
+  });
+
   it('keeps its model: another one is refused, and the socket stays open', async () => {
     const client = await open();
     client.send({ type: 'session.update', event_id: 'mine', session: { model: 'gpt-expensive' } });

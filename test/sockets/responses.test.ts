@@ -84,6 +84,9 @@ describe('responses over a WebSocket', () => {
         'vector_store_not_found',
         'tools[0].vector_store_ids[0]',
       ],
+      // deeper in it, where another reader may look
+      [{ request: { previous_response_id: response.id } }, 'response_not_found', 'request.previous_response_id'],
+      [{ session: { Previous_Response_Id: response.id } }, 'response_not_found', 'session.Previous_Response_Id'],
     ] as const) {
       stranger.received.length = 0;
       stranger.send({ type: 'response.create', model: 'fast', input: 'Go on', ...event });
@@ -94,8 +97,14 @@ describe('responses over a WebSocket', () => {
       stranger.send({ type: 'response.other', ...event });
       expect((await stranger.event('error')).error.code).to.equal(code);
     }
+    for (const nested of [{ conversation: 'conv_1' }, { previous_response_id: response.id }, {}, 'x']) {
+      stranger.received.length = 0;
+      stranger.send({ type: 'response.create', model: 'fast', input: 'Go on', response: nested });
+      const { error, status } = await stranger.event('error');
+      expect([status, error.code, error.param]).to.deep.equal([400, 'invalid_value', 'response']);
+    }
     expect(one.received.length).to.equal(asked);
-    stranger.send({ type: 'response.create', model: 'fast', input: 'Name a lake' });
+    stranger.send({ type: 'response.create', model: 'fast', input: 'Name a lake', response: null });
     await stranger.event('response.completed');
     for (const client of [mine, stranger]) {
       client.socket.close();

@@ -45,6 +45,8 @@ describe('the bytes of files', () => {
       (await upload('/v1/skills', formOf([['files', 's', Buffer.from('s')]]))).bytes.toString(),
     ).id;
     ids = { file, container, containerFile, skill };
+    // then it is known
+    await gateway.call('GET', `/v1/skills/${skill}/versions`);
     uploadId = (
       await gateway.call('POST', '/v1/uploads', {
         bytes: 9,

@@ -21,6 +21,7 @@ interface JsonBody {
   readonly filename?: string;
   readonly purpose?: string;
   readonly after?: string;
+  readonly items?: readonly object[];
 }
 
 /** A request that the provider got. */
@@ -62,6 +63,7 @@ export class FileProvider {
   readonly #files = new Map<string, { readonly file: KeptFile; readonly content: Buffer }>();
   readonly #containers = new Map<string, Map<string, Buffer>>();
   readonly #skills = new Set<string>();
+  readonly #items = new Map<string, { readonly id: string }[]>();
   readonly #parts = new Map<string, Buffer>();
   readonly #stores = new Map<string, Set<string>>();
   readonly #uploads = new Map<string, { readonly filename: string; readonly purpose: string }>();
@@ -138,8 +140,7 @@ export class FileProvider {
     if (kind === 'responses')
       return { id: this.#id('resp_'), object: 'response', status: 'completed', output: this.output };
     if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
-    if (kind === 'conversations' && id === '') return { id: this.#id('conv_'), object: 'conversation' };
-    if (kind === 'conversations') return { object: 'list', data: this.items, has_more: false };
+    if (kind === 'conversations') return this.#conversation(method, id, part, sub, body);
     if (kind === 'files' && method === 'POST') {
       const given = form?.get('file');
       return this.keep(await bytesOf(given), given instanceof File ? given.name : '', String(form?.get('purpose')));
@@ -157,6 +158,17 @@ export class FileProvider {
     if (kind === 'uploads') return this.#upload(id, part, body, form);
     if (kind === 'vector_stores') return this.#vectorStore(method, [id, part ?? '', sub, last ?? ''], body);
     return undefined;
+  }
+
+  #conversation(method: string, id: string, part: string | undefined, item: string, { items = [] }: JsonBody) {
+    if (id === '') return { id: this.#id('conv_'), object: 'conversation' };
+    const kept = this.#items.get(id) ?? [];
+    this.#items.set(id, kept);
+    if (part === undefined || method === 'DELETE') return { id, object: 'conversation' };
+    if (item !== '') return kept.find((each) => each.id === item);
+    const added = items.map((each) => ({ ...each, id: this.#id('msg_') }));
+    kept.push(...added);
+    return { object: 'list', data: [...this.items, ...(method === 'POST' ? added : kept)], has_more: false };
   }
 
   #batch(id: string, part: string | undefined, body: JsonBody) {
@@ -247,7 +259,7 @@ export class FileProvider {
     }
     if (!this.#skills.has(id)) return undefined;
     if (part === 'content' || last === 'content') return Buffer.from('PK');
-    const of = { id: 'skillver_1', object: 'skill.version', skill_id: id, version: '1' };
+    const of = { id: `skillver_of_${id}`, object: 'skill.version', skill_id: id, version: '1' };
     if (part === 'versions' && version === '' && method === 'GET')
       return { object: 'list', data: [of], has_more: false };
     if (part === 'versions')
@@ -306,7 +318,7 @@ export class FileProvider {
       if (last === 'files') return list;
       for (const fileId of body.file_ids ?? []) files.add(fileId);
       return {
-        id: 'vsfb_1',
+        id: sub === '' ? this.#id('vsfb_') : sub,
         object: 'vector_store.files_batch',
         vector_store_id: id,
         status: last === 'cancel' ? 'cancelled' : 'completed',

@@ -4,7 +4,7 @@ import { OutboundError } from '../../src/outbound/outbound-error.ts';
 import { collect } from '../../src/proxy/answer-body.ts';
 import type { ShownObject } from '../../src/stored/answer-ids.ts';
 import type { StoredKind } from '../../src/stored/kinds.ts';
-import { ownedResponse, shownItems } from '../../src/stored/recorded-answer.ts';
+import { ownedResponse, shownParts } from '../../src/stored/recorded-answer.ts';
 import { flow, sentBody } from '../support/body-sinks.ts';
 
 const keeper = { userId: 'usr_1', upstream: 'one', model: null };
@@ -147,7 +147,10 @@ const answerWithItem = Buffer.from('{"output":[{"id":"msg_1"}]}');
 function showing(store: (ids: readonly string[]) => Promise<void>) {
   const source = sentBody();
   const addShown = (shown: readonly ShownObject[]) => store(shown.map(({ id }) => id));
-  return { source, body: shownItems({ headers: {}, data: source }, 'output', keeper, { addShown }).data };
+  return {
+    source,
+    body: shownParts({ headers: {}, data: source }, { kind: 'item', list: 'output' }, keeper, { addShown }).data,
+  };
 }
 
 describe('a body that shows items', () => {
