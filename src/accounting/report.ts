@@ -2,7 +2,7 @@ import { refuse } from '../errors.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { CounterModel, UsageSums } from './model.ts';
 import { microCreditsPerCredit } from './price.ts';
-import { dayOf, summed } from './sums.ts';
+import { dayOf, furtherFields, summed } from './sums.ts';
 
 /** What usage can be grouped by. */
 export type UsageDimension = 'day' | 'model' | 'key';
@@ -81,11 +81,10 @@ export function createReport(model: CounterModel): ReportUsage {
         { $limit: lineLimit + 1 },
       ])
       .toArray();
-    const lines = groups.slice(0, lineLimit).map(({ _id, microCredits, ...sums }) => ({
-      ..._id,
-      ...sums,
-      ...(microCredits > 0 && { credits: microCredits / microCreditsPerCredit }),
-    }));
+    const lines = groups.slice(0, lineLimit).map(({ _id, microCredits, ...sums }) => {
+      for (const name of furtherFields) if (sums[name] === 0) delete sums[name];
+      return { ..._id, ...sums, ...(microCredits > 0 && { credits: microCredits / microCreditsPerCredit }) };
+    });
     return { from, to, lines, hasMore: groups.length > lineLimit };
   };
 }

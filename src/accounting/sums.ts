@@ -28,7 +28,7 @@ export const countedFields = [
 ] as const satisfies readonly (keyof UsageDocument)[];
 
 /** Those that most records do not have. */
-const furtherFields = [
+export const furtherFields = [
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { JsonMembers, mayBringTools, toolTexts } from '../http/json/search.ts';
+import { eachText, JsonMembers, mayHaveKey } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { type PricedTool, toolCounts } from '../options/accounts.ts';
@@ -34,24 +34,44 @@ const mostCalls = 1_000_000;
 
 type Body = Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>;
 
-const nowhere: ByteRange = { start: 0, end: 0 };
+const toolsKey = Buffer.from('"tools"');
+
+/** A text in tools. */
+interface ToolText extends ByteRange {
+  readonly key: string;
+  readonly text: string;
+  /** Where the object or list begins that has it. */
+  readonly parent: number;
+}
+
+/** The types and models in the tools of a body; what stands in a JSON schema counts for nothing. @throws GatewayError `request_too_large` */
+async function textsInTools({ rawBody, fields }: Pick<Body, 'rawBody' | 'fields'>): Promise<ToolText[]> {
+  const span = fields.get('tools');
+  const { start: from, end: to } = span ?? { start: 0, end: 0 };
+  // deeper inside, a key in other case is not looked for
+  const isElsewhere = [rawBody.subarray(0, from), rawBody.subarray(to)].some((part) => mayHaveKey(part, toolsKey));
+  if (!span && !isElsewhere) return [];
+  const offset = isElsewhere ? 0 : from;
+  const texts: ToolText[] = [];
+  const searched = { keys: ['type', 'model'], longest: longestValue };
+  await eachText(isElsewhere ? rawBody : rawBody.subarray(from, to), searched, ({ key, text, start, end, open }) => {
+    const isInTools = !isElsewhere || open.slice(0, -1).some(({ folded }) => folded === 'tools');
+    if (!isInTools) return true;
+    texts.push({ key, text, start: offset + start, end: offset + end, parent: open.at(-1)?.start ?? 0 });
+    return texts.length <= mostTexts;
+  });
+  if (texts.length > mostTexts) throw new GatewayError('request_too_large', 'The tools of the body say too much');
+  return texts;
+}
 
 /**
  * The models that the tools of a request name, wherever the request has tools, and what the tools may do; `undefined` where it brings none. A model that only a default
  * names is checked as one that the request names.
  * @throws GatewayError `invalid_value`, `model_not_allowed`, as for the model of a request; `request_too_large`
  */
-export async function readHostedTools(
-  { rawBody, fields, body }: Body,
-  principal: Principal,
-): Promise<HostedTools | undefined> {
-  const span = fields.get('tools');
-  const isWithin = !mayBringTools(rawBody, span ?? nowhere);
-  if (isWithin && !span) return undefined;
-  const { start, end } = isWithin && span ? span : { start: 0, end: rawBody.length };
-  const searched = { keys: ['type', 'model'], longest: longestValue, most: mostTexts, isWithin };
-  const texts = await toolTexts(rawBody.subarray(start, end), searched);
-  if (texts.length > mostTexts) throw new GatewayError('request_too_large', 'The tools of the body say too much');
+export async function readHostedTools(request: Body, principal: Principal): Promise<HostedTools | undefined> {
+  const texts = await textsInTools(request);
+  if (texts.length === 0) return undefined;
   const named = texts.filter(({ key }) => key === 'model');
   const naming = new Set(named.map(({ parent }) => parent));
   const types = texts.flatMap(({ key, text, parent }) => {
@@ -60,7 +80,7 @@ export async function readHostedTools(
   });
   const makers = types.filter(({ type }) => type === 'image_generation');
   const usesDefault = makers.some(({ parent }) => !naming.has(parent));
-  const models = named.map(({ text: name, ...at }) => ({ name, start: start + at.start, end: start + at.end }));
+  const models = named.map(({ text: name, start, end }) => ({ name, start, end }));
   const names = [...new Set([...models.map(({ name }) => name), ...(usesDefault ? [imageModel] : [])])];
   for (const name of names) {
     checkModelName(name);
@@ -68,7 +88,7 @@ export async function readHostedTools(
   }
   const inMakers = named.filter(({ parent }) => makers.some((maker) => maker.parent === parent));
   const imageModels = [...new Set([...inMakers.map(({ text }) => text), ...(usesDefault ? [imageModel] : [])])];
-  return { models, requested: requestedTools(new Set(types.map(({ type }) => type)), imageModels, body) };
+  return { models, requested: requestedTools(new Set(types.map(({ type }) => type)), imageModels, request.body) };
 }
 
 function requestedTools(

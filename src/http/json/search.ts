@@ -402,8 +402,7 @@ export async function namedTexts(
   { keys, longest, most, everywhere = [] }: Searched,
 ): Promise<NamedText[]> {
   const found = new Map<string, NamedText>();
-  await eachText(bytes, keys, ({ key, start, end, open }) => {
-    const text = end - start <= 6 * longest ? textAt(bytes, start, end) : '…';
+  await eachText(bytes, { keys, longest: 6 * longest }, ({ key, text, start, open }) => {
     const name = `${key} ${text}${everywhere.includes(key) ? ` ${start}` : ''}`;
     if (!found.has(name)) found.set(name, { key, text, path: pathOf(open) });
     return found.size <= most;
@@ -411,51 +410,26 @@ export async function namedTexts(
   return [...found.values()];
 }
 
-/** A text under the key {@link tools}, or deeper there. */
-interface ToolText extends ByteRange {
-  readonly key: string;
-  readonly text: string;
-  /** Where the object or list begins that has it. */
-  readonly parent: number;
-}
-
-const tools = 'tools';
-const toolsKey = Buffer.from(`"${tools}"`);
-
-/** Whether a key `tools` may stand in the bytes outside of a part of them. A key in other case, deeper inside, is not looked for. */
-export function mayBringTools(bytes: Buffer, { start, end }: ByteRange): boolean {
-  const outside = [bytes.subarray(0, start), bytes.subarray(end)];
-  return outside.some(
-    (part) => part.includes(toolsKey) || (part.includes(escapeStart) && escapedLetter.test(part.toString('latin1'))),
-  );
-}
-
-/**
- * The texts under some keys in the tools of a JSON body, each with where it stands. What stands in a JSON schema counts for nothing.
- * @param isWithin whether the bytes are a list of tools, and not a body. @param most the search ends when it has found one more
- */
-export async function toolTexts(
-  bytes: Buffer,
-  { keys, longest, most, isWithin }: Pick<Searched, 'keys' | 'longest' | 'most'> & { readonly isWithin: boolean },
-): Promise<ToolText[]> {
-  const found: ToolText[] = [];
-  await eachText(bytes, keys, ({ key, start, end, open }) => {
-    if (!isWithin && !open.slice(0, -1).some(({ folded }) => folded === tools)) return true;
-    const text = end - start <= longest ? textAt(bytes, start, end) : '…';
-    found.push({ key, text, start, end, parent: open.at(-1)?.start ?? 0 });
-    return found.length <= most;
-  });
-  return found;
-}
-
-/** A text under a searched key, with its quotes, and the objects and lists that it is in, from the outside. */
-interface VisitedText extends ByteRange {
-  readonly key: string;
+/** A text under a searched key, with its quotes. */
+interface VisitedText extends ByteRange, Pick<NamedText, 'key' | 'text'> {
+  /** The objects and lists that it is in, from the outside. */
   readonly open: readonly Open[];
 }
 
-/** Visits the texts under some keys, as {@link namedTexts} does. @param visit returns whether the search goes on */
-async function eachText(bytes: Buffer, keys: readonly string[], visit: (text: VisitedText) => boolean): Promise<void> {
+/** Whether a key may stand in the bytes, in this case. @param quoted with its quotes */
+export function mayHaveKey(bytes: Buffer, quoted: Buffer): boolean {
+  return bytes.includes(quoted) || (bytes.includes(escapeStart) && escapedLetter.test(bytes.toString('latin1')));
+}
+
+/**
+ * Visits the texts under some keys, as {@link namedTexts} does.
+ * @param longest a longer text is given as '…'. Bytes, with its quotes. @param visit returns whether the search goes on
+ */
+export async function eachText(
+  bytes: Buffer,
+  { keys, longest }: Pick<Searched, 'keys' | 'longest'>,
+  visit: (text: VisitedText) => boolean,
+): Promise<void> {
   const walk = new StructureWalk();
   const open: Open[] = [];
   let from = 0;
@@ -472,7 +446,8 @@ async function eachText(bytes: Buffer, keys: readonly string[], visit: (text: Vi
           top.key = at - begins < longestKey ? textAt(bytes, begins, at + 1) : '…';
           top.folded = foldCase(top.key);
         } else if (top && !top.isUnread && !top.isFreelyNamed && keys.includes(top.folded)) {
-          if (!visit({ key: top.folded, start: begins, end: at + 1, open })) return;
+          const text = at - begins < longest ? textAt(bytes, begins, at + 1) : '…';
+          if (!visit({ key: top.folded, text, start: begins, end: at + 1, open })) return;
         }
       } else if (mark === openBrace || mark === openBracket) open.push(opened(top, mark === openBracket, at));
       else if (mark === closeBrace || mark === closeBracket) open.pop();
