@@ -178,6 +178,9 @@ export class Bridge {
   #idleTimer: NodeJS.Timeout;
   readonly #pings: NodeJS.Timeout;
   readonly #answering = new WeakSet<WebSocket>();
+  /** Whether the gateway has ended the client's side; what is under way at the upstream may go on. */
+  #isDismissed = false;
+  /** Whether both sides are being closed. */
   #isEnding = false;
   #isFinished = false;
   /** What has ended it, if that was an error. */
@@ -232,17 +235,33 @@ export class Bridge {
     closeWith(before, closeCode.normal);
   }
 
+  /** Sends the upstream an event of the gateway's own. */
+  ask(event: object): Promise<void> {
+    return send(this.#upstream, { data: Buffer.from(JSON.stringify(event)), isBinary: false });
+  }
+
   /** Tells the client of an error; the socket stays open. */
   report(error: GatewayError, causedBy?: string): Promise<void> {
     return send(this.#client, { data: Buffer.from(errorEvent(error, causedBy)), isBinary: false });
   }
 
-  /** Tells the client of an error, and closes both sides. */
+  /** Tells the client of an error, and closes both sides: of what is under way nothing more is learned. */
   fail(error: GatewayError, code: number): void {
     if (this.#isEnding) return;
-    this.#error = error;
+    this.#error ??= error;
     void this.report(error);
     this.#end(code, error.code);
+  }
+
+  /** Tells the client of an error, and closes its side. What is under way goes on to its end, so that it is charged by the upstream's own usage. */
+  dismiss(error: GatewayError, code: number): void {
+    if (this.#isDismissed) return;
+    this.#isDismissed = true;
+    this.#error = error;
+    void this.report(error);
+    closeWith(this.#client, code, error.code);
+    this.#closing = { code, reason: error.code };
+    this.#closeIfIdle();
   }
 
   /** Closes both sides when no response is under way any more. */
@@ -275,7 +294,8 @@ export class Bridge {
 
   /** There is no room for what comes on this side. */
   #endForMemory(socket: CountedSocket, error: GatewayError): void {
-    this.fail(error, closeCode.tryAgainLater);
+    if (socket === this.#client) this.dismiss(error, closeCode.tryAgainLater);
+    else this.fail(error, closeCode.tryAgainLater);
     closeWith(socket, closeCode.tryAgainLater, error.code);
     socket.drop();
   }
@@ -295,7 +315,7 @@ export class Bridge {
   }
 
   async #takeFromClient(message: Message): Promise<void> {
-    if (this.#isEnding) return;
+    if (this.#isDismissed) return;
     this.#lastMessageAt = performance.now();
     await this.#guarded(() => this.#session.fromClient(message, this));
   }
@@ -323,18 +343,23 @@ export class Bridge {
   }
 
   async #tell(thrown: unknown): Promise<void> {
-    if (thrown instanceof SocketEnd) {
-      const { error } = thrown;
-      this.fail(error, error.status < 500 ? closeCode.policy : closeCode.internal);
-    } else if (isGatewayError(thrown)) await this.report(thrown);
+    if (thrown instanceof SocketEnd) this.#endWith(thrown.error);
+    else if (isGatewayError(thrown)) await this.report(thrown);
     else {
       this.#options.logger.error('a WebSocket failed', { error: describeThrown(thrown) });
-      this.fail(new GatewayError('internal_error', 'The gateway failed'), closeCode.internal);
+      this.#endWith(new GatewayError('internal_error', 'The gateway failed'));
     }
   }
 
+  #endWith(error: GatewayError): void {
+    const code = error.status < 500 ? closeCode.policy : closeCode.internal;
+    // nothing good comes of an upstream that sends what cannot be passed on, nor of what fails again
+    if (this.#isDismissed || error.code === 'upstream_invalid_response') this.fail(error, code);
+    else this.dismiss(error, code);
+  }
+
   #clientClosed(code: number, reason: Buffer): void {
-    this.#hasLeft = !this.#isEnding;
+    this.#hasLeft = !this.#isDismissed;
     if (this.#upstream.readyState === WebSocket.CLOSED) {
       this.#finish();
       return;
@@ -358,6 +383,7 @@ export class Bridge {
   }
 
   #end(code: number, reason: Buffer | string): void {
+    this.#isDismissed = true;
     this.#isEnding = true;
     closeWith(this.#client, code, reason);
     closeWith(this.#upstream, isSendable(code) ? code : closeCode.normal);

@@ -89,7 +89,14 @@ export interface UpstreamEvent extends Fields {
   readonly type: string;
   readonly delta?: unknown;
   readonly response_id?: unknown;
-  readonly response?: { readonly id?: unknown; readonly usage?: unknown; readonly output?: unknown };
+  /** Of sound, the length of its event. */
+  readonly soundBytes?: number;
+  readonly response?: {
+    readonly id?: unknown;
+    readonly conversation_id?: unknown;
+    readonly usage?: unknown;
+    readonly output?: unknown;
+  };
   readonly error?: { readonly event_id?: unknown; readonly code?: unknown; readonly message?: unknown } | null;
 }
 
@@ -114,7 +121,9 @@ const utf8 = new TextDecoder();
 /** What an event of an upstream's says about what is under way, be it text or bytes; `undefined` where it says nothing. Pure. */
 export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | undefined {
   if (isBinary && !beginsLikeJson(data)) return undefined;
-  if (audioDelta.test(data.toString('latin1', 0, headLength))) return { type: 'response.output_audio.delta' };
+  if (audioDelta.test(data.toString('latin1', 0, headLength))) {
+    return { type: 'response.output_audio.delta', soundBytes: data.length };
+  }
   if (!marks.some((mark) => data.includes(mark))) return undefined;
   const value = parsed(utf8.decode(data));
   return typeof value?.type === 'string' ? (value as UpstreamEvent) : undefined;

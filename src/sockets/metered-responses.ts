@@ -1,13 +1,13 @@
 import type { Principal } from '../http/principal.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
-import type { CallEnding, OpenUsage } from '../options/options.ts';
+import type { CallEnding, OpenUsage, UsageRecord } from '../options/options.ts';
 import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
 import { ToolCalls } from '../proxy/hosted-tools.ts';
 import type { ErrorInside } from '../proxy/inspect-answer.ts';
 import { errorInAnswer, type RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
-import { closedRecord, openRecord, textBytes } from '../proxy/usage-meter.ts';
+import { answerBytesPerToken, closedRecord, openRecord, textBytes } from '../proxy/usage-meter.ts';
 import { usedByResponse } from '../stored/ended-response.ts';
 import { responseIdOf, type UpstreamEvent } from './events.ts';
 
@@ -23,12 +23,14 @@ interface MeteredResponse {
   readonly place: CallPlace | undefined;
   /** `undefined` where there is no SDK. */
   readonly span: UpstreamSpan | undefined;
-  admissions: readonly Admission[];
+  /** `undefined` until something is admitted for it. */
+  admissions: readonly Admission[] | undefined;
   readonly startedAt: number;
   hasBegun: boolean;
   firstByteMs: number;
   events: number;
   textBytes: number;
+  soundBytes: number;
   readonly tools: ToolCalls;
 }
 
@@ -36,9 +38,19 @@ interface MeteredResponse {
 export interface AskedResponse {
   readonly call: RequestedCall;
   readonly upstream: Upstream;
-  readonly admissions: readonly Admission[];
+  /** `undefined` where nobody has asked for it: see {@link MeteredResponses.admit}. */
+  readonly admissions: readonly Admission[] | undefined;
   readonly eventId?: string | undefined;
 }
+
+/** A response that has ended: the input that was expected of it, and what it has used. */
+export interface EndedResponse {
+  readonly estimatedTokens: number;
+  readonly record: UsageRecord;
+}
+
+/** Sound as it comes: base64 of 24,000 samples of 16 bits for each second, of which 50 ms are a token (OpenAI's guide "Managing costs" of the Realtime API). */
+const soundBytesPerToken = (48_000 * 4) / 3 / 20;
 
 /** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
 export class MeteredResponses {
@@ -68,7 +80,7 @@ export class MeteredResponses {
     const place = new CallPlace(this.#principal.userId);
     const noPlace = place.moveTo(asked.upstream.calls);
     if (noPlace) {
-      settle(this.#deps, asked, undefined);
+      this.#settle(asked, undefined);
       throw noPlace;
     }
     this.#add(asked, place);
@@ -84,12 +96,21 @@ export class MeteredResponses {
     this.#deps.hooks?.onResponse(call.info, upstream.name, 200, firstByteMs);
   }
 
+  /**
+   * Has the response admitted that the upstream has begun without being asked, if it has.
+   * @throws what `admit` throws: it is charged all the same
+   */
+  async admit(admit: (call: RequestedCall) => Promise<readonly Admission[]>): Promise<void> {
+    const response = this.#open.find(({ admissions }) => admissions === undefined);
+    if (response) response.admissions = await admit(response.call);
+  }
+
   /** The upstream has begun a response, or has sent a part of one. */
   saw(event: UpstreamEvent): void {
-    const { type, response_id, delta } = event;
+    const { type, response_id, delta, soundBytes } = event;
     if (type === 'response.created') this.#begun(event);
     else if (type.startsWith('response.')) {
-      this.wrote(response_id, delta);
+      this.wrote(response_id, delta, soundBytes);
       this.#underWay(response_id)?.tools.addEvent(event);
     }
   }
@@ -101,26 +122,29 @@ export class MeteredResponses {
   }
 
   /** A part has come of what has begun. @param id @default that of the last one */
-  wrote(id: unknown, text: unknown): void {
+  wrote(id: unknown, text: unknown, soundBytes = 0): void {
     const response = this.#underWay(id);
     if (!response) return;
     response.events += 1;
     response.textBytes += textBytes(text);
+    response.soundBytes += soundBytes;
   }
 
   /**
    * A response has ended.
    * @param failure the error that it has ended in
    * @param text all of it, where its end says it
+   * @returns what was expected of it, and what it has used
    */
-  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined, text?: unknown): void {
+  ended(id: string | undefined, usage: unknown, failure: ErrorInside | undefined, text?: unknown): EndedResponse {
     const response =
       this.#open.find((open) => open.id !== undefined && open.id === id) ??
       this.#open.find(({ hasBegun }) => !hasBegun) ??
       this.#add(this.#unasked(), undefined);
     response.textBytes = Math.max(response.textBytes, textBytes(text));
     this.#reportEnd(response, failure);
-    this.#close(response, failure ? 'upstream_failed' : 'complete', usage, failure !== undefined);
+    const record = this.#close(response, failure ? 'upstream_failed' : 'complete', usage, failure !== undefined);
+    return { estimatedTokens: response.call.estimatedTokens, record };
   }
 
   /** Whether what has this id is under way. */
@@ -183,7 +207,7 @@ export class MeteredResponses {
     const span = UpstreamSpan.start({ upstream, path, model, apiRequest: { requestId, principal } });
     const response: MeteredResponse = {
       ...{ id: undefined, eventId, call, upstream, usage, place, span, admissions },
-      ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
+      ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0, soundBytes: 0 },
       tools: new ToolCalls(),
     };
     this.#open.push(response);
@@ -201,19 +225,27 @@ export class MeteredResponses {
     span?.failed(errorInAnswer);
   }
 
-  #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): void {
-    const { call, usage, events, textBytes: bytes, tools, startedAt, firstByteMs } = response;
+  #close(response: MeteredResponse, ending: CallEnding, reported: unknown, hasFailed: boolean): UsageRecord {
+    const { call, usage, events, tools, startedAt, firstByteMs } = response;
     const { output } = call;
+    // sound is counted by its length, not by its bytes
+    const bytes = response.textBytes + (response.soundBytes / soundBytesPerToken) * answerBytesPerToken;
     const used = usedByResponse(reported, { bytes, events, tools: tools.use }, usage, { output, ending, hasFailed });
     const durationMs = performance.now() - startedAt;
-    this.#remove(response, closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs }));
+    const record = closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs });
+    this.#remove(response, record);
+    return record;
   }
 
-  #remove(response: MeteredResponse, record: ReturnType<typeof closedRecord> | undefined): void {
+  #remove(response: MeteredResponse, record: UsageRecord | undefined): void {
     this.#open.splice(this.#open.indexOf(response), 1);
     if (record) response.span?.used(record);
     response.span?.end();
     response.place?.release();
-    settle(this.#deps, response, record);
+    this.#settle(response, record);
+  }
+
+  #settle({ admissions = [], usage }: Partial<MeteredResponse>, record: UsageRecord | undefined): void {
+    settle(this.#deps, { admissions, ...(usage && { usage }) }, record);
   }
 }

@@ -1,16 +1,17 @@
-import { refuse } from '../errors.ts';
-import { type Admission, requireAllowedModel } from '../proxy/admission.ts';
+import { isGatewayError, refuse } from '../errors.ts';
+import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
-import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
+import { checkModelName, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
-import { type Bridge, orEnd } from './bridge.ts';
+import { type Bridge, SocketEnd } from './bridge.ts';
+import { Conversation } from './conversation.ts';
 import { type ClientEvent, responseIdOf, transcriptionFields, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { eventIdOf, MeteredSession, type SessionOptions } from './session.ts';
-import { soundEvent, Transcriptions } from './transcriptions.ts';
+import { sessionEvents, soundEvent, Transcriptions } from './transcriptions.ts';
 
 interface RealtimeOptions extends SessionOptions {
   /** As the caller named it. */
@@ -23,14 +24,22 @@ interface RealtimeOptions extends SessionOptions {
   readonly admissions: readonly Admission[];
 }
 
+/** How long sound is refused before its admission is asked for again, where the refusal does not say. Milliseconds. */
+const soundPause = 5_000;
+
 /**
- * A realtime session. Upstreams begin responses by themselves when a user has spoken, so one is always admitted in advance: the first with the handshake,
- * each further one when one has been charged.
+ * A realtime session. Upstreams begin responses by themselves when a user has spoken, so sound goes up only when the next response is admitted: the first
+ * with the handshake, each further one when the client asks for it, or sends sound.
  */
 export class RealtimeSession extends MeteredSession {
   readonly #options: RealtimeOptions;
+  readonly #conversation = new Conversation();
   /** What is admitted for the next response. */
   #admissions: readonly Admission[] | undefined;
+  /** Until when sound is refused, by `performance.now()`. */
+  #soundRefusedUntil = 0;
+  /** Whether the last response that the upstream has begun by itself was refused, and nothing was admitted since. */
+  #hasCancelled = false;
   readonly #transcriptions: Transcriptions;
 
   constructor(deps: RelayDependencies, options: RealtimeOptions) {
@@ -43,6 +52,7 @@ export class RealtimeSession extends MeteredSession {
       sessionModel: options.model,
       model: options.transcriptionModel,
       takeAdmissions: () => this.#takeAdmissions() ?? [],
+      onCommitted: (seconds) => this.#conversation.heard(seconds),
     });
   }
 
@@ -50,8 +60,9 @@ export class RealtimeSession extends MeteredSession {
     return super.isBusy || this.#transcriptions.isBusy;
   }
 
-  protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
+  protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[] | undefined> {
     if (event.type === soundEvent) {
+      if (!this.#admissions && !(await this.#admitSound(bridge))) return undefined;
       // it names nothing
       this.#transcriptions.sent(event);
       return event.rawBody;
@@ -63,14 +74,10 @@ export class RealtimeSession extends MeteredSession {
       await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
     }
     if (event.type === 'response.create') await this.#ask(event, bridge);
-    this.#transcriptions.sent(event);
+    const sound = this.#transcriptions.sent(event);
+    if (sound !== undefined) this.#conversation.heard(sound);
+    else this.#conversation.sent(event);
     return data;
-  }
-
-  protected override async prepareNext(): Promise<void> {
-    await this.caller.requireKey();
-    // what is begun without being asked for could not be refused otherwise
-    this.#admissions ??= await orEnd(this.caller.admit(this.requested(this.#options.model)));
   }
 
   override ended(hasLeft: boolean): void {
@@ -86,38 +93,103 @@ export class RealtimeSession extends MeteredSession {
   }
 
   protected unasked(): AskedResponse {
-    return {
-      call: this.requested(this.#options.model),
-      upstream: this.upstream,
-      admissions: this.#takeAdmissions() ?? [],
-    };
+    return { call: this.#nextCall(), upstream: this.upstream, admissions: this.#takeAdmissions() };
   }
 
-  async #ask({ eventId }: ClientEvent, bridge: Bridge): Promise<void> {
-    if (bridge.isClosing) throw failure('shutting_down');
-    const call = this.requested(this.#options.model);
-    await this.caller.requireKey();
-    const admissions = this.#takeAdmissions() ?? (await orEnd(this.caller.admit(call)));
+  /** A response that begins now. @param given the bytes of what it reads beside the conversation */
+  #nextCall(given = 0): RequestedCall {
+    const tokens = this.#conversation.tokens + Math.ceil(given / promptBytesPerToken);
+    return this.requested(this.#options.model, tokens);
+  }
+
+  async #ask({ eventId, fields }: ClientEvent, bridge: Bridge): Promise<void> {
+    const { start = 0, end = 0 } = fields.get('response') ?? {};
+    const call = this.#nextCall(end - start);
+    await this.#requireKey(bridge);
+    const admissions = this.#takeAdmissions() ?? (await this.#admit(call));
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
   }
 
-  protected note(event: UpstreamEvent): boolean {
-    const { type, response } = event;
-    if (type === 'response.done') {
-      this.responses.ended(responseIdOf(event), response?.usage, errorInMessage(event));
-      return true;
-    }
-    if (type === 'error') return this.#refused(event);
-    return this.#transcriptions.saw(event);
+  /** @throws GatewayError where the gateway closes; SocketEnd where the key is not good any more */
+  async #requireKey(bridge: Bridge): Promise<void> {
+    if (bridge.isClosing) throw failure('shutting_down');
+    await this.caller.requireKey();
   }
 
-  /** @returns whether the event is about a response that was asked for */
-  #refused(event: UpstreamEvent): boolean {
+  async #admit(call: RequestedCall): Promise<readonly Admission[]> {
+    const admissions = await this.caller.admit(call);
+    this.#soundRefusedUntil = 0;
+    this.#hasCancelled = false;
+    return admissions;
+  }
+
+  /**
+   * Has the response admitted that may follow some sound.
+   * @returns whether the sound may go up
+   * @throws GatewayError where it is refused, once until it may be asked for again: sound comes many times in a second
+   */
+  async #admitSound(bridge: Bridge): Promise<boolean> {
+    if (performance.now() < this.#soundRefusedUntil) return false;
+    try {
+      await this.#requireKey(bridge);
+      this.#admissions = await this.#admit(this.#nextCall());
+      return true;
+    } catch (error) {
+      if (!isGatewayError(error)) throw error;
+      const { 'retry-after-ms': exact, 'retry-after': seconds } = error.headers;
+      const wait = Number(exact ?? Number(seconds) * 1_000) || soundPause;
+      this.#soundRefusedUntil = performance.now() + wait;
+      throw error;
+    }
+  }
+
+  protected async note(event: UpstreamEvent, bridge: Bridge): Promise<void> {
+    const { type } = event;
+    if (type === 'response.created') await this.#admitUnasked(event, bridge);
+    else if (type === 'response.done') this.#noteEnd(event);
+    else if (type === 'error') this.#noteRefusal(event);
+    else {
+      if (sessionEvents.has(type)) this.#conversation.configured(event);
+      this.#transcriptions.saw(event);
+    }
+  }
+
+  /**
+   * Has a response admitted that the upstream has begun by itself; one that is refused is cancelled.
+   * @throws SocketEnd where that was so before, and nothing was admitted since: the upstream begins them whatever it is sent
+   */
+  async #admitUnasked({ response }: UpstreamEvent, bridge: Bridge): Promise<void> {
+    try {
+      await this.responses.admit(async (call) => {
+        await this.caller.requireKey();
+        return this.#admit(call);
+      });
+    } catch (error) {
+      await bridge.ask({ type: 'response.cancel', response_id: response?.id });
+      if (!isGatewayError(error)) throw error;
+      if (this.#hasCancelled) throw new SocketEnd(error);
+      this.#hasCancelled = true;
+      await bridge.report(error);
+    }
+  }
+
+  #noteEnd(event: UpstreamEvent): void {
+    const { response } = event;
+    const { estimatedTokens, record } = this.responses.ended(
+      responseIdOf(event),
+      response?.usage,
+      errorInMessage(event),
+    );
+    // `null` where it is no part of the conversation
+    if (response?.conversation_id !== null) this.#conversation.answered(estimatedTokens, record);
+  }
+
+  /** The upstream refuses an event of the client's. */
+  #noteRefusal(event: UpstreamEvent): void {
     const eventId = eventIdOf(event);
     const isAboutSound =
       eventId !== undefined || /input.audio.buffer/.test(`${event.error?.code} ${event.error?.message}`);
-    if (isAboutSound && this.#transcriptions.refused(eventId)) return false;
-    return this.responses.refused(eventId);
+    if (!isAboutSound || !this.#transcriptions.refused(eventId)) this.responses.refused(eventId);
   }
 
   /**

@@ -55,6 +55,8 @@ interface CurrentResponse {
   readonly model: string | null;
   /** Once the upstream has named it. */
   id?: string;
+  /** Whether it is stored, or being stored, whose it is. */
+  isKept?: boolean;
   /** Its items and their containers. */
   readonly shown: Map<string, ShownObject>;
 }
@@ -82,17 +84,25 @@ export class ResponsesSession extends MeteredSession {
     throw new GatewayError('invalid_value', message);
   }
 
-  protected async note(event: UpstreamEvent): Promise<boolean> {
+  protected async note(event: UpstreamEvent): Promise<void> {
     const id = responseIdOf(event);
     const isLast = lastEvents.has(event.type);
-    await this.#record(event, id, isLast);
+    const current = this.#named(id);
+    try {
+      if (current?.isStored) await this.#record(current, event, isLast);
+    } finally {
+      // it has ended and is charged, also where that cannot be stored
+      this.#noteEnd(event, id, isLast);
+    }
+  }
+
+  #noteEnd(event: UpstreamEvent, id: string | undefined, isLast: boolean): void {
     const error = errorInMessage(event);
     if (isLast) this.#end(id, event.response?.usage, error);
     // nothing more comes of a response after an error
     else if (event.type === 'error' && !this.responses.refused(undefined)) {
       this.#end(this.#current?.id, undefined, error);
     }
-    return false;
   }
 
   #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
@@ -189,29 +199,35 @@ export class ResponsesSession extends MeteredSession {
     return model === undefined ? undefined : upstreamModelName(this.upstream, model);
   }
 
-  /** Stores whose a response and its items are, before the client is shown them. @throws SocketEnd when that cannot be stored */
-  async #record(event: UpstreamEvent, id: string | undefined, isLast: boolean): Promise<void> {
+  /** The response under way, whose id an event may have. @throws SocketEnd where no account could own it: each of its events is refused */
+  #named(id: string | undefined): CurrentResponse | undefined {
     const current = this.#current;
-    if (!current) return;
-    const isNew = id !== undefined && current.id === undefined;
-    if (isNew) current.id = id;
-    if (!current.isStored) return;
-    // each of its events is refused
-    if (id !== undefined && !storedId.test(current.id as string)) {
+    if (!current) return undefined;
+    if (id !== undefined) current.id ??= id;
+    if (current.isStored && id !== undefined && !storedId.test(current.id as string)) {
       throw new SocketEnd(failure('upstream_invalid_response'));
     }
+    return current;
+  }
+
+  /** Stores whose a response and its items are, before the client is shown them. @throws SocketEnd when that cannot be stored */
+  async #record(current: CurrentResponse, event: UpstreamEvent, isLast: boolean): Promise<void> {
     const { storedObjects } = this.deps;
     const { principal, endpoint } = this.caller.call(undefined);
+    const { id, shown } = current;
     const object = {
       userId: principal.userId,
       upstream: this.upstream.name,
       model: current.model,
       origin: originOf(principal.keyId, endpoint),
     };
-    if (isNew) await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
-    for (const shown of itemsOf(event).flatMap(shownBy)) current.shown.set(`${shown.kind} ${shown.id}`, shown);
-    if (isLast && current.shown.size > 0) {
-      await storedObjects.addShown([...current.shown.values()], { ...object, ...(id !== undefined && { id }) });
+    if (id !== undefined && !current.isKept) {
+      current.isKept = true;
+      await orEnd(storedObjects.add({ id, kind: 'response', ...object }));
+    }
+    for (const item of itemsOf(event).flatMap(shownBy)) shown.set(`${item.kind} ${item.id}`, item);
+    if (isLast && shown.size > 0) {
+      await storedObjects.addShown([...shown.values()], { ...object, ...(id !== undefined && { id }) });
     }
   }
 

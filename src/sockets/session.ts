@@ -43,6 +43,7 @@ export abstract class MeteredSession implements SocketSession {
     if (!event) return bridge.toUpstream(message);
     try {
       const data = await this.take(event, bridge);
+      if (data === undefined) return;
       await bridge.toUpstream({ ...message, data: Buffer.isBuffer(data) ? data : Buffer.concat(data) });
     } catch (error) {
       if (!isGatewayError(error)) throw error;
@@ -55,9 +56,8 @@ export abstract class MeteredSession implements SocketSession {
     if (!event) return bridge.toClient(message);
     this.responses.saw(event);
     // whether or not the client reads
-    const hasEnded = await this.note(event);
+    await this.note(event, bridge);
     await bridge.toClient(this.masked(message, event));
-    if (hasEnded && !bridge.isClosing) await this.prepareNext();
   }
 
   check(): Promise<void> {
@@ -68,21 +68,18 @@ export abstract class MeteredSession implements SocketSession {
     this.responses.endAll(hasLeft ? 'client_left' : 'upstream_failed');
   }
 
-  /** Takes an event of the client's. @returns what goes up. @throws GatewayError where it is refused */
-  protected abstract take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]>;
+  /** Takes an event of the client's. @returns what goes up, if anything. @throws GatewayError where it is refused */
+  protected abstract take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[] | undefined>;
 
-  /** Notes what an event of the upstream's says, before the client gets it. @returns whether {@link prepareNext} follows */
-  protected abstract note(event: UpstreamEvent): boolean | Promise<boolean>;
-
-  /** Requires that the client may go on, when what was admitted has ended. */
-  protected async prepareNext(): Promise<void> {}
+  /** Notes what an event of the upstream's says, before the client gets it. */
+  protected abstract note(event: UpstreamEvent, bridge: Bridge): Promise<void>;
 
   /** A response that the client has not asked for. */
   protected abstract unasked(): AskedResponse;
 
   /** A response, as checks see it before anything is known of it. */
-  protected requested(model: string | undefined): RequestedCall {
-    return { info: this.caller.call(model), estimatedTokens: 0, output: oneAnswer };
+  protected requested(model: string | undefined, estimatedTokens = 0): RequestedCall {
+    return { info: this.caller.call(model), estimatedTokens, output: oneAnswer };
   }
 
   /** A message as the client may see it: where errors of its upstream are masked, with a plain error in the place of one. */

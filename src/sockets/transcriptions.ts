@@ -10,7 +10,8 @@ const transcription = 'conversation.item.input_audio_transcription.';
 /** A part of what a user has said, as it goes up. */
 export const soundEvent = 'input_audio_buffer.append';
 
-const sessionEvents: ReadonlySet<string> = new Set([
+/** What an upstream says its session is. */
+export const sessionEvents: ReadonlySet<string> = new Set([
   'session.created',
   'session.updated',
   'transcription_session.created',
@@ -18,7 +19,7 @@ const sessionEvents: ReadonlySet<string> = new Set([
 ]);
 
 /** One token for 100 ms of what a user says (OpenAI's guide "Managing costs" of the Realtime API). */
-const tokensPerSecond = 10;
+export const tokensPerSecond = 10;
 /** 24,000 samples of 16 bits, which is also what upstreams take where a session says nothing. */
 const pcmRate = 48_000;
 const g711Rate = 8_000;
@@ -50,6 +51,8 @@ interface TranscriptionsOptions {
   readonly model: string | undefined;
   /** What was admitted in advance, for something that begins. */
   readonly takeAdmissions: () => readonly Admission[];
+  /** Called when sound becomes a part of the conversation, with its length in seconds. */
+  readonly onCommitted: (seconds: number) => void;
 }
 
 /**
@@ -93,8 +96,8 @@ export class Transcriptions {
     remember(this.#names, upstreamModelName(this.#options.upstream, model), model);
   }
 
-  /** An event of the client's goes up. */
-  sent(event: ClientEvent): void {
+  /** An event of the client's goes up. @returns how long the sound of an item in it is. Seconds */
+  sent(event: ClientEvent): number | undefined {
     const { type, eventId, fields, body, rawBody } = event;
     if (type === soundEvent) {
       const { start = 0, end = 0 } = fields.get('audio') ?? {};
@@ -105,21 +108,23 @@ export class Transcriptions {
       this.#commits.push({ bytes: this.#buffered, eventId });
       this.#buffered = 0;
     } else if (type === 'conversation.item.create' && hasSound((body as UpstreamEvent | undefined)?.item)) {
-      this.#created.push({ bytes: decodedLength(rawBody.length), eventId });
+      const sound = { bytes: decodedLength(rawBody.length), eventId };
+      this.#created.push(sound);
       if (this.#created.length > mostRemembered) this.#created.shift();
+      return this.#secondsOf(sound.bytes);
     }
+    return undefined;
   }
 
-  /** Notes what an event of the upstream's says. @returns whether something has begun that took what was admitted in advance */
-  saw(event: UpstreamEvent): boolean {
+  /** Notes what an event of the upstream's says. */
+  saw(event: UpstreamEvent): void {
     const { type } = event;
     const itemId = String(event.item_id ?? '');
-    if (type.startsWith(transcription)) return this.#transcribed(event, itemId);
-    if (type === 'input_audio_buffer.committed') return this.#committed(itemId);
-    if (type.startsWith('input_audio_buffer.')) this.#heard(event);
+    if (type.startsWith(transcription)) this.#transcribed(event, itemId);
+    else if (type === 'input_audio_buffer.committed') this.#committed(itemId);
+    else if (type.startsWith('input_audio_buffer.')) this.#heard(event);
     else if (sessionEvents.has(type)) this.#configured(event.session);
     else if (type === 'conversation.item.added' || type === 'conversation.item.created') this.#shown(event.item);
-    return false;
   }
 
   /**
@@ -174,14 +179,14 @@ export class Transcriptions {
     if (typeof end === 'number' && spoken === itemId) this.#speech = { itemId, start: from, end };
   }
 
-  #committed(itemId: string): boolean {
-    remember(this.#lengths, itemId, this.#takeLength(itemId));
-    const hasBegun = this.#works.has(itemId);
-    if (hasBegun) this.#works.estimated(itemId, this.#callOf(itemId));
-    else if (this.#model === undefined) return false;
+  #committed(itemId: string): void {
+    const seconds = this.#takeLength(itemId);
+    remember(this.#lengths, itemId, seconds);
+    this.#options.onCommitted(seconds);
+    if (this.#works.has(itemId)) this.#works.estimated(itemId, this.#callOf(itemId));
+    else if (this.#model === undefined) return;
     else this.#works.began(itemId, this.#work(itemId));
     this.#awaited.add(itemId);
-    return !hasBegun;
   }
 
   /** How long the sound is that is committed. Seconds. */
@@ -203,21 +208,19 @@ export class Transcriptions {
     if (created) remember(this.#lengths, id, this.#secondsOf(created.bytes));
   }
 
-  #transcribed({ type, delta, text, transcript, usage }: UpstreamEvent, itemId: string): boolean {
-    const isNew = !this.#works.has(itemId);
+  #transcribed({ type, delta, text, transcript, usage }: UpstreamEvent, itemId: string): void {
     const step = type.slice(transcription.length);
     if (step === 'failed') {
       this.#works.dropped(itemId);
       this.#awaited.delete(itemId);
-      return false;
+      return;
     }
     // an upstream may transcribe what a client has made an item of, and what is not committed yet
-    if (isNew) this.#works.began(itemId, this.#work(itemId));
+    if (!this.#works.has(itemId)) this.#works.began(itemId, this.#work(itemId));
     if (step === 'completed') {
       this.#works.ended(itemId, usage, undefined, transcript);
       this.#awaited.delete(itemId);
     } else this.#works.wrote(itemId, delta ?? text);
-    return isNew;
   }
 
   #work(itemId: string): AskedResponse {

@@ -225,17 +225,16 @@ const rows: Row[] = [
 
   ...(
     [
-      ['a realtime session', '/realtime?model=talk', { type: 'response.create' }, 'response.done', false],
+      ['a realtime session', '/realtime?model=talk', { type: 'response.create' }, 'response.done'],
       [
         'a WebSocket of responses',
         '/responses',
         { type: 'response.create', model: 'talk', input: 'How long is the Tagus, and where does it end?' },
         'response.completed',
-        true,
       ],
     ] as const
   ).map(
-    ([what, endpoint, create, ends, isEstimated]): Row => ({
+    ([what, endpoint, create, ends]): Row => ({
       subject: `a response of ${what}`,
       killed: 'in the middle of it',
       holds: 'what had ended is charged, once, and the rest by its estimated input',
@@ -265,7 +264,7 @@ const rows: Row[] = [
         expect(records.map(({ ending }) => ending).toSorted()).to.deep.equal(['complete', 'orphaned']);
         const orphan = records.find(({ ending }) => ending === 'orphaned');
         expect(orphan).to.include({ estimated: true, outputTokens: 0 });
-        expect((orphan?.inputTokens ?? 0) > 0).to.equal(isEstimated);
+        expect(orphan?.inputTokens).to.be.above(0);
         const used = records.reduce(
           (sum, { inputTokens, outputTokens }) => sum + inputTokens * price.input + outputTokens * price.output,
           0,

@@ -19,7 +19,7 @@ describe('what an account may use over a WebSocket', () => {
         expectedOutputTokens: 1,
         allowance: 1_000,
       },
-      limits: { perKey: ({ userId }) => (userId === 'usr_limited' ? { requestsPerMinute: 3 } : undefined) },
+      limits: { perKey: ({ userId }) => (userId.startsWith('usr_limited') ? { requestsPerMinute: 3 } : undefined) },
     });
   });
   beforeEach(() => {
@@ -42,43 +42,66 @@ describe('what an account may use over a WebSocket', () => {
     expect(upstream.handshakes).to.deep.equal([]);
   });
 
-  it('ends when its credits do, and the client is told', async () => {
+  it('is nothing without credits in a realtime session, which goes on when there are some', async () => {
     const userId = 'usr_credits';
-    await gateway.gateway.credits?.topUp({ userId, credits: 40, reference: 'once' });
+    const topUp = (reference: string) => gateway.gateway.credits?.topUp({ userId, credits: 30, reference });
+    await topUp('once');
     const client = await SocketClient.open(realtime(), await gateway.newKey({ userId }));
     // each costs 30
     client.send({ type: 'response.create' });
     await client.event('response.done');
+    for (let count = 1; count <= 2; count += 1) {
+      client.send({ type: 'response.create', event_id: `over_${count}` });
+      const { status, error } = await client.event('error', count);
+      expect(status).to.equal(402);
+      expect(error).to.include({
+        code: 'insufficient_credits',
+        type: 'insufficient_quota',
+        event_id: `over_${count}`,
+      });
+    }
+    await topUp('twice');
+    await topUp('thrice');
     client.send({ type: 'response.create' });
     await client.event('response.done', 2);
-    expect((await client.event('error')).error).to.include({
-      code: 'insufficient_credits',
-      type: 'insufficient_quota',
-    });
-    expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'insufficient_credits' });
-  });
-
-  it('is one request for the handshake and one for each response: over the limit, the client is told when to go on, and keeps the socket', async () => {
-    const key = await gateway.newKey({ userId: 'usr_limited' });
-    await gateway.gateway.credits?.topUp({ userId: 'usr_limited', credits: 1_000, reference: 'twice' });
-    upstream.onEvent = ({ model }, socket) => void answerResponse(socket, model);
-    const client = await SocketClient.open(`${gateway.url}/responses`, key);
-    for (let count = 1; count <= 2; count += 1) {
-      client.send({ type: 'response.create', model: 'free', input: 'Name a river' });
-      await client.event('response.completed', count);
-    }
-    for (let count = 1; count <= 2; count += 1) {
-      client.send({ type: 'response.create', event_id: `over_${count}`, model: 'free', input: 'Name a river' });
-      const { status, headers, error } = await client.event('error', count);
-      expect(status).to.equal(429);
-      expect(error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error', event_id: `over_${count}` });
-      expect(Number(headers['retry-after'])).to.be.above(0);
-    }
-    expect(client.closed).to.equal(undefined);
     expect(upstream.received).to.have.length(2);
     client.socket.close();
     await client.whenClosed();
   });
+
+  for (const { path, create, last, responses } of [
+    { path: '/realtime?model=free', create: { type: 'response.create' }, last: 'response.done', responses: 3 },
+    {
+      path: '/responses',
+      create: { type: 'response.create', model: 'free', input: 'Name a river' },
+      last: 'response.completed',
+      responses: 2,
+    },
+  ]) {
+    it(`is a number of requests in a minute at ${path}: over the limit, the client is told when to go on, and keeps the socket`, async () => {
+      const userId = `usr_limited_${last}`;
+      const key = await gateway.newKey({ userId });
+      await gateway.gateway.credits?.topUp({ userId, credits: 1_000, reference: last });
+      upstream.onEvent = ({ model }, socket) => void (model ? answerResponse(socket, model) : respond(socket));
+      const client = await SocketClient.open(`${gateway.url}${path}`, key);
+      // the handshake is a request, with which the first response of a realtime session is admitted
+      for (let count = 1; count <= responses; count += 1) {
+        client.send(create);
+        await client.event(last, count);
+      }
+      for (let count = 1; count <= 2; count += 1) {
+        client.send({ ...create, event_id: `over_${count}` });
+        const { status, headers, error } = await client.event('error', count);
+        expect(status).to.equal(429);
+        expect(error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error', event_id: `over_${count}` });
+        expect(Number(headers['retry-after'])).to.be.above(0);
+      }
+      expect(client.closed).to.equal(undefined);
+      expect(upstream.received).to.have.length(responses);
+      client.socket.close();
+      await client.whenClosed();
+    });
+  }
 
   it('is nothing without credits on a socket of responses, which goes on when there are some', async () => {
     const userId = 'usr_topped_up';

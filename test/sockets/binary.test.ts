@@ -44,7 +44,11 @@ describe('an event is JSON, whatever its frames are:', () => {
     upstream = await SocketUpstream.start();
     gateway = await startSocketGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, maskErrors: true }],
-      credits: { prices: { '*': { input: 1_000_000, output: 1_000_000 } }, expectedOutputTokens: 1 },
+      credits: {
+        prices: { '*': { input: 1_000_000, output: 1_000_000 } },
+        expectedOutputTokens: 1,
+        allowance: 1_000,
+      },
     });
   });
   beforeEach(() => {

@@ -140,13 +140,15 @@ describe('the transcription of what a user says in a realtime session', () => {
     await impatient.close();
   });
 
-  it('is charged by the length of its sound where the gateway ends the session', async () => {
+  it('is waited for where the gateway ends the session, and charged by the length of its sound where the upstream then dies', async () => {
     const { id, key } = await gateway.gateway.keys.create({ userId: 'usr_1', scopes: ['models'] });
     const client = await open(heardBy('gpt-4o-transcribe'), '?model=talk', key);
     await commit(client, 'item_1', sound(2));
     await gateway.gateway.keys.revoke(id, 'usr_1');
     client.send({ type: 'response.create' });
     expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'invalid_api_key' });
+    expect([upstream.socket.readyState, gateway.usage]).to.deep.equal([upstream.socket.OPEN, []]);
+    upstream.socket.terminate();
     expect(await only()).to.include({ model: 'hear', inputTokens: 20, seconds: 2, estimated: true });
   });
 
@@ -225,7 +227,7 @@ describe('the transcription of what a user says in a realtime session', () => {
     await leave(client);
   });
 
-  it('is admitted as a response is: without credits for more, the session ends at the commit, and that is charged', async () => {
+  it('is admitted as a response is: without credits for more, it is charged, and more sound is refused', async () => {
     const records: UsageRecord[] = [];
     let admitted = 0;
     const { url, proxy, drain, close } = await startSockets(
@@ -244,7 +246,9 @@ describe('the transcription of what a user says in a realtime session', () => {
     );
     const client = await open(undefined, '?model=gpt-realtime', 'any', url);
     await commit(client, 'item_1', sound(2));
-    expect(await client.whenClosed()).to.deep.equal({ code: 1008, reason: 'insufficient_credits' });
+    append(client, sound(1));
+    expect((await client.event('error')).error.code).to.equal('insufficient_credits');
+    expect([client.closed, upstream.received.length]).to.deep.equal([undefined, 2]);
     upstream.socket.terminate();
     await until(() => records.length === 1);
     expect(records[0]).to.include({ model: 'gpt-4o-transcribe', seconds: 2, estimated: true });
