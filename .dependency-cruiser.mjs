@@ -31,7 +31,8 @@ const arrows = {
   http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,
 
   stored: `${domain} http/json outbound
-    proxy/admission.ts proxy/answer-body.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts proxy/hosted-tools.ts
+    proxy/admission.ts proxy/answer-body.ts proxy/answer-result.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
+    proxy/hosted-tools.ts
     proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts
     proxy/upstream-state.ts proxy/usage-meter.ts`,
   proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,

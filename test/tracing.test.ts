@@ -99,7 +99,7 @@ describe('Traces', () => {
   const chat = { model: 'gpt-x', messages: [{ role: 'user' as const, content: prompt }] };
 
   it('are neither sent nor stored without an SDK', async () => {
-    upstream.script = json(200, { choices: [] });
+    upstream.script = json(200, { choices: [{}] });
     expect((await post(plain.url, '/v1/chat/completions', chat)).status).to.equal(200);
     expect(upstream.requests[0]?.headers).to.not.have.property('traceparent');
     const { id } = await api.publish(low);
@@ -170,7 +170,7 @@ describe('Traces', () => {
     });
 
     it("continue the span of the host's instrumentation, and are not sent to upstreams unless that is set", async () => {
-      upstream.script = json(200, { choices: [], usage });
+      upstream.script = json(200, { choices: [{}], usage });
       expect((await post(instrumented.url, '/v1/chat/completions', chat)).status).to.equal(200);
       await until(() => named('host request').length === 1);
       const [host] = named('host request') as [ReadableSpan];

@@ -1,5 +1,6 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { StoredKind } from '../stored/kinds.ts';
+import { type LeastResult, leastResult } from './answer-result.ts';
 import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
@@ -8,6 +9,8 @@ export interface Endpoint {
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (request: ApiRequest) => ModelBody;
+  /** What its answers have at least, where they are JSON or events. */
+  readonly result: LeastResult;
   /** The key that holds the text in its streams. */
   readonly textKey?: 'delta' | 'text';
   /** Whether its streams can be asked for their usage. */
@@ -32,28 +35,65 @@ export interface Endpoint {
 
 const text = { readBody: readModelBody, streamsUsage: true, answersVectors: false, answersImages: false };
 const plain = { readBody: readModelBody, streamsUsage: false, answersVectors: false, answersImages: false };
-const recordings = { ...plain, readBody: readRecording, textKey: 'delta', answers: 'text', unit: 'seconds' } as const;
-const images = { ...plain, answersImages: true };
-const responses = { ...text, textKey: 'delta', streamsUsage: false, answersResponse: true, continues: true } as const;
+const recordings = {
+  ...plain,
+  readBody: readRecording,
+  result: leastResult(['text', 'segments', 'words'], ['type', 'choices']),
+  textKey: 'delta',
+  answers: 'text',
+  unit: 'seconds',
+} as const;
+const images = {
+  ...plain,
+  result: leastResult(['data', 'images', 'output'], ['type', 'b64_json']),
+  answersImages: true,
+};
+const responses = {
+  ...text,
+  result: leastResult(['output', 'id'], ['type', 'response']),
+  textKey: 'delta',
+  streamsUsage: false,
+  answersResponse: true,
+  continues: true,
+} as const;
 
 /** operationId → endpoint. */
 export const endpoints = {
   createChatCompletion: {
     path: '/chat/completions',
     ...text,
+    result: leastResult(['choices']),
     textKey: 'delta',
     stores: { kind: 'chat_completion', byDefault: false },
   },
-  createCompletion: { path: '/completions', ...text, textKey: 'text' },
+  // llama.cpp answers `content` where its base URL has no `/v1`
+  createCompletion: { path: '/completions', ...text, result: leastResult(['choices', 'content']), textKey: 'text' },
   createResponse: { path: '/responses', ...responses, stores: { kind: 'response', byDefault: true } },
-  countResponseInputTokens: { path: '/responses/input_tokens', ...responses, isFree: true },
+  countResponseInputTokens: {
+    path: '/responses/input_tokens',
+    ...responses,
+    result: leastResult(['input_tokens']),
+    isFree: true,
+  },
   compactResponse: { path: '/responses/compact', ...responses },
   createImage: { path: '/images/generations', ...images },
   createImageEdit: { path: '/images/edits', ...images, readBody: readImageEdit },
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },
-  createEmbedding: { path: '/embeddings', ...plain, answersVectors: true },
-  createModeration: { path: '/moderations', ...plain, isFree: true },
-  createSpeech: { path: '/audio/speech', ...plain, readBody: readSpeech, answers: 'bytes', unit: 'characters' },
+  createEmbedding: {
+    path: '/embeddings',
+    ...plain,
+    result: leastResult(['data', 'embeddings', 'embedding']),
+    answersVectors: true,
+  },
+  createModeration: { path: '/moderations', ...plain, result: leastResult(['results']), isFree: true },
+  createSpeech: {
+    path: '/audio/speech',
+    ...plain,
+    readBody: readSpeech,
+    result: leastResult(['audio', 'data', 'output', 'url'], ['type']),
+    answers: 'bytes',
+    unit: 'characters',
+  },
   createTranscription: { path: '/audio/transcriptions', ...recordings },
   createTranslation: { path: '/audio/translations', ...recordings },
 } as const satisfies Readonly<Record<string, Endpoint>>;

@@ -6,7 +6,7 @@ import { type PricedTool, toolCounts } from '../options/accounts.ts';
 import type { RequestedTools, ToolCounts } from '../options/options.ts';
 import { beginsAsJson, type Fields, ItemEvents } from '../stored/answer-ids.ts';
 import { requireAllowedModel } from './admission.ts';
-import { isObject } from './inspect-answer.ts';
+import { isObject } from './answer-result.ts';
 import { checkModelName, type Edit, longestValue } from './model-body.ts';
 import { type Upstream, upstreamModelName } from './upstream.ts';
 

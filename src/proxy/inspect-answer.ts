@@ -1,5 +1,7 @@
 import type { OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
 import { beginsAsEvents, type PeekLimits, peek } from './answer-body.ts';
+import { hasLeast, isObject, type LeastResult } from './answer-result.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf } from './event-framer.ts';
 import { isEncoded, isEventStream } from './headers.ts';
@@ -26,15 +28,22 @@ export function isSuccess({ status, errorInside }: ResponseStatus): boolean {
 
 /** A response with what its beginning says. */
 export interface InspectedResponse extends OutboundResponse, ResponseStatus {
-  /** Whether its beginning has not said in time whether it is an error. */
+  /** Whether its beginning has not said in time whether it is an error, or nothing at all; `undefined` where nothing was read of it. */
   readonly isUndecided?: boolean | undefined;
 }
 
-/** What an answer may be. */
-interface Expected extends Omit<PeekLimits, 'maxWait'> {
+/** What an answer may be, and what it has at least. */
+interface AnswerShape {
   readonly answers: Endpoint['answers'];
+  readonly result: LeastResult;
+}
+
+interface Expected extends AnswerShape, Omit<PeekLimits, 'maxWait'> {
   readonly stream: boolean;
 }
+
+/** What an answer of 2xx is: an error, one that says nothing, or (`null`) a success. */
+type Verdict = ErrorInside | 'nothing' | null;
 
 /** The largest answer that is held until it is whole. Bytes. */
 export const holdLimit = 256 * 1024;
@@ -54,30 +63,35 @@ export function holdsJson(
 const inspectionTimeout = 5_000;
 
 /**
- * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first event, or the whole of a body that
- * is held until it is whole, is an error.
+ * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first events, or the whole of a body that
+ * is held until it is whole, are an error. Rejects with the OutboundError `invalid_response` where they say nothing.
  */
 export async function inspectResponse(response: OutboundResponse, expected: Expected): Promise<InspectedResponse> {
   const { status, statusText, headers, data } = response;
-  if (status >= 300 || status === 204 || isEncoded(headers)) return response;
+  if (status >= 300 || isEncoded(headers)) return response;
+  const { answers, result, deadline, betweenChunks } = expected;
   const isStream = isEventStream(headers);
-  const mayBeJson = holdsJson(expected.answers, response);
-  if (!isStream && !expected.stream && !mayBeJson) return response;
+  const mayBeJson = holdsJson(answers, response);
   let isEvents = isStream || (expected.stream ? undefined : false);
 
-  function decide(start: ResponseBody): ErrorInside | null | undefined {
+  function decide(start: ResponseBody): Verdict | undefined {
     isEvents ??= beginsAsEvents(start.bytes());
-    if (isEvents) return errorInFirstEvent(start.bytes(), start.isWhole);
-    if (start.isWhole) return (mayBeJson && errorInBody(start.bytes())) || null;
+    if (isEvents) return judgeEvents(start.bytes(), start.isWhole, result);
+    if (start.isWhole) return judgeBody(start.bytes(), response, expected);
     // such a body is sent as it comes
-    return isEvents === false && (!mayBeJson || start.length > holdLimit) ? null : undefined;
+    const isSent = mayBeJson ? start.length > holdLimit : start.length > 0;
+    return isEvents === false && isSent ? null : undefined;
   }
 
-  const { deadline, betweenChunks } = expected;
-  const errorInside = await peek(data, decide, { deadline, betweenChunks, maxWait: inspectionTimeout });
-  const isUndecided = errorInside === undefined;
-  const inspected = { status, statusText, headers, data, isUndecided };
-  return errorInside ? { ...inspected, errorInside } : inspected;
+  // of what is no JSON, the first byte is enough: nothing could be sent before
+  const maxWait = isStream || expected.stream || mayBeJson ? { maxWait: inspectionTimeout } : {};
+  const verdict = await peek(data, decide, { deadline, betweenChunks, ...maxWait });
+  if (verdict === 'nothing') {
+    data.destroy();
+    throw new OutboundError('invalid_response', 'the answer has no result');
+  }
+  const inspected = { status, statusText, headers, data, isUndecided: verdict === undefined };
+  return verdict ? { ...inspected, errorInside: verdict } : inspected;
 }
 
 /** The largest refusal that is looked at. Bytes. */
@@ -136,11 +150,6 @@ const accountCodes: ReadonlySet<unknown> = new Set([
 ]);
 
 type Fields = Readonly<Record<string, unknown>>;
-
-/** Whether a value is an object of JSON, and no list. Pure. */
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 function errorInside(error: unknown): ErrorInside {
   const { code, type, status, status_code: statusCode } = isObject(error) ? error : ({} as Fields);
@@ -234,9 +243,28 @@ function holdsMark(bytes: Buffer): boolean {
   return marks.some((mark) => bytes.includes(mark)) && anyMark.test(bytes.toString('latin1').replace(nullErrors, ''));
 }
 
-/** The error of a whole body that is JSON; `undefined` where it is none. Pure. */
-export function errorInBody(body: Buffer): ErrorInside | undefined {
-  return holdsMark(body) ? errorOf(parsed(body.toString()), false) : undefined;
+/** JSON in which each byte is read as one character: what is beyond ASCII occurs only inside strings. `undefined` where it is none. */
+const parsedBytes = (bytes: Buffer): unknown => parsed(bytes.toString('latin1'));
+
+/** A silent recording has an empty transcript. */
+function mayBeEmpty({ headers }: Pick<OutboundResponse, 'headers'>, answers: Endpoint['answers']): boolean {
+  return answers === 'text' && /^text\//i.test(String(headers['content-type']));
+}
+
+/** What a whole body is. Pure. */
+export function judgeBody(
+  body: Buffer,
+  response: Pick<OutboundResponse, 'headers'>,
+  { answers, result }: AnswerShape,
+): Verdict {
+  if (!holdsJson(answers, response)) return body.length > 0 || mayBeEmpty(response, answers) ? null : 'nothing';
+  const value = parsedBytes(body);
+  const error = errorOf(value, false);
+  if (error) return error;
+  if (hasLeast(value, result)) return null;
+  // bytes and texts may be labelled as JSON, or be a string of it
+  const isOther = value === undefined ? answers !== undefined : answers === 'text' && typeof value === 'string';
+  return isOther && body.length > 0 ? null : 'nothing';
 }
 
 /**
@@ -270,26 +298,36 @@ export function readEvent(bytes: Buffer): ReadEvent {
   return { event: bytes, error: errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined) };
 }
 
-/** The largest first event that is looked at. Bytes. */
+/** How much is looked at for the first event that says something. Bytes. */
 const eventLimit = 16 * 1024;
 const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
 const leadingComments = /^(?::[^\r\n]*(?:\r\n|\n|\r))*/;
 
+const doneEvent = /(?:^|[\r\n])data: ?\[DONE\]/;
+
+/** Whether an event is the last one of a stream of OpenAI's. Pure. */
+export function isDoneEvent(event: Buffer): boolean {
+  return event.length < 64 && doneEvent.test(event.toString('latin1'));
+}
+
 /**
- * What the first event with data says, comments and other events before it aside: its error, `null` where it is none, `undefined` while it
- * has not come. Pure.
+ * What the first event says that says something, with which others may come: comments, pings, and chunks without choices, such as Azure's about the
+ * prompt. `undefined` while it has not come. Pure.
  * @param isWhole whether no more comes
  */
-function errorInFirstEvent(bytes: Buffer, isWhole: boolean): ErrorInside | null | undefined {
+function judgeEvents(bytes: Buffer, isWhole: boolean, { inEvent }: LeastResult): Verdict | undefined {
   const text = bytes.toString('latin1', 0, eventLimit);
   let from = 0;
   for (const { index, 0: end } of text.matchAll(eventEnd)) {
     const [comments = ''] = leadingComments.exec(text.slice(from, index)) ?? [];
     const event = bytes.subarray(from + comments.length, index + end.length);
-    const read = readEvent(event);
-    if (read.event !== event || dataLine.test(text.slice(from, index))) return read.error ?? null;
+    const { error } = readEvent(event);
+    if (error) return error;
+    if (inEvent.test(text.slice(from, index))) return null;
+    if (isDoneEvent(event)) return 'nothing';
     from = index + end.length;
   }
-  if (isWhole) return readEvent(bytes.subarray(from)).error ?? null;
+  const rest = isWhole ? bytes.subarray(from) : undefined;
+  if (rest) return readEvent(rest).error ?? (inEvent.test(rest.toString('latin1')) ? null : 'nothing');
   return bytes.length > eventLimit ? null : undefined;
 }

@@ -15,6 +15,8 @@ export interface ModelBody {
   readonly wantsBase64: boolean;
   /** How much the caller asked for. */
   readonly output: RequestedOutput;
+  /** How many choices or images the answer has, if its upstream makes all that are asked for: of `best_of`, only the best come. */
+  readonly choices: number;
   /** The number of tokens in a prompt that is a list of them; otherwise 0. */
   readonly listedTokens: number;
   /** Where the files of a form stand; `undefined` for JSON. */
@@ -51,6 +53,7 @@ export function readModelBody({
     stream,
     wantsBase64: given.encoding_format === 'base64',
     output: requestedOutput(given),
+    choices: requestedChoices(given, ['n']),
     listedTokens: prompt && bytes[prompt.start] === openBracket ? prompt.numbers : 0,
     modelSpan,
     writeModel: JSON.stringify,
@@ -67,6 +70,7 @@ export function readMultipartBody({ bytes, parts }: Form): ModelBody {
     return part && bytes.toString('utf8', part.start, part.end);
   };
   const model = parts.find(({ name }) => name === 'model');
+  const choices = Math.max(1, Number(textOf('n')) || 1);
   const { start = 0, end = 0, lengthAt } = model ?? {};
   // its Content-Length goes with it, and what stands between the two
   const between = lengthAt === undefined ? undefined : bytes.toString('latin1', lengthAt, start).replace(/^\d+/, '');
@@ -74,7 +78,8 @@ export function readMultipartBody({ bytes, parts }: Form): ModelBody {
     model: textOf('model'),
     stream: textOf('stream') === 'true',
     wantsBase64: false,
-    output: { choices: Math.max(1, Number(textOf('n')) || 1), maxTokens: undefined },
+    output: { choices, maxTokens: undefined },
+    choices,
     listedTokens: 0,
     files: parts.filter(({ filename }) => filename !== undefined && filename !== ''),
     modelSpan: model && { start: lengthAt ?? start, end },
@@ -169,23 +174,32 @@ const searchingModel = /-search-(?:preview|api)/;
 /** More than any request needs: a bound that keeps sums exact. */
 const choicesLimit = 1_000_000_000;
 
+/** The largest whole number that one of these fields has; 0 where none has one. */
+function largest(body: Readonly<Record<string, unknown>>, names: readonly string[]): number {
+  return names.reduce(
+    (most, name) => (Number.isSafeInteger(body[name]) ? Math.max(most, body[name] as number) : most),
+    0,
+  );
+}
+
+/** How many choices the body asks for by one of these fields. */
+function requestedChoices(body: Readonly<Record<string, unknown>>, names: readonly string[]): number {
+  const { prompt } = body;
+  // of a text completion, a list of texts, or of lists of tokens, is answered one by one
+  const areMany = Array.isArray(prompt) && (typeof prompt[0] === 'string' || Array.isArray(prompt[0]));
+  return Math.min(choicesLimit, Math.max(1, largest(body, names)) * (areMany ? prompt.length : 1));
+}
+
 /**
  * Reads what a JSON body asks for. Of two fields that say the same the larger one counts: which of them an upstream follows
  * is its own affair. Pure.
  */
 function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutput {
-  /** The largest whole number that one of these fields has; 0 where none has one. */
-  const largest = (...names: readonly string[]): number =>
-    names.reduce((most, name) => (Number.isSafeInteger(body[name]) ? Math.max(most, body[name] as number) : most), 0);
-  const maxTokens = largest('max_tokens', 'max_completion_tokens', 'max_output_tokens');
-  const { prompt } = body;
-  // of a text completion, a list of texts, or of lists of tokens, is answered one by one
-  const areMany = Array.isArray(prompt) && (typeof prompt[0] === 'string' || Array.isArray(prompt[0]));
-  const choices = Math.min(choicesLimit, Math.max(1, largest('n', 'best_of')) * (areMany ? prompt.length : 1));
+  const maxTokens = largest(body, ['max_tokens', 'max_completion_tokens', 'max_output_tokens']);
   const { model, web_search_options: search } = body;
   const searches = (typeof search === 'object' && search !== null) || searchingModel.test(String(model));
   return {
-    choices,
+    choices: requestedChoices(body, ['n', 'best_of']),
     maxTokens: maxTokens > 0 ? maxTokens : undefined,
     ...(searches && { tools: { webSearchCalls: 1 } }),
   };

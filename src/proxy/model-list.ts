@@ -2,9 +2,9 @@ import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
 import type { FineTunedModel, FineTunedModels } from '../stored/fine-tuned-models.ts';
 import { collect, decoded } from './answer-body.ts';
+import { isObject } from './answer-result.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
-import { isObject } from './inspect-answer.ts';
 import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. @public */

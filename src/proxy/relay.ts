@@ -194,7 +194,7 @@ class RelayedCall implements OpenedCall {
   #working: Upstream | undefined;
 
   constructor(deps: RelayDependencies, request: ModelRequest, route: CallRoute, admissions: readonly Admission[]) {
-    const { apiRequest, endpoint, body, output } = request;
+    const { apiRequest, endpoint, body } = request;
     const [first] = route.order;
     this.#deps = deps;
     this.#request = request;
@@ -202,7 +202,7 @@ class RelayedCall implements OpenedCall {
     this.#userId = apiRequest.principal.userId;
     this.admissions = admissions;
     this.usage = openRecord(request, first.name, Date.now());
-    this.meter = new UsageMeter(endpoint, body.stream, output);
+    this.meter = new UsageMeter(endpoint, body.stream, { ...request.output, choices: body.choices });
     this.#place = new CallPlace(this.#userId);
     this.#deadline = new CallDeadline(apiRequest.client, first.timeouts.total, () => this.#graceOnDisconnect());
     this.#requests = new UpstreamRequests(apiRequest, this.#deadline, deps);
@@ -219,15 +219,11 @@ class RelayedCall implements OpenedCall {
       isModelCall: true,
     };
     let record: UsageRecord | undefined;
-    let answer: Answer | undefined;
+    let answered: { readonly upstream: Upstream; readonly response: Answer } | undefined;
     usageRecorder.opened(this.usage);
     try {
-      const { upstream, response } = await tryUpstreams(
-        call,
-        (next, onConnected) => this.#send(next, onConnected),
-        retry,
-      );
-      answer = response;
+      answered = await tryUpstreams(call, (next, onConnected) => this.#send(next, onConnected), retry);
+      const { upstream, response } = answered;
       this.#firstByteMs = response.headAt - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
       apiRequest.releaseBody();
@@ -240,7 +236,9 @@ class RelayedCall implements OpenedCall {
       if (isSuccess(response)) this.#reportEnd(upstream, response.status, ending);
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
-      answer?.data.destroy();
+      answered?.response.data.destroy();
+      // it has said nothing, later than it was waited for
+      if (answered && isSuccess(answered.response)) this.#reportFailure(answered.upstream);
       if (!this.#deadline.client.disconnected) throw error instanceof OutboundError ? failureFrom(error) : error;
       // the upstream has worked for a client that did not wait for the answer, and reads no error
       if (this.#working) record = this.#record(this.#working, 'client_left');
@@ -312,8 +310,8 @@ class RelayedCall implements OpenedCall {
       const headAt = performance.now();
       reports.responded(upstream, response.status, headAt - startedAt);
       const { betweenChunks } = upstream.timeouts;
-      const expected = { deadline, betweenChunks, answers: endpoint.answers, stream: body.stream };
-      const answer = await inspectResponse(response, expected);
+      const { answers, result } = endpoint;
+      const answer = await inspectResponse(response, { deadline, betweenChunks, answers, result, stream: body.stream });
       this.#reportBeginning(upstream, answer);
       const { status, statusText, headers, data, errorInside, isUndecided } = answer;
       return { headAt, asksForUsage, status, statusText, headers, data, errorInside, isUndecided };
@@ -344,9 +342,10 @@ class RelayedCall implements OpenedCall {
       meter: this.meter,
       asksForStream: body.stream,
       answers: endpoint.answers,
+      result: endpoint.result,
       endsInDone: endpoint.streamsUsage,
       responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
-      looksForError: answer.isUndecided,
+      isUndecided: answer.isUndecided,
       dropsUsageChunk: answer.asksForUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });
@@ -421,11 +420,19 @@ class RelayedCall implements OpenedCall {
 
   /** Tells them how an answer has ended that began well. */
   #reportEnd(upstream: Upstream, status: number, ending: CallEnding): void {
+    if (this.meter.failure) this.#reportFailure(upstream);
+    else if (ending === 'complete') {
+      this.#deps.reports.logAnswer(upstream, this.#request.endpoint.path, status);
+      upstream.breaker.countEnd(this.#userId, false);
+    }
+  }
+
+  /** Tells them that it has failed later, if it has. */
+  #reportFailure(upstream: Upstream): void {
     const { failure } = this.meter;
-    if (!failure && ending !== 'complete') return;
-    if (failure) this.#reportError(upstream, failure);
-    else this.#deps.reports.logAnswer(upstream, this.#request.endpoint.path, status);
-    upstream.breaker.countEnd(this.#userId, failure?.blamesRequest === false);
+    if (!failure) return;
+    this.#reportError(upstream, failure);
+    upstream.breaker.countEnd(this.#userId, failure.blamesRequest === false);
   }
 
   #reportError(upstream: Upstream, { blamesRequest }: Pick<ErrorInside, 'blamesRequest'>): void {

@@ -59,7 +59,7 @@ interface Attempt<Response> {
  * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the
  * waits or the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a
  * connection that failed: no upstream has got the request yet. An error in a 2xx counts as the status that it names; another upstream may
- * succeed even where it blames the request. Nothing has been sent to the client before it returns.
+ * succeed even where it blames the request, or where an answer is invalid. Nothing has been sent to the client before it returns.
  * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
 export async function tryUpstreams<Response extends RoutedResponse>(
@@ -106,7 +106,8 @@ export async function tryUpstreams<Response extends RoutedResponse>(
       ? { status: inside.status, headers: response.headers }
       : (response ?? (error as OutboundError));
     if (isRetryable(result)) next.readyAt = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
-    else if (inside) candidates = candidates.filter((candidate) => candidate !== next);
+    else if (inside || error?.code === 'invalid_response')
+      candidates = candidates.filter((candidate) => candidate !== next);
     else break;
   }
   if (last?.response) return { upstream: last.upstream, response: last.response };

@@ -3,13 +3,14 @@ import type { CallEnding } from '../options/options.ts';
 import type { OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
+import { type LeastResult, ResultSearch } from './answer-result.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
-import { failureFrom, invalidResponse } from './failure.ts';
+import { failure, failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
-import { errorInBody, errorWord, holdLimit, holdsJson, readEvent } from './inspect-answer.ts';
+import { errorWord, holdLimit, holdsJson, isDoneEvent, judgeBody, readEvent } from './inspect-answer.ts';
 import { endOfAudio, errorEvent, LastEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
@@ -32,8 +33,10 @@ export interface ResponsePlan {
   readonly responseStream?: ResponseStream | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
-  /** Whether a whole body may still turn out to be an error: its beginning did not say in time. @default it may not */
-  readonly looksForError?: boolean | undefined;
+  /** What it has at least, where it is JSON or events. @default anything */
+  readonly result?: LeastResult | undefined;
+  /** Whether it may still turn out to be an error, or to say nothing: its beginning did not say in time. @default its beginning was not read */
+  readonly isUndecided?: boolean | undefined;
   /** Whether vectors of numbers become base64. */
   readonly repairsVectors: boolean;
 }
@@ -94,7 +97,6 @@ function isRefusalInText({ status, headers }: OutboundResponse, bytes: Buffer): 
 
 function sendWhole(plan: ResponsePlan, bytes: Buffer): CallEnding {
   const { res, deadline, meter, repairsVectors } = plan;
-  if (plan.looksForError && holdsJson(plan.answers, plan.response)) meter.failure ??= errorInBody(bytes);
   if (mayReport(plan, bytes)) meter.read(bytes);
   else meter.skip(bytes);
   if (deadline.client.disconnected) return 'client_left';
@@ -104,18 +106,30 @@ function sendWhole(plan: ResponsePlan, bytes: Buffer): CallEnding {
   return 'complete';
 }
 
+/** An upstream that says nothing has failed, whatever it was asked. */
+const nothingSaid = { blamesRequest: false };
+
+/** Whether a whole body may be sent. What its beginning has shown is not looked at again. */
+function mayBeSent({ response, answers, result, isUndecided, meter }: ResponsePlan, bytes: Buffer): boolean {
+  if (response.status >= 300) return isJson(bytes) || isRefusalInText(response, bytes);
+  if (isUndecided === false) return true;
+  if (!result || answers === 'file') return answers !== undefined || isJson(bytes);
+  const verdict = judgeBody(bytes, response, { answers, result });
+  if (verdict) meter.failure ??= verdict === 'nothing' ? nothingSaid : verdict;
+  return verdict !== 'nothing';
+}
+
 /** Sends a body that is held, or starts to send one that is too large to be held. */
 function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): CallEnding | Promise<CallEnding> {
-  const { response } = plan;
+  const { response, answers } = plan;
   if (response.status === 204) {
     writeHead(plan);
     plan.res.end();
     return 'complete';
   }
-  const mayBeAny = plan.answers !== undefined && response.status < 300;
   if (whole) {
-    if (mayBeAny || isJson(bytes) || isRefusalInText(response, bytes)) return sendWhole(plan, bytes);
-  } else if (mayBeAny || beginsAsJson(bytes)) {
+    if (mayBeSent(plan, bytes)) return sendWhole(plan, bytes);
+  } else if ((answers !== undefined && response.status < 300) || beginsAsJson(bytes)) {
     return sendLarge(plan, bytes);
   }
   response.data.destroy();
@@ -142,11 +156,17 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const { res, deadline, meter, dropsUsageChunk } = plan;
   /** Whether its first event is an error: then there is no response. */
   const wasError = meter.failure !== undefined;
+  const search = plan.isUndecided && plan.result ? new ResultSearch(plan.result) : undefined;
+  const saysNothing = (): boolean => search?.hasFound === false && !meter.failure;
   const framer = new EventFramer({
-    marks: dropsUsageChunk ? errorOrUsage : errorWord,
+    marks: search ? anyMark : dropsUsageChunk ? errorOrUsage : errorWord,
     pass(bytes) {
       const { event, error } = readEvent(bytes);
       meter.failure ??= error;
+      if (saysNothing() && isDoneEvent(event)) {
+        meter.failure = nothingSaid;
+        return Buffer.from(errorEvent(failure('upstream_invalid_response')));
+      }
       return dropsUsageChunk && isUsageChunk(event) ? undefined : event;
     },
   });
@@ -158,11 +178,12 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     observer: {
       read(chunk) {
         meter.read(chunk);
+        search?.read(chunk);
         end.read?.(chunk);
       },
     },
     // an error is the end of a stream, whether or not more should follow
-    isWhole: () => end.isDone || end.isWhole || meter.failure !== undefined,
+    isWhole: () => meter.failure !== undefined || (!saysNothing() && (end.isDone || end.isWhole)),
     onDisconnect() {
       hadAll = end.isDone;
     },
@@ -182,6 +203,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   res.flushHeaders();
   const ending = await ended;
   meter.events = framer.events;
+  if (saysNothing() && ending !== 'client_left') meter.failure = nothingSaid;
   // the last event may be too large to be read
   if (end.lastType === 'response.failed') meter.failure ??= { blamesRequest: false };
   // any other error ends the stream of a response that is made in the background, and not the response
@@ -197,6 +219,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
 /** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
 export const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
 const errorOrUsage = new RegExp(`${errorWord.source}|${usageObject.source}`);
+const anyMark = new RegExp(`${errorOrUsage.source}|\\[DONE\\]`);
 
 /**
  * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
@@ -225,7 +248,7 @@ function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
     },
     // a server behind the upstream that dies often leaves a stream that HTTP calls whole
     get isWhole() {
-      return !endsInDone || (isDelimited(headers) && meter.hasFinished);
+      return !endsInDone || (isDelimited(headers) && meter.isEnded);
     },
     errorEvent,
   };

@@ -2,9 +2,10 @@ import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
+import { isObject } from './answer-result.ts';
 import type { Endpoint } from './endpoint.ts';
 import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
-import { type ErrorInside, isObject } from './inspect-answer.ts';
+import type { ErrorInside } from './inspect-answer.ts';
 
 /** The most that is held of an incomplete usage object, and of an incomplete piece of text. Bytes. */
 const usageLimit = 16 * 1024;
@@ -12,6 +13,7 @@ const textLimit = 64 * 1024;
 const reasonLimit = 1024;
 const usageKey = searchedKey('usage', '{');
 const finishKey = searchedKey('finish_reason', '"');
+const choicesKey = searchedKey('choices', '[', false);
 const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
 /** Most images come as bytes, some as an address; of each string an image in the answer has at most one. */
 const imageMarks = { whole: ['"b64_json"', '"url"'], stream: ['.completed"'] } as const;
@@ -35,7 +37,10 @@ export class UsageMeter {
   /** What a chat says of what it has found in the web. */
   readonly #citations: Occurrences | undefined;
   readonly #choices: number;
-  #finishedChoices = 0;
+  /** The indexes of choices that have ended; of a body that is no stream, one for each that has. */
+  readonly #ended = new Set<unknown>();
+  /** The indexes of all choices, where a stream has several. */
+  readonly #begun = new Set<unknown>();
   #quietSince = performance.now();
   #silence = 0;
   #textBytes = 0;
@@ -49,7 +54,7 @@ export class UsageMeter {
   /** What the answer says of its failure, if it has failed: then nothing is charged. */
   failure: Pick<ErrorInside, 'blamesRequest'> | undefined;
 
-  /** @param output what is asked for */
+  /** @param output what is to come */
   constructor(
     { textKey, answersImages, answersResponse, unit }: MeteredEndpoint,
     stream: boolean,
@@ -66,10 +71,10 @@ export class UsageMeter {
       // the largest counts: repeated reports in a stream only grow, and another object of that name must not replace the real one by a smaller one
       if (usage && (!this.#reported || sizeOf(usage) >= sizeOf(this.#reported))) this.#reported = usage;
     });
-    this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
-      // some upstreams write '' until there is one
-      if (typeof value === 'string' && value !== '') this.#finishedChoices += 1;
-    });
+    this.#finished =
+      stream && choices > 1
+        ? new ValueReader(choicesKey, textLimit, (value) => this.#readChoices(value))
+        : new ValueReader(finishKey, reasonLimit, (value) => this.#readReason(value, stream ? 0 : this.#ended.size));
     if (stream && textKey !== undefined) {
       this.#text = new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));
     }
@@ -125,19 +130,33 @@ export class UsageMeter {
     return this.#text?.hasLost ? this.bytes : this.#textBytes;
   }
 
-  /** Whether an answer has its `finish_reason`. */
-  get hasFinished(): boolean {
-    return this.#finishedChoices > 0;
-  }
-
-  /** Whether all requested answers have come, so that only the usage may still be missing. */
+  /** Whether all answers that are to come have come, each choice with its `finish_reason`, so that only the usage may still be missing. */
   get isEnded(): boolean {
-    return (this.#images.length > 0 ? this.images : this.#finishedChoices) >= this.#choices;
+    if (this.#images.length > 0) return this.images >= this.#choices;
+    // what was too large to be read may have been the end of some
+    if (this.#finished.hasLost && this.#ended.size > 0) return true;
+    return this.#ended.size >= Math.max(this.#choices, this.#begun.size);
   }
 
   /** How long the upstream has worked without output, counting silences of a second or more. Milliseconds. */
   get silence(): number {
     return this.#silence + this.#stretch();
+  }
+
+  /** @param index of the choice that ends */
+  #readReason(reason: unknown, index: unknown): void {
+    // some upstreams write '' until there is one
+    if (typeof reason === 'string' && reason !== '') this.#ended.add(index);
+  }
+
+  /** Reads the choices of an event: an upstream may repeat the end of one. */
+  #readChoices(choices: unknown): void {
+    for (const choice of Array.isArray(choices) ? choices : []) {
+      if (!isObject(choice)) continue;
+      const { index = 0, finish_reason: reason } = choice;
+      this.#begun.add(index);
+      this.#readReason(reason, index);
+    }
   }
 
   #stretch(): number {

@@ -1,8 +1,9 @@
 import { GatewayError, refuse } from '../errors.ts';
 import { type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { isObject } from '../proxy/answer-result.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
 import { type HostedTools, readHostedTools, toolEdits } from '../proxy/hosted-tools.ts';
-import { type ErrorInside, errorInMessage, isObject } from '../proxy/inspect-answer.ts';
+import { type ErrorInside, errorInMessage } from '../proxy/inspect-answer.ts';
 import {
   bodyFor,
   checkModelName,

@@ -1,5 +1,5 @@
 import type { Admission, RequestedCall } from '../proxy/admission.ts';
-import { isObject } from '../proxy/inspect-answer.ts';
+import { isObject } from '../proxy/answer-result.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import type { SocketCaller } from './caller.ts';

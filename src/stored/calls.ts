@@ -23,6 +23,7 @@ import {
   idParameter,
   kinds,
   madeBy,
+  resultOf,
   runsOn,
   type StoredCall,
   type StoredOperation,
@@ -445,6 +446,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
         ...{ response, res, shownUpstream, deadline, meter: bytes },
         betweenChunks: upstream.timeouts.betweenChunks,
         answers: call.answers,
+        result: resultOf(call),
         asksForStream: !isFile && apiRequest.query.stream === 'true',
         endsInDone: false,
         responseStream: 'resumed',
@@ -453,6 +455,8 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       });
     } catch (error) {
       meter.ending = deadline.client.disconnected ? 'client_left' : 'upstream_failed';
+      const hasNoId = error instanceof OutboundError && error.code === 'invalid_response';
+      if (hasNoId || bytes.failure) upstream.breaker.countEnd(apiRequest.principal.userId, true);
       throw error;
     } finally {
       if (isFile) meter.downloadedBytes = bytes.bytes;

@@ -1,6 +1,7 @@
 import { type ErrorCode, refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { StoredUsage } from '../options/options.ts';
+import { type LeastResult, leastResult } from '../proxy/answer-result.ts';
 
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
@@ -482,6 +483,14 @@ export function upstreamPath({ path }: Pick<StoredCall, 'path'>, params: Readonl
     if (!isId) refuse('invalid_value', name, 'must be an id');
     return encodeURIComponent(value);
   });
+}
+
+/** An object has its id, a list or a page of content says what it is. */
+export const storedResult = leastResult(['id', 'object', 'data', 'content']);
+
+/** What a success of a call has at least; `undefined` where that may be anything: providers answer deletions as they like. Pure. */
+export function resultOf({ method, answers }: Pick<StoredCall, 'method' | 'answers'>): LeastResult | undefined {
+  return method === 'DELETE' || answers !== undefined ? undefined : storedResult;
 }
 
 /** The parameter that has the id of the stored object; `undefined` where the call makes one. Pure. */

@@ -6,12 +6,13 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { mayCall } from '../proxy/admission.ts';
-import { collect, isJson } from '../proxy/answer-body.ts';
+import { collect } from '../proxy/answer-body.ts';
+import { hasLeast } from '../proxy/answer-result.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
-import { madeObjects } from './answer-ids.ts';
+import { madeObjects, parsed } from './answer-ids.ts';
 import type { StoredRelay, StoredRelayDeps } from './calls.ts';
-import { kinds, type StoredCall, storedId } from './kinds.ts';
+import { kinds, type StoredCall, storedId, storedResult } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
@@ -181,11 +182,11 @@ function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest):
   };
 }
 
-/** Reads JSON, as the bytes that are sent; `'too large'` where it exceeds the limit, in bytes. */
+/** Reads an object in JSON, as the bytes that are sent; `'too large'` where it exceeds the limit, in bytes. */
 function bytesWithin(limit: number) {
   return async (body: ResponseBody, onProgress: () => void): Promise<Buffer | 'too large'> => {
     const { bytes, whole } = await collect(body, limit, onProgress);
-    if (whole && isJson(bytes)) return bytes;
+    if (whole && hasLeast(parsed(bytes.toString()), storedResult)) return bytes;
     body.destroy();
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');

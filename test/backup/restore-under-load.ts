@@ -96,7 +96,7 @@ export function describeRestore(title: string, method: BackupMethod): void {
       const folder = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'express-model-gateway-backup-'));
       folders = { data: join(folder, 'data'), copy: join(folder, 'copy') };
       upstream = await ScriptedUpstream.start();
-      upstream.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion', model: 'm', choices: [], usage });
+      upstream.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion', model: 'm', choices: [{}], usage });
       [quick, failing] = [await startReceiver(), await startReceiver(500)];
       database = await startEmbeddedMongo({ dataDir: folders.data });
       gateway = await openGateway();

@@ -45,7 +45,7 @@ describe('The log of requests and attempts', () => {
   const ofUser = { userId: 'usr_1' };
 
   it('has one line for a model call, with model and upstream', async () => {
-    upstream.script = json(200, { choices: [] });
+    upstream.script = json(200, { choices: [{}] });
     const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
     const { headers } = await live.call('POST', '/v1/chat/completions?secret=1', chat);
     const requestId = headers.get('x-request-id');

@@ -28,7 +28,7 @@ describe('the usage of model calls', () => {
   const usage = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 };
 
   it('is reported to the host, with the key that was used', async () => {
-    upstream.script = json(200, { choices: [], usage });
+    upstream.script = json(200, { choices: [{}], usage });
     const { status } = await live.call('POST', '/v1/chat/completions', ask());
     expect(status).to.equal(200);
     await until(() => told.length > 0);
@@ -47,7 +47,7 @@ describe('the usage of model calls', () => {
         record.startedAt.setTime(0);
       },
     });
-    upstream.script = json(200, { choices: [], usage });
+    upstream.script = json(200, { choices: [{}], usage });
     expect((await altering.call('POST', '/v1/chat/completions', ask())).status).to.equal(200);
     await altering.close();
     const stored = await connection.collection('gateway_usage').findOne();
@@ -71,7 +71,7 @@ describe('the usage of model calls', () => {
         body: JSON.stringify(body),
       });
 
-    upstream.script = events([{ choices: [], usage }]);
+    upstream.script = events([{ choices: [{}], usage }]);
     for (let i = 0; i < 20; i += 1) await (await post(ask({ stream: true }))).text();
     upstream.script = stall('data: {"choices":[{}]}\n\n');
     const cutOff = await post(ask({ stream: true }));

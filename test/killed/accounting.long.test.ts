@@ -67,7 +67,7 @@ async function expectCountedOnce(ledger: Ledger, records: number): Promise<void>
 /** Ends calls of the model `short` at once, and goes on and on with others. */
 const answer: Script = (res, request) => {
   const { model } = JSON.parse(request.body.toString());
-  const script = model === 'short' ? json(200, { choices: [] }) : events(Array(2_000).fill({ choices: [{}] }), 20);
+  const script = model === 'short' ? json(200, { choices: [{}] }) : events(Array(2_000).fill({ choices: [{}] }), 20);
   return script(res, request);
 };
 

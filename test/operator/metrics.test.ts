@@ -12,7 +12,7 @@ import { eventually, until } from '../support/until.ts';
 import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';
 
 const answer = json(200, {
-  choices: [],
+  choices: [{}],
   usage: {
     prompt_tokens: 30,
     prompt_tokens_details: { cached_tokens: 10 },
@@ -70,7 +70,7 @@ describe('The metrics of a gateway', () => {
   it('count model calls by upstream, their tokens, and what the upstream answered', async () => {
     upstream.script = inTurn(json(503, {}), answer);
     expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(200);
-    upstream.script = events([{ choices: [] }]);
+    upstream.script = events([{ choices: [{}] }]);
     await streamed();
     upstream.script = reset();
     expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(502);

@@ -20,7 +20,7 @@ describe('The problems that an operator sees', () => {
   before(async () => {
     database = await watchedDatabase();
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } });
     live = await startGateway({
       mongo: database.connection,
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maskErrors: true }],

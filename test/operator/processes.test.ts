@@ -8,7 +8,7 @@ import { createGateway, type LiveGateway, loopbackOptions, newSecretKey, startGa
 import { until } from '../support/until.ts';
 import { inTurn, json, ScriptedUpstream } from '../support/upstream.ts';
 
-const answer = json(200, { choices: [], usage: { prompt_tokens: 3, completion_tokens: 7, total_tokens: 10 } });
+const answer = json(200, { choices: [{}], usage: { prompt_tokens: 3, completion_tokens: 7, total_tokens: 10 } });
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 const canary = 'sk-canary-of-the-upstream';
 

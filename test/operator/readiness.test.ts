@@ -138,7 +138,7 @@ describe('A process that needs repair, and that none beside it would do better',
     expect(ill.hangingUpstreams).to.deep.equal(['slow']);
 
     await gateway.start();
-    upstream.script = json(200, { choices: [] });
+    upstream.script = json(200, { choices: [{}] });
     expect(await chat('usr_2')).to.equal(200);
     const well = await eventually(ready, ({ checks }) => checks.backlog === 'ok');
     expect(well.checks).to.include({ workers: 'ok', upstreams: 'ok', worker: 'ok' });

@@ -26,7 +26,7 @@ describe('the admission checks of a model call', () => {
     told = [];
     second = () => undefined;
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { usage: { prompt_tokens: 4, completion_tokens: 1 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 4, completion_tokens: 1 } });
     server = await startModelServer({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, models: ['m'] }],
       admissionChecks: [first, (...asked) => second(...asked)],

@@ -389,7 +389,12 @@ describe('an error in an answer with the status 200', () => {
       'a code and a message that say that all is well',
       '/chat/completions',
       false,
-      json(200, { code: 0, message: 'ok', base_resp: { status_code: 0, status_msg: '' } }),
+      json(200, {
+        ...choice({ message: { content: '' }, finish_reason: 'stop' }),
+        code: 0,
+        message: 'ok',
+        base_resp: { status_code: 0, status_msg: '' },
+      }),
     ],
     [
       'a code and a message that are empty',

@@ -11,7 +11,7 @@ describe('the query of a model call', () => {
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { object: 'list', data: [], choices: [] });
+    upstream.script = json(200, { object: 'list', data: [], choices: [{}] });
   });
   after(() => upstream.close());
   afterEach(() => server?.close());

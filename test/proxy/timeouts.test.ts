@@ -61,8 +61,8 @@ describe('the time limit of an upstream', () => {
   });
 
   it('for the first byte ends with the head, however long the body takes', async () => {
-    const parts = ['{"a"', ':', '1}'];
-    expect((await ask({ firstByte: 1_000 }, chunks(parts, jsonHeaders, 550))).text).to.equal('{"a":1}');
+    const parts = ['{"choices"', ':', '[1]}'];
+    expect((await ask({ firstByte: 1_000 }, chunks(parts, jsonHeaders, 550))).text).to.equal('{"choices":[1]}');
   });
 
   for (const [what, headers, stream] of [
@@ -70,8 +70,8 @@ describe('the time limit of an upstream', () => {
     ['a body', jsonHeaders, false],
   ] as const) {
     const parts = stream
-      ? [...Array(12).fill('data: {"a":1}\n\n'), 'data: [DONE]\n\n']
-      : ['{"a":', ...Array(10).fill(' '), '1}'];
+      ? [...Array(12).fill('data: {"choices":[1]}\n\n'), 'data: [DONE]\n\n']
+      : ['{"choices":', ...Array(10).fill(' '), '[1]}'];
 
     it(`between chunks starts anew with every chunk of ${what}`, async () => {
       const { status, text } = await ask({ betweenChunks: 800 }, chunks(parts, headers, 100), stream);
@@ -87,7 +87,7 @@ describe('the time limit of an upstream', () => {
 
   it('between chunks does not end a stream whose chunks came while the process was busy', async () => {
     const busy: Script = async (res) => {
-      res.writeHead(200).write('data: {"a":1}\n\n');
+      res.writeHead(200).write('data: {"choices":[1]}\n\n');
       // the upstream answers slowly on purpose
       await sleep(50);
       res.write('data: {"a":2}\n\n');
@@ -96,14 +96,14 @@ describe('the time limit of an upstream', () => {
       res.end('data: [DONE]\n\n');
     };
     const { text } = await ask({ betweenChunks: 200 }, busy, true);
-    expect(text).to.equal('data: {"a":1}\n\ndata: {"a":2}\n\ndata: [DONE]\n\n');
+    expect(text).to.equal('data: {"choices":[1]}\n\ndata: {"a":2}\n\ndata: [DONE]\n\n');
   });
 
   it('for the whole call ends a stream that does not stop', async () => {
-    const endless = Array(1_000).fill('data: {"a":1}\n\n');
+    const endless = Array(1_000).fill('data: {"choices":[1]}\n\n');
     const { text, took } = await ask({ total: 1_000 }, chunks(endless, {}, 20), true);
     expect(text)
-      .to.match(/^data: \{"a":1\}\n\n/)
+      .to.match(/^data: \{"choices":\[1\]\}\n\n/)
       .and.to.match(/upstream_timeout[^\n]*\n\n$/);
     expect(took).to.be.within(999, 8_000);
   });

@@ -18,7 +18,7 @@ const low = {
   data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
 } as const;
 const answer = json(200, {
-  choices: [],
+  choices: [{}],
   usage: { prompt_tokens: 3, completion_tokens: 7, total_tokens: 10 },
 });
 

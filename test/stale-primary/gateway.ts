@@ -26,7 +26,7 @@ async function openGateway({ uri, connection, defer }: Scene) {
   upstream.script = json(200, {
     object: 'list',
     data: [],
-    choices: [],
+    choices: [{}],
     usage: { prompt_tokens: 1, completion_tokens: 0, total_tokens: 1 },
   });
   const receiver = await listen((_, res) => void res.end());

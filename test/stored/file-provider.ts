@@ -139,7 +139,7 @@ export class FileProvider {
     const [kind, id = '', part, sub = '', last] = path;
     if (kind === 'responses')
       return { id: this.#id('resp_'), object: 'response', status: 'completed', output: this.output };
-    if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [] };
+    if (kind === 'chat') return { id: this.#id('chatcmpl-'), object: 'chat.completion', choices: [{}] };
     if (kind === 'conversations') return this.#conversation(method, id, part, sub, body);
     if (kind === 'files' && method === 'POST') {
       const given = form?.get('file');

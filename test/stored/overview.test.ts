@@ -106,7 +106,7 @@ describe('What an account keeps', () => {
     const input = await newFile(JSON.stringify(line), 'in.jsonl', by);
     const request = { input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
     const batch = await by.batches.create(request);
-    provider.batches.set(batch.id, { status: 'completed', output_file_id: 'file-answers' });
+    provider.batches.set(batch.id, { id: batch.id, status: 'completed', output_file_id: 'file-answers' });
     await by.batches.retrieve(batch.id);
     const made = (await list('?kind=file', key)).data.find(({ id }) => id === 'file-answers');
     expect(made?.made_by).to.deep.equal({ api_key_id: batchKey, endpoint: null, object_id: batch.id });

@@ -45,7 +45,7 @@ function toEvent({ headers, body }: { headers: NodeJS.Dict<string | string[]>; b
  */
 export async function startAccount(usage: object, options: Partial<ModelGatewayOptions>): Promise<LiveAccount> {
   const upstream = await ScriptedUpstream.start();
-  upstream.script = json(200, { choices: [], usage });
+  upstream.script = json(200, { choices: [{}], usage });
   const live = await startGateway({ upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }], ...options });
   const receivers: Awaited<ReturnType<typeof startReceiver>>[] = [];
   return {

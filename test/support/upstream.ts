@@ -90,7 +90,7 @@ export function inTurn(...scripts: Script[]): Script {
 export class ScriptedUpstream {
   readonly requests: RecordedRequest[] = [];
   /** What is done with the next requests; set it per test. */
-  script: Script = json(200, {});
+  script: Script = json(200, { choices: [{}] });
   /** Connections ever made. */
   connections = 0;
   #sockets = new Set<Socket>();

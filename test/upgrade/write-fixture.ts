@@ -81,7 +81,7 @@ await call('POST', `/webhooks/${plain.id}/test`, { type: 'credits.low' });
 await call('POST', `/webhooks/${plain.id}/recover`, { since: new Date(Date.now() - 3_600_000).toISOString() });
 
 // model calls: counted, refused, kept by the upstream, made in the background
-upstream.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion', choices: [], usage });
+upstream.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion', choices: [{}], usage });
 const chat = { model: 'demo', messages: [{ role: 'user', content: 'Hi' }], store: true, metadata: { a: 'b' } };
 await call('POST', '/chat/completions', chat);
 const response = { id: 'resp_1', object: 'response', status: 'in_progress', background: true, output: [] };

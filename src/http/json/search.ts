@@ -20,14 +20,17 @@ export interface SearchedKey {
   readonly rest: Buffer;
   /** The first bytes of the values to find; other values are skipped. */
   readonly openings: readonly number[];
+  /** Whether lists have numbers alone: such a list ends at the first bracket that closes. */
+  readonly listsNumbers: boolean;
 }
 
 /**
- * @param openings `{` for objects, `"` for strings, `[` for lists of numbers: a list ends at the first bracket that closes
+ * @param openings `{` for objects, `"` for strings, `[` for lists
+ * @param listsNumbers whether lists have numbers alone. @default true
  */
-export function searchedKey(name: string, openings: string): SearchedKey {
+export function searchedKey(name: string, openings: string, listsNumbers = true): SearchedKey {
   const bytes = Buffer.from(`"${name}"`);
-  return { bytes, rest: bytes.subarray(1), openings: [...Buffer.from(openings)] };
+  return { bytes, rest: bytes.subarray(1), openings: [...Buffer.from(openings)], listsNumbers };
 }
 
 /** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
@@ -164,7 +167,7 @@ export class ValueReader {
       return at + 1;
     }
     const isFound = this.#next === 'value' && this.#key.openings.includes(byte);
-    if (isFound) this.#walk = byte === openBracket ? undefined : new StructureWalk();
+    if (isFound) this.#walk = byte === openBracket && this.#key.listsNumbers ? undefined : new StructureWalk();
     this.#next = isFound ? 'end of value' : 'key';
     this.#matched = 0;
     return at;

@@ -44,7 +44,7 @@ describe('an account with credits that calls audio endpoints', () => {
     await client.audio.transcriptions.create({ model: 'whisper-1', file });
     expect(await spent(2)).to.be.closeTo(0.4, 1e-9);
 
-    upstream.script = json(200, { id: 'modr-1', model: 'm', results: [] });
+    upstream.script = json(200, { id: 'modr-1', model: 'm', results: [{}] });
     await client.moderations.create({ model: 'm', input: 'x'.repeat(10_000) });
     expect(await spent(3)).to.be.closeTo(0.4, 1e-9);
 
@@ -63,7 +63,7 @@ describe('an account with credits that calls audio endpoints', () => {
       .catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(OpenAI.APIError);
     expect((refusal as InstanceType<typeof OpenAI.APIError>).code).to.equal('insufficient_credits');
-    upstream.script = json(200, { id: 'modr-1', model: 'm', results: [] });
+    upstream.script = json(200, { id: 'modr-1', model: 'm', results: [{}] });
     expect((await client.moderations.create({ input: 'a' })).id).to.equal('modr-1');
   });
 });

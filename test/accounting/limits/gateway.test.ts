@@ -40,7 +40,7 @@ describe('an OpenAI client that exceeds its limits', () => {
       upstream.script = json(422, { error: { message: 'no', type: 'invalid', param: null, code: null } });
       const failed = await client.chat.completions.create(ask).catch((error) => error);
       expect(failed.headers.get('x-ratelimit-remaining-requests')).to.equal('3');
-      upstream.script = json(200, { choices: [], usage });
+      upstream.script = json(200, { choices: [{}], usage });
 
       const called = upstream.requests.length;
       const answers = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(ask)));

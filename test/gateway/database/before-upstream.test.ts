@@ -33,7 +33,7 @@ describe('a model call of a known account', () => {
       });
     }
     upstream = await ScriptedUpstream.start();
-    const answer = json(200, { usage: { prompt_tokens: 1, completion_tokens: 1 } });
+    const answer = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 1 } });
     upstream.script = (...exchange) => {
       log.push('upstream');
       return answer(...exchange);

@@ -448,7 +448,7 @@ describe('while the database is away,', function () {
     upstream = await ScriptedUpstream.start();
     ends.push(() => upstream.close());
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
-    upstream.script = json(200, { choices: [], data: [], usage });
+    upstream.script = json(200, { choices: [{}], data: [], usage });
     receiver = await startReceiver();
     ends.push(receiver.stop);
     beside = await mongoose.createConnection(database.directUri).asPromise();

@@ -49,7 +49,7 @@ export interface LoadResult {
 
 async function startUpstream(): Promise<ScriptedUpstream> {
   const upstream = await ScriptedUpstream.start();
-  upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 0, total_tokens: 1 } });
+  upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 0, total_tokens: 1 } });
   return upstream;
 }
 

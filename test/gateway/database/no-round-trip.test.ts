@@ -55,7 +55,7 @@ describe('a model call with limits, quotas and counters', () => {
     way = await startWay(freshUri());
     connection = await mongoose.createConnection(way.uri).asPromise();
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { usage: { prompt_tokens: 1, completion_tokens: 1 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 1 } });
     gateway = await createGateway({
       mongo: connection,
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],

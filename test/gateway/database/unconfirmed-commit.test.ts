@@ -19,7 +19,7 @@ describe('a transaction whose commit is not confirmed', () => {
   before(async () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } });
     gateway = await createGateway({
       mongo: connection,
       upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],

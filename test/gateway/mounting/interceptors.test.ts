@@ -95,15 +95,21 @@ describe('Interceptors of axios', () => {
   });
 
   for (const [what, method, path, body, answer] of [
-    ['a model call', 'POST', '/v1/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }, {}],
+    [
+      'a model call',
+      'POST',
+      '/v1/chat/completions',
+      { model: 'm', messages: [{ role: 'user', content: 'Hi' }] },
+      { choices: [{}] },
+    ],
     [
       'a call whose body is changed',
       'POST',
       '/v1/chat/completions',
       { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true },
-      {},
+      { choices: [{}] },
     ],
-    ['a call for embeddings', 'POST', '/v1/embeddings', { model: 'm', input: 'Hi' }, { data: [] }],
+    ['a call for embeddings', 'POST', '/v1/embeddings', { model: 'm', input: 'Hi' }, { data: [{}] }],
     ['a list of models', 'GET', '/v1/models', undefined, { data: [] }],
   ] as const) {
     it(`see ${what}`, async () => {

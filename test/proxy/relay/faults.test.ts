@@ -17,7 +17,7 @@ import {
   stall,
 } from '../../support/upstream.ts';
 
-const whole = '{"choices":[]}';
+const whole = '{"choices":[{}]}';
 const jsonHeaders = { 'content-type': 'application/json' };
 
 /** What the client sees: a status and an error code, or how the body ended. */
@@ -81,7 +81,7 @@ const table: Row[] = [
   },
   {
     name: 'hangs in the middle of a stream',
-    script: stall('data: {"a":1}\n\n'),
+    script: stall('data: {"choices":[{}]}\n\n'),
     status: 200,
     code: 'upstream_timeout',
     calls: 1,
@@ -90,7 +90,7 @@ const table: Row[] = [
   },
   {
     name: 'resets in the middle of a stream',
-    script: reset('data: {"a":1}\n\n'),
+    script: reset('data: {"choices":[{}]}\n\n'),
     status: 200,
     code: 'upstream_disconnected',
     calls: 1,
@@ -98,7 +98,7 @@ const table: Row[] = [
   },
   {
     name: 'resets in the middle of an event',
-    script: reset('data: {"a":1}\n\ndata: {"b":'),
+    script: reset('data: {"choices":[{}]}\n\ndata: {"b":'),
     status: 200,
     code: 'upstream_disconnected',
     calls: 1,
@@ -106,7 +106,7 @@ const table: Row[] = [
   },
   {
     name: 'resets in the middle of a large event',
-    script: reset(`data: {"a":1}\n\ndata: {"b":"${'x'.repeat(50_000)}`),
+    script: reset(`data: {"choices":[{}]}\n\ndata: {"b":"${'x'.repeat(50_000)}`),
     status: 200,
     code: 'upstream_disconnected',
     calls: 1,
@@ -248,7 +248,7 @@ const table: Row[] = [
   { name: 'resets and then answers', script: inTurn(reset(), json(200, Buffer.from(whole))), status: 200, calls: 2 },
   {
     name: 'answers 500 and then a stream',
-    script: inTurn(json(503, {}), events([{ a: 1 }])),
+    script: inTurn(json(503, {}), events([{ choices: [{}] }])),
     status: 200,
     calls: 2,
     stream: true,
@@ -306,7 +306,7 @@ describe('an upstream that', () => {
       await until(() => upstream.sockets <= 1);
       expect(upstream.sockets).to.be.at.most(1);
       // the call has left its place to the next one
-      upstream.script = json(200, {});
+      upstream.script = json(200, { choices: [{}] });
       expect((await ask()).status).to.equal(200);
     });
   }
@@ -366,7 +366,7 @@ describe('an upstream that', () => {
 
   it('sends its chunks slowly, but within the limit, is not cut off', async () => {
     await start({ betweenChunks: 250 });
-    upstream.script = chunks(['data: {"a":1}\n\n', 'data: {"a":2}\n\n', 'data: [DONE]\n\n'], {}, 150);
+    upstream.script = chunks(['data: {"choices":[{}]}\n\n', 'data: {"a":2}\n\n', 'data: [DONE]\n\n'], {}, 150);
     expect((await ask(true)).text).to.include('[DONE]');
   });
 

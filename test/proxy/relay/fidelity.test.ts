@@ -50,7 +50,7 @@ describe('bytes through the relay', () => {
     ];
     for (const [name, body] of bodies) {
       it(`with ${name}`, async () => {
-        upstream.script = json(200, {});
+        upstream.script = json(200, { choices: [{}] });
         expect((await post(plain, body)).status).to.equal(200);
         expect(upstream.last.body.equals(Buffer.from(body))).to.equal(true);
         expect(upstream.last.headers['content-length']).to.equal(String(Buffer.byteLength(body)));
@@ -58,7 +58,7 @@ describe('bytes through the relay', () => {
     }
 
     it('with texts and pictures to embed', async () => {
-      upstream.script = json(200, { object: 'list', data: [] });
+      upstream.script = json(200, { object: 'list', data: [1] });
       const picture = '{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}';
       for (const input of [`[{"type":"text","text":"Hi"}, ${picture}]`, `["Hi", {"content":[${picture}]}]`]) {
         const body = `{"model":"m", "input":${input}}`;
@@ -68,7 +68,7 @@ describe('bytes through the relay', () => {
     });
 
     it('but for the name of a model that has an alias', async () => {
-      upstream.script = json(200, {});
+      upstream.script = json(200, { choices: [{}] });
       await post(plain, `{"seed":9223372036854775807, "model" : "fa\\u0073t",${messages}}`);
       expect(upstream.last.body.toString()).to.equal(
         `{"seed":9223372036854775807, "model" : "vendor/big \\"1\\"",${messages}}`,
@@ -76,7 +76,7 @@ describe('bytes through the relay', () => {
     });
 
     it('but for the request for usage where a stream is metered', async () => {
-      upstream.script = chunks(['data: [DONE]\n\n']);
+      upstream.script = chunks(['data: {"choices":[1]}\n\n', 'data: [DONE]\n\n']);
       await post(metered, `{"model":"m",${messages},"stream":true,"seed":9223372036854775807}`);
       expect(upstream.last.body.toString()).to.equal(
         `{"stream_options":{"include_usage":true},"model":"m",${messages},"stream":true,"seed":9223372036854775807}`,
@@ -103,15 +103,15 @@ describe('bytes through the relay', () => {
         'reasoning and vendor fields',
         'data: {"choices":[{"delta":{"reasoning_content":"hm","x_vendor":{"a":1}}}],"x":18446744073709551615}\n\ndata: [DONE]\n\n',
       ],
-      ['comments', ': OPENROUTER PROCESSING\n\n:\n\ndata: {"a":1}\n\n: bye\n\ndata: [DONE]\n\n'],
-      ['CRLF', 'data: {"a":1}\r\n\r\ndata: [DONE]\r\n\r\n'],
+      ['comments', ': OPENROUTER PROCESSING\n\n:\n\ndata: {"choices":[1]}\n\n: bye\n\ndata: [DONE]\n\n'],
+      ['CRLF', 'data: {"choices":[1]}\r\n\r\ndata: [DONE]\r\n\r\n'],
       [
         'named events, ids and retry',
-        'event: image_generation.partial_image\nid: 7\nretry: 10\ndata: {"b64_json":"AA"}\n\ndata: [DONE]\n\n',
+        'event: image_generation.partial_image\nid: 7\nretry: 10\ndata: {"b64_json":"AA","choices":[1]}\n\ndata: [DONE]\n\n',
       ],
-      ['data over several lines', 'data: {"a":\ndata: 1}\n\ndata: [DONE]\n\n'],
-      ['characters of several bytes', 'data: {"content":"é漢😀"}\n\ndata: [DONE]\n\n'],
-      ['no blank line at the end', 'data: {"a":1}\n\ndata: [DONE]'],
+      ['data over several lines', 'data: {"choices":\ndata: [1]}\n\ndata: [DONE]\n\n'],
+      ['characters of several bytes', 'data: {"choices":[{"content":"é漢😀"}]}\n\ndata: [DONE]\n\n'],
+      ['no blank line at the end', 'data: {"choices":[1]}\n\ndata: [DONE]'],
       ['1 MB in one event', `${big}data: [DONE]\n\n`],
       ['null usage', 'data: {"choices":[{"delta":{}}],"usage":null}\n\ndata: [DONE]\n\n'],
     ];
@@ -157,9 +157,12 @@ describe('bytes through the relay', () => {
     const bodies: [string, Buffer][] = [
       [
         'a completion with 64-bit integers and white space',
-        Buffer.from(' {\n "a" : 18446744073709551615,"b":1.0, "b":2}\n'),
+        Buffer.from(' {\n "choices":[1], "a" : 18446744073709551615,"b":1.0, "b":2}\n'),
       ],
-      ['images of 3 MB', Buffer.from(`{"created":1,"data":[{"b64_json":"${'A'.repeat(3 * 1024 * 1024)}"}]}`)],
+      [
+        'images of 3 MB',
+        Buffer.from(`{"created":1,"choices":[1],"data":[{"b64_json":"${'A'.repeat(3 * 1024 * 1024)}"}]}`),
+      ],
     ];
     for (const [name, body] of bodies) {
       it(`with ${name}, whether their length is known or not`, async () => {

@@ -4,11 +4,13 @@ import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import { OutboundError } from '../../../src/outbound/outbound-error.ts';
 import { beginsAsEvents, peek } from '../../../src/proxy/answer-body.ts';
 import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
+import { endpoints } from '../../../src/proxy/endpoint.ts';
 import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
 import { sentBody } from '../../support/body-sinks.ts';
 
 const deadline = { arm() {}, disarm() {}, reset() {} } as unknown as CallDeadline;
-const expected = { deadline, betweenChunks: 1_000, answers: undefined, stream: false };
+const { result } = endpoints.createChatCompletion;
+const expected = { deadline, betweenChunks: 1_000, answers: undefined, result, stream: false };
 
 /** @param whole the body; without it, no byte of it comes */
 function answerOf(whole?: string): OutboundResponse {
@@ -24,7 +26,7 @@ describe('the beginning of an answer', () => {
   afterEach(() => mock.timers.reset());
 
   it('says of a whole body whether it is an error, so that nothing looks for one again', async () => {
-    expect(await inspectResponse(answerOf('{"choices":[]}'), expected)).to.include({ isUndecided: false });
+    expect(await inspectResponse(answerOf('{"choices":[{}]}'), expected)).to.include({ isUndecided: false });
     const failed = await inspectResponse(answerOf('{"error":{"code":429}}'), expected);
     expect(failed.isUndecided).to.equal(false);
     expect(failed.errorInside).to.deep.equal({ status: 429, blamesRequest: false });

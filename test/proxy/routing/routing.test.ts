@@ -125,8 +125,8 @@ describe('model calls over several upstreams', () => {
   }
 
   it('go to the upstream that serves the model, under the name it has there', async () => {
-    a.script = json(200, { from: 'a' });
-    b.script = json(200, { from: 'b' });
+    a.script = json(200, { from: 'a', choices: [{}] });
+    b.script = json(200, { from: 'b', choices: [{}] });
     await start({ models: ['gpt-*'] }, { models: ['claude'], aliases: { fast: 'vendor/small' } });
     expect((await chat('gpt-5')).upstream).to.equal('a');
     expect((await chat('fast')).upstream).to.equal('b');
@@ -138,7 +138,7 @@ describe('model calls over several upstreams', () => {
 
   it('fall back at once when one is down, limited or failing', async () => {
     await start({}, {}, { retry: { maxWait: 0 } });
-    b.script = json(200, { from: 'b' });
+    b.script = json(200, { from: 'b', choices: [{}] });
     for (const script of [
       reset(),
       ...[408, 409, 500].map((status) => json(status, {})),
@@ -151,7 +151,7 @@ describe('model calls over several upstreams', () => {
 
   it('fall back when an upstream refuses connections', async () => {
     await start({ baseUrl: nobody });
-    b.script = json(200, { from: 'b' });
+    b.script = json(200, { from: 'b', choices: [{}] });
     expect((await chat()).upstream).to.equal('b');
     expect((await chat('m', { stream: true })).upstream).to.equal('b');
   });
@@ -161,7 +161,7 @@ describe('model calls over several upstreams', () => {
     const mute = createServer();
     const port = await listenOn(mute);
     await start({ baseUrl: `https://127.0.0.1:${port}/v1`, timeouts: { connect: 500 } });
-    b.script = json(200, { from: 'b' });
+    b.script = json(200, { from: 'b', choices: [{}] });
     const answers = await Promise.all(Array.from({ length: 40 }, () => chat()));
     mute.close();
     expect(answers.filter(({ upstream }) => upstream !== 'b')).to.deep.equal([]);
@@ -170,14 +170,15 @@ describe('model calls over several upstreams', () => {
   it('retry the upstream that is ready first, and not before the time that it asked for', async () => {
     await start();
     a.script = json(429, {}, { 'retry-after-ms': '1900' });
-    b.script = inTurn(json(500, {}), json(200, { from: 'b' }));
+    b.script = inTurn(json(500, {}), json(200, { from: 'b', choices: [{}] }));
     expect((await chat()).upstream).to.equal('b');
     expect([a.requests.length, b.requests.length]).to.deep.equal([1, 2]);
 
     const times: number[] = [];
     a.script = (res, request) => {
       times.push(performance.now());
-      const script = times.length === 1 ? json(429, {}, { 'retry-after-ms': '100' }) : json(200, { from: 'a' });
+      const script =
+        times.length === 1 ? json(429, {}, { 'retry-after-ms': '100' }) : json(200, { from: 'a', choices: [{}] });
       return script(res, request);
     };
     b.script = json(429, {}, { 'retry-after-ms': '1900' });
@@ -187,10 +188,10 @@ describe('model calls over several upstreams', () => {
 
   it('do not fall back after the first byte, nor when the caller made the mistake', async () => {
     await start();
-    b.script = json(200, { from: 'b' });
+    b.script = json(200, { from: 'b', choices: [{}] });
     a.script = json(400, { error: { code: 'theirs' } });
     expect([(await chat()).status, b.requests.length]).to.deep.equal([400, 0]);
-    a.script = reset('data: {"a":1}\n\n');
+    a.script = reset('data: {"choices":[{}]}\n\n');
     expect((await chat('m', { stream: true })).text).to.include('upstream_disconnected');
     expect(b.requests).to.have.lengthOf(0);
   });
@@ -198,7 +199,7 @@ describe('model calls over several upstreams', () => {
   it('skip an upstream after five failures', async () => {
     await start();
     a.script = json(500, {});
-    b.script = json(200, { from: 'b' });
+    b.script = json(200, { from: 'b', choices: [{}] });
     for (let i = 0; i < 12; i += 1) expect((await chat()).status).to.equal(200);
     expect(a.requests).to.have.lengthOf(5);
   });
@@ -240,13 +241,13 @@ describe('model calls over several upstreams', () => {
   });
 
   it('say which upstream answered only when the host wants it', async () => {
-    a.script = json(200, {});
+    a.script = json(200, { choices: [{}] });
     await start({}, {}, { exposeUpstream: false });
     expect((await chat()).upstream).to.equal(null);
   });
 
   it('send the headers that the host sets for the upstream and those that it forwards', async () => {
-    a.script = json(200, {});
+    a.script = json(200, { choices: [{}] });
     await start({ apiKey: 'k', headers: { 'X-Org': 'ours', 'User-Agent': 'gw' }, forwardHeaders: ['X-Trace'] });
     await chat('m', {}, { 'x-trace': 't1', 'x-org': 'theirs', 'x-other': 'o' });
     expect(a.last.headers).to.include({
@@ -403,7 +404,7 @@ describe('model calls over several upstreams', () => {
 
     it('exactly, from what the upstream reports', async () => {
       await metered();
-      a.script = json(200, { choices: [], usage });
+      a.script = json(200, { choices: [{}], usage });
       await chat('gpt-x');
       expect(await recorded()).to.include({
         userId: 'usr_1',
@@ -519,7 +520,7 @@ describe('model calls over several upstreams', () => {
       a.script = reset();
       await chat();
       // records come in the order of the calls
-      a.script = json(200, {});
+      a.script = json(200, { choices: [{}] });
       expect((await chat('after')).status).to.equal(200);
       await recorded();
       expect(records.map(({ model }) => model)).to.deep.equal(['after']);
@@ -528,7 +529,7 @@ describe('model calls over several upstreams', () => {
 
   describe('call the hooks of the host', () => {
     it('of which onRequest may refuse a call or choose another model', async () => {
-      a.script = json(200, {});
+      a.script = json(200, { choices: [{}] });
       const seen: unknown[] = [];
       await start(
         {},
@@ -554,7 +555,7 @@ describe('model calls over several upstreams', () => {
     });
 
     it('and answer the client when a hook fails, with the failure in the log', async () => {
-      a.script = json(200, { ok: true });
+      a.script = json(200, { ok: true, choices: [{}] });
       const errors: string[] = [];
       const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
       const fail = () => Promise.reject(new Error('broken'));
@@ -571,13 +572,13 @@ describe('model calls over several upstreams', () => {
           },
         },
       );
-      expect((await chat()).text).to.equal('{"ok":true}');
+      expect((await chat()).text).to.equal('{"ok":true,"choices":[{}]}');
       await until(() => errors.length >= 2);
       expect(errors).to.have.members(["the host's onResponse failed", "the host's onUsage failed"]);
     });
 
     it('and fail with 500 when onRequest fails, without a call to the upstream', async () => {
-      a.script = json(200, {});
+      a.script = json(200, { choices: [{}] });
       await start({}, {}, { hooks: { onRequest: () => Promise.reject(new Error('broken')) } });
       expect((await chat()).status).to.equal(500);
       expect(a.requests).to.have.lengthOf(0);
@@ -585,7 +586,7 @@ describe('model calls over several upstreams', () => {
   });
 
   it('end with an error when the gateway closes, a stream by an event', async () => {
-    a.script = inTurn(stall('data: {"a":1}\n\n'), hang);
+    a.script = inTurn(stall('data: {"choices":[{}]}\n\n'), hang);
     await start();
     const ask = { model: 'm', stream: true as const, messages: [{ role: 'user' as const, content: 'Hi' }] };
     const stream = await server?.client().chat.completions.create(ask).asResponse();

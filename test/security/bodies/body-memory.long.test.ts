@@ -55,7 +55,7 @@ describe('the bytes of all bodies in a process', () => {
   }
 
   it('are bounded when one account sends ten bodies of 30 MiB and ends none', async () => {
-    upstream.script = json(200, {});
+    upstream.script = json(200, { choices: [{}] });
     sendTen(whole.subarray(0, size - 1), () => 'usr_1');
     await until(() => senders.filter(({ status }) => status === 429).length >= 6);
     const refused = senders.find(({ status }) => status === 429) as Sender;
@@ -83,13 +83,13 @@ describe('the bytes of all bodies in a process', () => {
     expect((await edge.measures()).peakBytes).to.be.below(500 * mebibyte);
 
     for (const { socket } of senders) socket.destroy();
-    upstream.script = json(200, {});
+    upstream.script = json(200, { choices: [{}] });
     let again = 0;
     while (again !== 200) again = (await edge.send('/v1/chat/completions', { body: whole })).status;
   });
 
   it('leave room for a small body of a new account when large ones are answered 503 with retry-after', async () => {
-    upstream.script = json(200, {});
+    upstream.script = json(200, { choices: [{}] });
     sendTen(whole.subarray(0, size - 1), (i) => `usr_${i}`);
     await until(() => senders.some(({ status }) => status === 503));
     const refused = senders.find(({ status }) => status === 503) as Sender;

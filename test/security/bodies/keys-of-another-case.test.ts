@@ -8,7 +8,7 @@ describe('a body whose keys another parser reads differently', () => {
   let server: ModelServer;
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, {});
+    upstream.script = json(200, { choices: [{}] });
     const one = { name: 'one', baseUrl: upstream.baseUrl, models: ['cheap', 'dear'] };
     server = await startModelServer({ upstreams: [one] });
   });

@@ -65,7 +65,7 @@ describe('a mistake in a function of the host', function () {
   before(async () => {
     process.on('unhandledRejection', onUnhandled);
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } });
     const database = await freshDatabase();
     gateway = await createModelGateway({
       ...loopbackOptions,

@@ -67,7 +67,7 @@ describe('what the host returns for an authenticated request', () => {
 
   it('needs a userId that is a string, or its model calls do not reach the upstream', async () => {
     const upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [] });
+    upstream.script = json(200, { choices: [{}] });
     const logger = recordingLogger();
     let given: unknown = user;
     const live = await startGateway({

@@ -67,7 +67,17 @@ describe('bad input', () => {
       ids += 1;
       const secret = { value: `ek_${ids}`, expires_at: Math.floor(Date.now() / 1_000) + 3_600 };
       res.setHeader('location', `/v1/realtime/calls/rtc_${ids}`);
-      return json(200, { ok: true, id: `any_${ids}`, ...secret, client_secret: secret })(res, request);
+      return json(200, {
+        ok: true,
+        choices: [{}],
+        data: [{}],
+        results: [{}],
+        input_tokens: 1,
+        text: '',
+        id: `any_${ids}`,
+        ...secret,
+        client_secret: secret,
+      })(res, request);
     };
     connection = await mongoose.createConnection(freshUri()).asPromise();
     live = await startGateway({

@@ -223,7 +223,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     const inside = await startReceiver(200);
     upstream.script = json(
       200,
-      { choices: [] },
+      { choices: [{}] },
       { 'set-cookie': 'a=b', 'x-internal': '10.1.2.3', location: inside.url },
     );
     const good = await send('POST', '/v1/chat/completions', chat);

@@ -105,7 +105,7 @@ export async function runEverything(scanner: LeakScanner) {
     const chat = { model: 'm', messages: [{ role: 'user', content: inModelCall }] };
     const path = `/v1/chat/completions?api-key=${inModelCall}`;
     const scripts = [
-      json(200, { choices: [] }, { 'x-upstream-key': upstreamKey, 'set-cookie': `key=${upstreamKey}` }),
+      json(200, { choices: [{}] }, { 'x-upstream-key': upstreamKey, 'set-cookie': `key=${upstreamKey}` }),
       json(401, { error: { message: `Incorrect API key provided: ${upstreamKey}`, code: 'invalid_api_key' } }),
       json(403, { error: { message: `${upstreamKey} may not`, code: 'forbidden' } }),
       json(500, { error: { message: 'failed' } }),

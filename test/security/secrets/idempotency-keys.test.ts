@@ -12,7 +12,8 @@ const chat = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'H
 
 async function send(url: string, headers: Record<string, string>): Promise<unknown> {
   const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: chat };
-  return (await fetch(`${url}/chat/completions`, init)).json();
+  const { number } = (await (await fetch(`${url}/chat/completions`, init)).json()) as { number: number };
+  return { number };
 }
 
 /** Answers as a provider does that keeps the answer to each key. */
@@ -22,7 +23,7 @@ function keepingProvider(): Script {
     const key = String(request.headers['idempotency-key']);
     const number = answers.get(key) ?? answers.size + 1;
     answers.set(key, number);
-    return json(200, { number })(res, request);
+    return json(200, { choices: [{}], number })(res, request);
   };
 }
 
@@ -72,7 +73,7 @@ describe('an Idempotency-Key', () => {
   it('is sent as the same value by every process until the oldest of secretKeys is removed', async () => {
     const [k9, k10] = [newSecretKey('k9'), newSecretKey('k10')];
     const database = await freshDatabase();
-    upstream.script = json(200, {});
+    upstream.script = json(200, { choices: [{}] });
     const sentWith = async (...secretKeys: string[]) => {
       const gateway = await createGateway({
         mongo: database.connection,

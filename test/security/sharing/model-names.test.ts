@@ -28,7 +28,7 @@ describe('a long model name', () => {
     ['a long body', 10_000],
   ] as const) {
     it(`is refused in ${title}`, async () => {
-      upstream.script = json(200, {});
+      upstream.script = json(200, { choices: [{}] });
       const taken = await call('/chat/completions', { model: '模'.repeat(256), messages: messages(length) });
       expect(taken.status).to.equal(200);
       const before = upstream.requests.length;

@@ -4,7 +4,7 @@ import { hang, json, type RecordedRequest, type Script, ScriptedUpstream, stall 
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
 describe('an account that uses an upstream heavily', () => {
-  const answer = json(200, { id: 'answered' });
+  const answer = json(200, { id: 'answered', choices: [{}] });
   /** What a request asks the upstream to do. */
   const asked = (request: RecordedRequest): string => JSON.parse(request.body.toString()).messages[0].content;
   const byRequest =

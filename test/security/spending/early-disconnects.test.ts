@@ -260,7 +260,7 @@ describe('a client that disconnects to pay less', function () {
         await untilLeft();
         return json(500, {}, { 'retry-after-ms': '1' })(...exchange);
       },
-      json(200, {}),
+      json(200, { choices: [{}] }),
     );
     const server = await startModelServer(
       { upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }], abortOnDisconnect: false },

@@ -188,7 +188,7 @@ describe('an account that spends its credits at two gateways', function () {
 describe('an account that pays', () => {
   it('is admitted at once when its payment is booked', async () => {
     const upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 1, completion_tokens: 1 } });
     const live = await startGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
       credits: { prices: { '*': { input: 1, output: 1 } }, renewInterval: 10_000 },

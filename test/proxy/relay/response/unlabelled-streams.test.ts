@@ -112,10 +112,10 @@ describe('a stream that its upstream labels as something else', () => {
   });
 
   it('is sent as JSON when it begins like JSON', async () => {
-    upstream.script = json(200, { id: 'c', choices: [] });
+    upstream.script = json(200, { id: 'c', choices: [{}] });
     const response = await post(ask);
     expect([response.status, response.headers.get('content-type')]).to.deep.equal([200, 'application/json']);
-    expect(await response.json()).to.deep.equal({ id: 'c', choices: [] });
+    expect(await response.json()).to.deep.equal({ id: 'c', choices: [{}] });
   });
 
   for (const [what, script] of [
