@@ -93,6 +93,7 @@ export interface UpstreamEvent extends Fields {
   readonly soundBytes?: number;
   readonly response?: {
     readonly id?: unknown;
+    readonly model?: unknown;
     readonly conversation_id?: unknown;
     readonly usage?: unknown;
     readonly output?: unknown;

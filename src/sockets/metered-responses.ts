@@ -56,12 +56,12 @@ const soundBytesPerToken = (48_000 * 4) / 3 / 20;
 export class MeteredResponses {
   readonly #deps: RelayDependencies;
   readonly #principal: Principal;
-  readonly #unasked: () => AskedResponse;
+  readonly #unasked: (event?: UpstreamEvent) => AskedResponse;
   /** In the order in which they were asked for. */
   readonly #open: MeteredResponse[] = [];
 
   /** @param unasked what a response is that no client has asked for, or whose beginning was not seen */
-  constructor(deps: RelayDependencies, principal: Principal, unasked: () => AskedResponse) {
+  constructor(deps: RelayDependencies, principal: Principal, unasked: (event?: UpstreamEvent) => AskedResponse) {
     this.#deps = deps;
     this.#principal = principal;
     this.#unasked = unasked;
@@ -87,7 +87,7 @@ export class MeteredResponses {
   }
 
   #begun(event: UpstreamEvent): void {
-    const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(this.#unasked(), undefined);
+    const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(this.#unasked(event), undefined);
     response.id = responseIdOf(event);
     response.hasBegun = true;
     response.firstByteMs = performance.now() - response.startedAt;

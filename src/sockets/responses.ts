@@ -1,5 +1,5 @@
 import { GatewayError, refuse } from '../errors.ts';
-import { type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { isObject } from '../proxy/answer-result.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
 import { type HostedTools, readHostedTools, toolEdits } from '../proxy/hosted-tools.ts';
@@ -23,6 +23,7 @@ import type { connectUpstream, UpstreamAnswer } from './connect.ts';
 import { type ClientEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { MeteredSession, type SessionOptions } from './session.ts';
+import { remember, snapshot } from './transcriptions.ts';
 
 /** After these a response goes no further. */
 const lastEvents: ReadonlySet<string> = new Set([
@@ -31,8 +32,8 @@ const lastEvents: ReadonlySet<string> = new Set([
   'response.incomplete',
   'response.cancelled',
 ]);
-/** How many responses of a connection are remembered that its upstream does not keep. */
-const mostUnstored = 100;
+/** How many responses of a connection are remembered that its upstream does not keep, and how many models that were asked for. */
+const mostRemembered = 100;
 
 interface ResponsesOptions extends SessionOptions {
   /** Opens a socket at another upstream. */
@@ -52,8 +53,7 @@ interface ResponseRequest extends RequestedCall {
 
 /** What is known of the response under way. */
 interface CurrentResponse {
-  readonly isStored: boolean;
-  readonly model: string | null;
+  readonly request: ResponseRequest;
   /** Once the upstream has named it. */
   id?: string;
   /** Whether it is stored, or being stored, whose it is. */
@@ -69,6 +69,12 @@ interface CurrentResponse {
 export class ResponsesSession extends MeteredSession {
   readonly #connect: ResponsesOptions['connect'];
   #current: CurrentResponse | undefined;
+  /** What was asked for last of each model, by the upstream's name for it; the latest is the last. */
+  readonly #asked = new Map<string | undefined, ResponseRequest>();
+  /** How many other events of the client have gone up since then: an error may be about one of them. */
+  #othersSent = 0;
+  /** The response that has ended in an error. An upstream that goes on with it has meant something else. */
+  #failed: CurrentResponse | undefined;
   /** Ids of the responses that only this connection to the upstream knows. */
   readonly #unstored = new Set<string>();
 
@@ -80,7 +86,10 @@ export class ResponsesSession extends MeteredSession {
   protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
     if (event.type === 'response.create') return this.#ask(event, bridge);
     const keepers = await this.#keepersOf(event);
-    if (keepers.includes(this.upstream)) return event.rawBody;
+    if (keepers.includes(this.upstream)) {
+      this.#othersSent += 1;
+      return event.rawBody;
+    }
     const message = 'What this event names is kept by another provider than this WebSocket is connected to';
     throw new GatewayError('invalid_value', message);
   }
@@ -88,9 +97,12 @@ export class ResponsesSession extends MeteredSession {
   protected async note(event: UpstreamEvent): Promise<void> {
     const id = responseIdOf(event);
     const isLast = lastEvents.has(event.type);
+    if (event.type === 'response.created') this.#noteBeginning(event, id);
+    else if (event.type.startsWith('response.')) this.#resume(id, isLast);
+    await orEnd(this.responses.admit((call) => this.#admitBegun(call)));
     const current = this.#named(id);
     try {
-      if (current?.isStored) await this.#record(current, event, isLast);
+      if (current?.request.isStored) await this.#record(current, event, isLast);
     } finally {
       // it has ended and is charged, also where that cannot be stored
       this.#noteEnd(event, id, isLast);
@@ -100,19 +112,57 @@ export class ResponsesSession extends MeteredSession {
   #noteEnd(event: UpstreamEvent, id: string | undefined, isLast: boolean): void {
     const error = errorInMessage(event);
     if (isLast) this.#end(id, event.response?.usage, error);
-    // nothing more comes of a response after an error
-    else if (event.type === 'error' && !this.responses.refused(undefined)) {
-      this.#end(this.#current?.id, undefined, error);
+    else if (event.type === 'error' && !this.responses.refused(undefined)) this.#fail(error);
+  }
+
+  /** Nothing more comes of a response after an error that can be about nothing else. */
+  #fail(error: ErrorInside | undefined): void {
+    if (this.#othersSent > 0) {
+      this.#othersSent -= 1;
+      return;
     }
+    const failed = this.#current;
+    this.#end(failed?.id, undefined, error);
+    this.#failed = failed;
+  }
+
+  /** A response has begun: of those that were asked for, the one of the model that the upstream names. */
+  #noteBeginning(event: UpstreamEvent, id: string | undefined): void {
+    this.#failed = undefined;
+    const request = this.#requestOf(event);
+    if (!request || request === this.#current?.request) return;
+    this.#current = { request, shown: new Map() };
+    if (id !== undefined) this.responses.estimated(id, request);
+  }
+
+  /** The upstream goes on with a response that has ended in an error. @param id @default that of this response */
+  #resume(id: string | undefined, isLast: boolean): void {
+    const failed = this.#failed;
+    if (failed?.id === undefined || (isLast ? id !== failed.id : this.isBusy)) return;
+    this.#failed = undefined;
+    this.responses.began(failed.id, { call: failed.request, upstream: this.upstream, admissions: undefined });
+    this.#current ??= failed;
+  }
+
+  /** The request of a response; where its model is none that was asked for, the latest. */
+  #requestOf({ response }: UpstreamEvent): ResponseRequest | undefined {
+    const model = typeof response?.model === 'string' ? response.model : '';
+    return this.#asked.get(model) ?? this.#asked.get(model.replace(snapshot, '')) ?? [...this.#asked.values()].at(-1);
+  }
+
+  /** One has begun that was held for refused, by an error that was about another event. */
+  async #admitBegun(call: RequestedCall): Promise<readonly Admission[]> {
+    await this.caller.requireKey();
+    return this.caller.admit(call);
   }
 
   #end(id: string | undefined, usage: unknown, error: ErrorInside | undefined): void {
     if (!this.isBusy && !usage) return;
     this.responses.ended(id, usage, error);
-    if (id !== undefined && !this.#current?.isStored) {
+    if (id !== undefined && !this.#current?.request.isStored) {
       this.#unstored.add(id);
       const [oldest = ''] = this.#unstored;
-      if (this.#unstored.size > mostUnstored) this.#unstored.delete(oldest);
+      if (this.#unstored.size > mostRemembered) this.#unstored.delete(oldest);
     }
     this.#current = undefined;
   }
@@ -136,7 +186,9 @@ export class ResponsesSession extends MeteredSession {
       throw error;
     }
     this.responses.asked({ call: request, upstream: this.upstream, admissions, eventId: event.eventId });
-    this.#current = { isStored: request.isStored, model: request.info.model ?? null, shown: new Map() };
+    this.#current = { request, shown: new Map() };
+    this.#othersSent = 0;
+    remember(this.#asked, upstreamModel, request);
     return bodyFor(
       event.rawBody,
       request.body,
@@ -205,7 +257,7 @@ export class ResponsesSession extends MeteredSession {
     const current = this.#current;
     if (!current) return undefined;
     if (id !== undefined) current.id ??= id;
-    if (current.isStored && id !== undefined && !storedId.test(current.id as string)) {
+    if (current.request.isStored && id !== undefined && !storedId.test(current.id as string)) {
       throw new SocketEnd(failure('upstream_invalid_response'));
     }
     return current;
@@ -219,7 +271,7 @@ export class ResponsesSession extends MeteredSession {
     const object = {
       userId: principal.userId,
       upstream: this.upstream.name,
-      model: current.model,
+      model: current.request.info.model ?? null,
       origin: originOf(principal.keyId, endpoint),
     };
     if (id !== undefined && !current.isKept) {
@@ -232,8 +284,9 @@ export class ResponsesSession extends MeteredSession {
     }
   }
 
-  protected unasked(): AskedResponse {
-    return { call: this.requested(undefined), upstream: this.upstream, admissions: [] };
+  protected unasked(event?: UpstreamEvent): AskedResponse {
+    const call = (event && this.#requestOf(event)) ?? this.requested(undefined);
+    return { call, upstream: this.upstream, admissions: undefined };
   }
 }
 

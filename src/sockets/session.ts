@@ -31,7 +31,7 @@ export abstract class MeteredSession implements SocketSession {
     this.caller = caller;
     this.upstream = upstream;
     this.#shape = shape;
-    this.responses = new MeteredResponses(deps, caller.principal, () => this.unasked());
+    this.responses = new MeteredResponses(deps, caller.principal, (event) => this.unasked(event));
   }
 
   get isBusy(): boolean {
@@ -75,7 +75,7 @@ export abstract class MeteredSession implements SocketSession {
   protected abstract note(event: UpstreamEvent, bridge: Bridge): Promise<void>;
 
   /** A response that the client has not asked for. */
-  protected abstract unasked(): AskedResponse;
+  protected abstract unasked(event?: UpstreamEvent): AskedResponse;
 
   /** A response, as checks see it before anything is known of it. */
   protected requested(model: string | undefined, estimatedTokens = 0): RequestedCall {

@@ -26,7 +26,7 @@ const g711Rate = 8_000;
 /** How many items' lengths, and how many names of models, are remembered. */
 const mostRemembered = 100;
 /** The date of a snapshot: upstreams that are asked for `gpt-4o-transcribe` may answer with it. */
-const snapshot = /-\d{4}-\d{2}-\d{2}$/;
+export const snapshot = /-\d{4}-\d{2}-\d{2}$/;
 
 /** Sound that has gone up, and that the upstream has not named yet. */
 interface SentSound {
@@ -260,9 +260,9 @@ function hasSound(item: unknown): boolean {
 const decodedLength = (characters: number): number => Math.max(0, Math.floor((characters * 3) / 4));
 
 /** Keeps a value, and forgets the oldest of too many. */
-function remember<Value>(values: Map<string, Value>, key: string, value: Value): void {
+export function remember<Key, Value>(values: Map<Key, Value>, key: Key, value: Value): void {
   values.delete(key);
   values.set(key, value);
-  const [oldest = ''] = values.keys();
-  if (values.size > mostRemembered) values.delete(oldest);
+  const [oldest] = values.keys();
+  if (values.size > mostRemembered) values.delete(oldest as Key);
 }
