@@ -76,8 +76,7 @@ function createUsageAccounting(
       recentUsage.add(records);
       if (recentUsage.isDue) counting.runNow();
     },
-    // it will never be charged
-    ...(credits && { onLost: (record) => credits.charged([record]) }),
+    ...(credits && { charging: credits }),
   });
   const counting = createCounting(
     {
@@ -85,7 +84,7 @@ function createUsageAccounting(
       transaction,
       publish,
       quotas,
-      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
+      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew }),
       ...(prices && { cost: (record) => costOf(prices, record) }),
       recentUsage,
       maxWait: 1_000,

@@ -65,7 +65,7 @@ export class RecentUsage {
 export interface CountDeps
   extends ThresholdDeps,
     Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'>,
-    Partial<Pick<CreditService, 'charge' | 'chargeNew' | 'charged'>> {
+    Partial<Pick<CreditService, 'charge' | 'chargeNew'>> {
   /** @default nothing has a price */
   readonly cost?: CostOf;
   /** `undefined` for none: then no threshold is published. */
@@ -117,7 +117,7 @@ export function createCount(deps: CountDeps) {
    * @param recent what it finds, if no other process has counted some of them: then they are not read. @throws CountedByOthers
    */
   async function countFound(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
-    const records = await transaction(async (session) => {
+    const counted = await transaction(async (session) => {
       if (recent && session) {
         await writeCounts(recent, session, deps.chargeNew);
         return recent;
@@ -127,8 +127,7 @@ export function createCount(deps: CountDeps) {
       if (found.length > 0) await writeCounts(found, session, deps.charge);
       return found;
     });
-    deps.charged?.(records);
-    return records.length;
+    return counted.length;
   }
 
   /** Counts the records that the filter finds, and sets aside those that cannot be counted; resolves to how many it has found. */

@@ -3,17 +3,18 @@ import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions } from '../options/options.ts';
-import { Allowances, createRenewAllowanceLease } from './allowances.ts';
 import { type CreditObserver, createCreditAdmission } from './credit-admission.ts';
-import type { AllowanceLease } from './credit-allowance.ts';
-import { Ledger, type LedgerDeps, type LedgerEntry } from './ledger.ts';
+import { type Booking, Ledger, type LedgerDeps } from './ledger.ts';
 import type { UsageDocument } from './model.ts';
 import { type Charged, costOf, type Prices, toCredits, toMicro } from './price.ts';
+import { Reservations } from './reservations.ts';
 import type { WriteAccount } from './write-account.ts';
 
 export interface CreditServiceDeps extends Omit<LedgerDeps, 'lowThreshold' | 'initial'> {
   readonly writeAccount: WriteAccount;
-  /** While it is unavailable, nothing can be leased. @default it is always available */
+  /** This process, `wrk_…`. @default a new one */
+  readonly holder?: string;
+  /** While it is unavailable, nothing can be reserved. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
   /** @default none */
@@ -38,17 +39,17 @@ export interface CreditBalance {
 }
 
 /** The part of a usage record that decides what it costs, and whom. */
-type ChargedRecord = Charged & Pick<UsageDocument, '_id' | 'userId'>;
+type ChargedRecord = Charged & Pick<UsageDocument, '_id' | 'userId' | 'holder'>;
 
 export type CreditService = ReturnType<typeof createCreditService>;
 
 /** What the records cost, as entries of the ledger, by account. Pure. */
-function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, LedgerEntry[]> {
-  const byUser = new Map<string, LedgerEntry[]>();
+function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, Booking[]> {
+  const byUser = new Map<string, Booking[]>();
   for (const record of records) {
-    const { _id, userId } = record;
+    const { _id, userId, holder } = record;
     const entries = byUser.get(userId) ?? [];
-    entries.push({ _id, userId, kind: 'usage', amount: 0 - costOf(prices, record) });
+    entries.push({ _id, userId, kind: 'usage', amount: 0 - costOf(prices, record), holder });
     byUser.set(userId, entries);
   }
   return byUser;
@@ -57,33 +58,19 @@ function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps) {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
-  const {
-    renewInterval: interval = accountRows['credits.renewInterval'].default,
-    allowance = accountRows['credits.allowance'].default,
-  } = options;
+  const { holder = newId('wrk', Date.now()) } = deps;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? accountRows['credits.lowThreshold'].default);
   const initial = toMicro('initialBalance', options.initialBalance ?? accountRows['credits.initialBalance'].default);
-  const leaseAmount = toMicro('allowance', allowance);
+  const overdraft = toMicro('overdraft', options.overdraft ?? accountRows['credits.overdraft'].default);
   const ledger = new Ledger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
-  // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
-  // died while charging (the database ends transactions of dead processes after 5 s)
-  const leaseDuration = Math.max(5 * interval, 10_000);
-  const leaseOf = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), leaseDuration);
-  let turns = 0;
-
-  /** Renews this process's lease on a balance; where accounts begin with credits, opens one that certainly has no ledger. */
-  async function renewLease(userId: string, requestedAmount: number): Promise<AllowanceLease> {
-    turns += 1;
-    const turn = turns;
-    let lease = await leaseOf(userId, requestedAmount, turn);
-    if (lease === null && initial > 0) {
-      await writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-      lease = await leaseOf(userId, requestedAmount, turn);
-    }
-    return lease ?? { amount: 0, balance: 0 };
-  }
-
-  const allowances = new Allowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
+  const reservations = new Reservations({
+    ...{ accounts, holder, overdraft, logger },
+    async open(userId) {
+      if (initial + overdraft === 0) return false;
+      await writeAccount(userId, (session) => ledger.open(userId, session));
+      return true;
+    },
+  });
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
@@ -91,9 +78,16 @@ export function createCreditService(deps: CreditServiceDeps) {
   }
 
   return {
-    admit: createCreditAdmission(allowances, ledger, { ...options, allowance }, database, observer),
-    /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
-    credited: (userId: string) => allowances.refresh(userId),
+    admit: createCreditAdmission({ reservations, ledger, options, overdraft, database, observer }),
+
+    /** A record of this process will be charged. @returns the process, which is stored with the record */
+    recorded(record: Charged & Pick<UsageDocument, 'userId'>): string {
+      reservations.spent(record.userId, costOf(options, record));
+      return holder;
+    },
+
+    /** A record of this process is lost, and will never be charged. */
+    lost: (record: ChargedRecord) => reservations.spent(record.userId, -costOf(options, record)),
 
     /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
     async charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void> {
@@ -108,9 +102,6 @@ export function createCreditService(deps: CreditServiceDeps) {
       await ledger.lock([...debits.keys()], session);
       await ledger.bookNew(debits, session);
     },
-
-    /** Call it when the charges for these records are committed, or when records are lost, which will never be charged. */
-    charged: (records: readonly Pick<ChargedRecord, '_id' | 'userId'>[]) => allowances.settle(records),
 
     /**
      * Lets no other transaction write the account's balance until this one ends. Must be its first step.
@@ -143,7 +134,6 @@ export function createCreditService(deps: CreditServiceDeps) {
         await ledger.lock([userId], session);
         await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
       });
-      await allowances.refresh(userId);
       return balance(userId);
     },
 
@@ -154,6 +144,6 @@ export function createCreditService(deps: CreditServiceDeps) {
     async balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
       return new Map([...(await ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
     },
-    close: () => allowances.close(),
+    close: () => reservations.close(),
   };
 }

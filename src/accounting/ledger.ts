@@ -22,8 +22,11 @@ export interface LedgerDeps {
 /** An entry, before it is booked. */
 export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 
-/** Entries by their accounts. Booking opens a new account even if it has no entries. */
-type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
+/** An entry, and the process whose reservations it is part of, if any. */
+export type Booking = LedgerEntry & { readonly holder?: string | undefined };
+
+/** Bookings by their accounts. */
+type Entries = ReadonlyMap<string, readonly Booking[]>;
 
 function inSession(session: ClientSession | undefined) {
   // outside the transaction the driver would write all the same, and part of an aborted transaction would be stored
@@ -31,11 +34,27 @@ function inSession(session: ClientSession | undefined) {
   return session ? { session } : {};
 }
 
-/** Moves the balance, and derives from it whether it is low or depleted. */
-function movedBy(amount: number, lowThreshold: number) {
-  const balance = { $add: [{ $ifNull: ['$balance', 0] }, amount] };
+/**
+ * Moves the balance by these entries, and derives from it whether it is low or depleted. What is charged is no longer reserved: neither of the
+ * process that has recorded the call, nor for the record alone.
+ */
+function movedBy(entries: readonly Booking[], amount: number, lowThreshold: number) {
+  const charged = new Map<string, number>();
+  for (const { holder, amount: moved } of entries) {
+    if (holder !== undefined) charged.set(holder, (charged.get(holder) ?? 0) - moved);
+  }
+  const ids = entries.map(({ _id }) => _id);
+  const kept = { $filter: { input: '$reservations', cond: { $not: { $in: ['$$this.holder', ids] } } } };
+  const costs = [...charged].map(([holder, cost]) => ({ $cond: [{ $eq: ['$$this.holder', holder] }, cost, 0] }));
+  const more = { charged: { $add: ['$$this.charged', ...costs] } };
+  const reservations = { $map: { input: kept, in: { $mergeObjects: ['$$this', more] } } };
   return [
-    { $set: { balance, leases: { $ifNull: ['$leases', []] } } },
+    {
+      $set: {
+        balance: { $add: [{ $ifNull: ['$balance', 0] }, amount] },
+        reservations: { $ifNull: [reservations, []] },
+      },
+    },
     { $set: { low: { $lt: ['$balance', lowThreshold] }, depleted: { $lte: ['$balance', 0] } } },
   ];
 }
@@ -59,12 +78,18 @@ export class Ledger {
   }
 
   /**
-   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: processes renew their
-   * leases all the time, and a write between the begin of the transaction and its own would abort it.
+   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: calls are reserved
+   * all the time, and a write between the begin of the transaction and its own would abort it.
    */
   async lock(userIds: readonly string[], session: ClientSession | undefined): Promise<void> {
     if (!session) return;
     await this.#accounts.updateMany({ _id: { $in: [...userIds] } }, { $inc: { turn: 1 } }, { session });
+  }
+
+  /** Gives an account that has no ledger its balance, with what it begins with. */
+  async open(userId: string, session?: ClientSession): Promise<void> {
+    if (this.#initial > 0) await this.book(new Map([[userId, []]]), session);
+    else await this.#move(userId, [], session);
   }
 
   /**
@@ -134,15 +159,17 @@ export class Ledger {
       userId,
       entries: [...this.#opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
     }));
-    const documents = fresh.flatMap(({ entries }) => entries.map((entry) => ({ ...entry, at })));
+    const documents = fresh.flatMap(({ entries }) =>
+      entries.map(({ _id, kind, amount, userId }) => ({ _id, userId, kind, amount, at })),
+    );
     if (documents.length > 0) await this.#entries.insertMany(documents, { ordered: false, ...inSession(session) });
     for (const { userId, entries } of fresh) if (entries.length > 0) await this.#move(userId, entries, session);
   }
 
   /** Moves the balance of an account by these entries, and publishes what it falls below, in the same transaction. */
-  async #move(userId: string, entries: readonly LedgerEntry[], session?: ClientSession): Promise<void> {
+  async #move(userId: string, entries: readonly Booking[], session?: ClientSession): Promise<void> {
     const by = entries.reduce((sum, { amount }) => sum + amount, 0);
-    const stored = await this.#accounts.findOneAndUpdate({ _id: userId }, movedBy(by, this.#lowThreshold), {
+    const stored = await this.#accounts.findOneAndUpdate({ _id: userId }, movedBy(entries, by, this.#lowThreshold), {
       upsert: true,
       returnDocument: 'before',
       ...inSession(session),

@@ -11,6 +11,8 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   readonly ending: CallEnding | null;
   /** Whether it is in the counters; absent while the call is under way. */
   readonly counted?: boolean;
+  /** The process that recorded it, whose reservations its cost is part of. Absent where it was kept reserved for itself. */
+  readonly holder?: string | undefined;
   /** It cannot be counted, and was set aside so that the others can. */
   readonly uncountable?: true;
 }
@@ -117,6 +119,7 @@ const usageSchema = new Schema<UsageDocument>(
     durationMs: { type: Number, required: true },
     firstByteMs: { type: Number, required: true },
     counted: Boolean,
+    holder: String,
     uncountable: Boolean,
   },
   durableSchema,
@@ -178,15 +181,22 @@ export type AccountBudgetsModel = Model<AccountBudgetsDocument>;
 const accountBudgetsSchema = new Schema<AccountBudgetsDocument>({ _id: String, budgets: storedBudgets }, durableSchema);
 const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budgets', accountBudgetsSchema);
 
-/** What one process has leased of a balance. */
-interface StoredLease {
+/** What one process holds of a balance for its calls, or what is held for one call that an upstream works on. Micro-credits. */
+interface StoredReservation {
+  /** The process, or the usage record of the call. */
   readonly holder: string;
-  /** Micro-credits. */
-  readonly amount: number;
-  /** When it expires, by the database's clock. */
+  /** All that was reserved or spent, less what was released. */
+  readonly taken: number;
+  /** What the balance was charged of it: the difference is reserved. */
+  readonly charged: number;
+  /** When it lapses, by the database's clock. */
   readonly until: Date;
-  /** The number of the holder's request. Only a later request replaces it. */
-  readonly turn: number;
+  /** The number of the process's update. Only a later one replaces it. */
+  readonly turn?: number;
+  /** What was free of the balance before the last update, by which the process knows what that has granted. */
+  readonly free?: number;
+  /** What others held then. */
+  readonly others?: number;
 }
 
 /** The balance of one account. */
@@ -199,7 +209,8 @@ export interface AccountDocument {
   low: boolean;
   /** Whether it is zero or less. Then `credits.depleted` was published. */
   depleted: boolean;
-  leases: StoredLease[];
+  /** @default none */
+  reservations?: StoredReservation[];
   /** Counts the transactions that have locked it. */
   turn?: number;
 }
@@ -218,18 +229,13 @@ export interface LedgerDocument {
 export type AccountModel = Model<AccountDocument>;
 export type LedgerModel = Model<LedgerDocument>;
 
-const storedLease = new Schema<StoredLease>(
-  { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date, turn: Number },
-  { _id: false },
-);
-
 const accountSchema = new Schema<AccountDocument>(
   {
     _id: String,
     balance: { type: Number, required: true },
     low: { type: Boolean, required: true },
     depleted: { type: Boolean, required: true },
-    leases: [storedLease],
+    reservations: [Object],
     turn: Number,
   },
   durableSchema,

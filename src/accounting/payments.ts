@@ -28,7 +28,7 @@ export interface PaymentServiceDeps {
   readonly payments: PaymentModel;
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<PublishedEvent>;
   /** Adds the credits in the same transaction, once for each payment. @default the host adds them */
-  readonly credits?: Pick<CreditService, 'lock' | 'credit' | 'credited'> | undefined;
+  readonly credits?: Pick<CreditService, 'lock' | 'credit'> | undefined;
   readonly writeAccount: WriteAccount;
 }
 
@@ -98,9 +98,7 @@ export function createPaymentService({ payments, publish, credits, writeAccount 
     async completed(payment: CompletedPayment): Promise<PublishedEvent> {
       checkPaymentId(payment.paymentId);
       const { userId } = payment;
-      const published = await writeAccount(userId, (session) => book(payment, session));
-      await credits?.credited(userId);
-      return published;
+      return writeAccount(userId, (session) => book(payment, session));
     },
 
     /**

@@ -25,6 +25,7 @@ export const countedFields = [
   'seconds',
   'characters',
   'stored',
+  'holder',
 ] as const satisfies readonly (keyof UsageDocument)[];
 
 /** Those that most records do not have. */

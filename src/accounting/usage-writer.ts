@@ -3,6 +3,7 @@ import { createSetAsideLog, isItemFailure, writeIsolated } from '../mongo/batche
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../options/options.ts';
+import type { CreditService } from './credits.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 import type { CountedRecord } from './sums.ts';
 
@@ -39,8 +40,8 @@ export interface UsageServiceDeps {
   readonly clockMargin?: number;
   /** Called once with each record of an ended call that this process has written: it can be counted now. */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
-  /** Called with each record of an ended call that will not be written. */
-  readonly onLost?: (record: Pick<UsageDocument, '_id' | 'userId'>) => void;
+  /** Told of each record of an ended call before it is written, and of those that will not be; says which process they are of. @default nothing is charged */
+  readonly charging?: Pick<CreditService, 'recorded' | 'lost'>;
 }
 
 /** How often a process looks for orphaned records. Milliseconds. */
@@ -95,7 +96,8 @@ export class UsageService {
   readonly closed = (record: UsageRecord): void => {
     const { id } = record;
     const unopened = this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
-    this.#add(id, { kind: 'closed', document: toClosedDocument(record), unopened });
+    const holder = this.#deps.charging?.recorded(record);
+    this.#add(id, { kind: 'closed', document: toClosedDocument(record, holder), unopened });
   };
 
   /** Call it when a call got no answer, so that there is nothing to record. */
@@ -212,7 +214,7 @@ export class UsageService {
       if (this.#pending.get(id) === entry) this.#pending.delete(id);
       if (!error) continue;
       this.#logSetAside(error.error, { id });
-      if (entry.kind === 'closed') this.#deps.onLost?.(entry.document);
+      if (entry.kind === 'closed') this.#deps.charging?.lost(entry.document);
     }
     this.#logOutcome(failure);
     if (written.length > 0) this.#deps.onWritten?.(written);
@@ -281,7 +283,7 @@ export class UsageService {
       if (entry.kind !== 'closed') continue;
       if (this.#lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
       this.#lost += 1;
-      this.#deps.onLost?.(entry.document);
+      this.#deps.charging?.lost(entry.document);
     }
   }
 }
@@ -303,7 +305,7 @@ function toOpenDocument({ id: _id, model, ...usage }: OpenUsage): UsageDocument 
 }
 
 /** Field by field: a spread followed by more fields makes a dictionary, which adds 4 KB to the 71 KB that a call allocates. */
-function toClosedDocument(record: UsageRecord) {
+function toClosedDocument(record: UsageRecord, holder?: string) {
   return {
     _id: record.id,
     requestId: record.requestId,
@@ -334,6 +336,7 @@ function toClosedDocument(record: UsageRecord) {
     durationMs: record.durationMs,
     firstByteMs: record.firstByteMs,
     counted: false,
+    holder,
   } satisfies UsageDocument;
 }
 

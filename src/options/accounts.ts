@@ -136,19 +136,10 @@ export interface CreditOptions {
   readonly initialBalance?: number;
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
   readonly lowThreshold?: number;
-  /**
-   * Credits that each process leases of a balance in use, so that calls seldom wait for the database. If a burst of
-   * calls at one process costs more, calls get 429 until more is leased. @default 10
-   */
-  readonly allowance?: number;
+  /** How far below zero a call may take a balance, in credits. @default 0 */
+  readonly overdraft?: number;
   /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 */
   readonly expectedOutputTokens?: number;
-  /**
-   * How often each process renews the leases that are half used up, smaller than it asked for, or larger than it needs by more than
-   * `allowance`; it renews the others before they end. It is also the longest time until credits that are booked in one process can be
-   * spent in another. Milliseconds. @default 500
-   */
-  readonly renewInterval?: number;
 }
 
 /** The hosted tools that have a price, and where usage records count their calls. */
@@ -329,14 +320,12 @@ export const accountRows = {
     byDefault: '0, which is never',
     example: '10',
   },
-  'credits.allowance': {
-    kind: amount(maxCredits, 0.000_001),
-    default: 10,
-    variable: 'CREDIT_ALLOWANCE',
-    meaning:
-      'Credits that each process leases of a balance in use, so that calls do not wait; a burst that costs more gets 429 for a moment',
-    example: '0.5',
+  'credits.overdraft': {
+    kind: amount(maxCredits),
+    default: 0,
+    variable: 'CREDIT_OVERDRAFT',
+    meaning: 'Credits by which a call may take a balance below zero',
+    example: '5',
   },
   'credits.expectedOutputTokens': { kind: amount(maxCredits), default: 1_000 },
-  'credits.renewInterval': { kind: amount(10_000, 10), default: 500 },
 } as const;

@@ -140,14 +140,22 @@ export interface RequestedTools extends ToolCounts {
 export interface RequestedOutput {
   /** Answers, or images, that are asked for: one unless the request says more. */
   readonly choices: number;
+  /** The field that asks for several. @default none does */
+  readonly choicesField?: string | undefined;
   /** The most tokens that each may have; `undefined` where the request does not say. */
   readonly maxTokens: number | undefined;
+  /** The field that says so. @default none does */
+  readonly limitField?: string | undefined;
+  /** The most tokens that answers beside these may have. @default there are none */
+  readonly furtherTokens?: number;
   /** The estimated length of the recording that is sent. Seconds. @default 0 */
   readonly seconds?: number;
   /** The length of the text that is to be spoken. Characters. @default 0 */
   readonly characters?: number;
   /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each. @default none */
   readonly tools?: RequestedTools | undefined;
+  /** The field that would say how long what is sent is. @default it is known */
+  readonly lengthField?: string | undefined;
   /** What a call about an object that upstreams keep moves and makes, as far as it says so. @default nothing */
   readonly stored?: StoredUsage | undefined;
 }

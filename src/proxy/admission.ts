@@ -13,6 +13,8 @@ export interface Admission {
   closed(record: UsageRecord): void;
   /** The call was not answered, or was answered with an error. */
   dropped(): void;
+  /** What the call has begun runs on, and may outlive this process: its record, with this id, is written by whichever process finds its end. */
+  outlives?(usageId: string): void;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError, refuse } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { RequestedOutput } from '../options/options.ts';
 
@@ -53,7 +53,7 @@ export function readModelBody({
     stream,
     wantsBase64: given.encoding_format === 'base64',
     output: requestedOutput(given),
-    choices: requestedChoices(given, ['n']),
+    choices: requestedChoices(given, ['n']).choices,
     listedTokens: prompt && bytes[prompt.start] === openBracket ? prompt.numbers : 0,
     modelSpan,
     writeModel: JSON.stringify,
@@ -70,7 +70,8 @@ export function readMultipartBody({ bytes, parts }: Form): ModelBody {
     return part && bytes.toString('utf8', part.start, part.end);
   };
   const model = parts.find(({ name }) => name === 'model');
-  const choices = Math.max(1, Number(textOf('n')) || 1);
+  // the form was found valid: it has few digits
+  const choices = Math.max(1, countIn('n', Number(textOf('n') ?? 1)));
   const { start = 0, end = 0, lengthAt } = model ?? {};
   // its Content-Length goes with it, and what stands between the two
   const between = lengthAt === undefined ? undefined : bytes.toString('latin1', lengthAt, start).replace(/^\d+/, '');
@@ -78,7 +79,7 @@ export function readMultipartBody({ bytes, parts }: Form): ModelBody {
     model: textOf('model'),
     stream: textOf('stream') === 'true',
     wantsBase64: false,
-    output: { choices, maxTokens: undefined },
+    output: { choices, choicesField: 'n', maxTokens: undefined },
     choices,
     listedTokens: 0,
     files: parts.filter(({ filename }) => filename !== undefined && filename !== ''),
@@ -171,36 +172,52 @@ function modelNameTooLong(): GatewayError {
 /** Chat models that search the web for each answer, such as `gpt-4o-search-preview`. */
 const searchingModel = /-search-(?:preview|api)/;
 
-/** More than any request needs: a bound that keeps sums exact. */
-const choicesLimit = 1_000_000_000;
+/** More than any request needs: a bound that keeps sums and products exact enough to compare. */
+const countLimit = 1_000_000_000;
 
-/** The largest whole number that one of these fields has; 0 where none has one. */
-function largest(body: Readonly<Record<string, unknown>>, names: readonly string[]): number {
-  return names.reduce(
-    (most, name) => (Number.isSafeInteger(body[name]) ? Math.max(most, body[name] as number) : most),
-    0,
-  );
+/**
+ * The number that a field asks for: the next whole one, and no more than any request needs; 0 where it asks for none, or for a negative number.
+ * @throws GatewayError `invalid_type` for what is no number: an upstream may read one in it
+ */
+export function countIn(name: string, value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  if (typeof value !== 'number') refuse('invalid_type', name, 'must be a whole number');
+  return Math.min(countLimit, Math.max(0, Math.ceil(value)));
 }
 
-/** How many choices the body asks for by one of these fields. */
-function requestedChoices(body: Readonly<Record<string, unknown>>, names: readonly string[]): number {
+/** Of fields that say the same the one with the largest number counts: which of them an upstream follows is its own affair. */
+function largest(body: Readonly<Record<string, unknown>>, names: readonly string[]) {
+  let most = { name: names[0] as string, count: 0 };
+  for (const name of names) {
+    const count = countIn(name, body[name]);
+    if (count > most.count) most = { name, count };
+  }
+  return most;
+}
+
+/** How many choices the body asks for by one of these fields, and which of them says so. */
+function requestedChoices(body: Readonly<Record<string, unknown>>, names: readonly string[]) {
+  const { name, count } = largest(body, names);
   const { prompt } = body;
   // of a text completion, a list of texts, or of lists of tokens, is answered one by one
   const areMany = Array.isArray(prompt) && (typeof prompt[0] === 'string' || Array.isArray(prompt[0]));
-  return Math.min(choicesLimit, Math.max(1, largest(body, names)) * (areMany ? prompt.length : 1));
+  return {
+    choices: Math.min(countLimit, Math.max(1, count) * (areMany ? prompt.length : 1)),
+    choicesField: count > 1 ? name : areMany ? 'prompt' : undefined,
+  };
 }
 
 /**
- * Reads what a JSON body asks for. Of two fields that say the same the larger one counts: which of them an upstream follows
- * is its own affair. Pure.
+ * Reads what a JSON body asks for. Pure.
+ * @throws GatewayError `invalid_type`
  */
 function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutput {
-  const maxTokens = largest(body, ['max_tokens', 'max_completion_tokens', 'max_output_tokens']);
+  const limit = largest(body, ['max_tokens', 'max_completion_tokens', 'max_output_tokens']);
   const { model, web_search_options: search } = body;
   const searches = (typeof search === 'object' && search !== null) || searchingModel.test(String(model));
   return {
-    choices: requestedChoices(body, ['n', 'best_of']),
-    maxTokens: maxTokens > 0 ? maxTokens : undefined,
+    ...requestedChoices(body, ['n', 'best_of']),
+    ...(limit.count > 0 ? { maxTokens: limit.count, limitField: limit.name } : { maxTokens: undefined }),
     ...(searches && { tools: { webSearchCalls: 1 } }),
   };
 }

@@ -382,7 +382,8 @@ class RelayedCall implements OpenedCall {
     usageRecorder.dropped(this.usage.id);
     const { meter } = this;
     const tokensStreamed = this.#request.body.stream ? () => tokensSeen(meter) : undefined;
-    backgroundResponses.started(this.running, this.admissions, tokensStreamed);
+    const { admissions, usage } = this;
+    backgroundResponses.started(this.running, { admissions, usageId: usage.id }, tokensStreamed);
   }
 
   /** How long an upstream may still work on the call after the client has disconnected. Milliseconds. */

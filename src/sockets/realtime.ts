@@ -2,7 +2,7 @@ import { isGatewayError, refuse } from '../errors.ts';
 import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
-import { checkModelName, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
+import { checkModelName, countIn, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
@@ -102,11 +102,19 @@ export class RealtimeSession extends MeteredSession {
     return this.requested(this.#options.model, tokens);
   }
 
-  async #ask({ eventId, fields }: ClientEvent, bridge: Bridge): Promise<void> {
+  async #ask({ eventId, rawBody, fields }: ClientEvent, bridge: Bridge): Promise<void> {
     const { start = 0, end = 0 } = fields.get('response') ?? {};
-    const call = this.#nextCall(end - start);
+    const next = this.#nextCall(end - start);
+    const limitField = 'response.max_output_tokens';
+    const limit = shortValue(rawBody, fields.get(limitField));
+    // `inf` limits nothing
+    const maxTokens = typeof limit === 'number' ? countIn(limitField, limit) : 0;
+    const isLimited = maxTokens > 0;
+    const call = isLimited ? { ...next, output: { ...next.output, maxTokens, limitField } } : next;
     await this.#requireKey(bridge);
-    const admissions = this.#takeAdmissions() ?? (await this.#admit(call));
+    // what was admitted in advance is for those that say nothing
+    const inAdvance = isLimited ? undefined : this.#takeAdmissions();
+    const admissions = inAdvance ?? (await this.#admit(call));
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
   }
 

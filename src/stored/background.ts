@@ -190,10 +190,17 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
      * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
      * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
      */
-    started({ id, userId }: PollRef, admissions: readonly Admission[], tokensStreamed?: () => number): void {
+    started(
+      { id, userId }: PollRef,
+      { admissions, usageId }: { readonly admissions: readonly Admission[]; readonly usageId: string },
+      tokensStreamed?: () => number,
+    ): void {
       // a request that was repeated, and got the same response, needs no admissions of its own
       if (followed.has(id)) for (const admission of admissions) admission.dropped();
-      else followed.set(id, { userId, admissions, tokensStreamed });
+      else {
+        for (const admission of admissions) admission.outlives?.(usageId);
+        followed.set(id, { userId, admissions, tokensStreamed });
+      }
       releasing.start();
       queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },
@@ -249,10 +256,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   };
 }
 
-/**
- * A response that runs on, as the process knows it that has made its call: what is reserved of credits stays reserved there, until the response is
- * counted or the process ends.
- */
+/** A response that runs on, as the process knows it that has made its call. */
 interface FollowedResponse {
   readonly userId: string;
   readonly admissions: readonly Admission[];

@@ -15,15 +15,7 @@ import { isStoredId } from './kinds.ts';
 import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
 import type { BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
-import {
-  outputLimit,
-  readFields,
-  requireModel,
-  type UsedByWork,
-  type WorkInput,
-  type WorkRequests,
-  WorkSum,
-} from './work.ts';
+import { readFields, requireModel, type UsedByWork, type WorkInput, type WorkRequests, WorkSum } from './work.ts';
 
 const inputFile = 'input_file_id';
 /** The fields of a request for a batch. */
@@ -100,7 +92,7 @@ class RequestSum {
     if (this.#count > mostRequests) {
       throw new GatewayError('request_too_large', `A batch may have ${mostRequests} requests at most`);
     }
-    this.#sum.add(estimatedTokens, output.choices, outputLimit(output), output.tools);
+    this.#sum.add(estimatedTokens, output);
   }
 
   /** @throws GatewayError `invalid_value` where there was none */

@@ -6,7 +6,7 @@ import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { Logger, ModelCall } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type AdmissionCheck, oneAnswer, requestAdmission, settle } from '../proxy/admission.ts';
+import { type Admission, type AdmissionCheck, oneAnswer, requestAdmission, settle } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
@@ -36,7 +36,7 @@ import { type BodyWatcher, ownedResponse, shownMade, shownParts } from './record
 import { fileReferences, metadataOf, namedObjects, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import { type BackgroundResponse, isUncounted, originOf, type StoredObject } from './stored-object.ts';
-import { mostUnfinished, outputLimit, type WorkRequests, type WorkUsage, withOthers } from './work.ts';
+import { mostUnfinished, type WorkRequests, type WorkUsage } from './work.ts';
 
 export interface StoredRelayDeps extends RequestOptions {
   readonly upstreams: readonly Upstream[];
@@ -91,6 +91,14 @@ interface RoutedStoredCall {
   readonly meter: StoredMeter;
 }
 
+/** What an upstream is to work on for long. */
+interface AdmittedWork {
+  readonly usage: WorkUsage;
+  readonly data: WorkRequests['data'];
+  /** Until they are in the hands of those who follow it. */
+  admissions: readonly Admission[];
+}
+
 /**
  * Always the same number for an account, as `Math.random` gives it: what it has several upstreams keep is in one of them as long as these stay,
  * so that it can be named together.
@@ -141,7 +149,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
   const workTurns = new AccountTurns(1);
 
   return async function relayStored(call, apiRequest, res) {
-    const requested = requestedStored(call, infoOf(call, apiRequest), apiRequest);
+    const requested = requestedStored(call, infoOf(call, apiRequest), apiRequest, deps.maxFileBytes);
     const admissions = call.isCounted ? await requestAdmission(deps.admissionChecks, requested, res) : [];
     const meter = new StoredMeter(requested, apiRequest);
     try {
@@ -233,35 +241,31 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     };
   }
 
-  /** Admits what an upstream is to work on for long when it is known what that is, with what the account's others that have not ended may still cost. */
+  /** Admits what an upstream is to work on for long when it is known what that is. */
   async function admitWork(
     { call, apiRequest, order, deadline }: RoutedStoredCall,
     file: StoredObject,
     res: ServerResponse,
-  ): Promise<{ readonly usage: WorkUsage; readonly data: WorkRequests['data'] }> {
+  ): Promise<AdmittedWork> {
     const { userId } = apiRequest.principal;
     backgroundResponses.requireRoom(userId);
     const [upstream] = order as [Upstream];
     const { read } = works[call.kind] as Work;
     const { data, ...requests } = await read({ apiRequest, deadline, upstream, file, storedObjects, retry });
-    const others = await storedObjects.uncounted({ userId, kind: call.kind }, mostUnfinished);
-    if (others.length === mostUnfinished) {
+    if ((await storedObjects.uncounted({ userId, kind: call.kind }, mostUnfinished)).length === mostUnfinished) {
       const message = `An account may have ${mostUnfinished} unfinished at a time (${kinds[call.kind].name}); try again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } });
     }
     apiRequest.relayed.model = requests.model;
     const info = infoOf(call, apiRequest, requests.model);
-    const admissions = await requestAdmission(deps.admissionChecks, { info, ...withOthers(requests, others) }, res);
-    // nothing is reserved for what takes a day
-    for (const admission of admissions) admission.dropped();
-    const maxOutputTokens = outputLimit(requests.output);
+    const admissions = await requestAdmission(deps.admissionChecks, { info, ...requests }, res);
+    const { maxTokens: maxOutputTokens } = requests.output;
     const usage = {
       ...openRecord({ info, ...requests }, upstream.name, Date.now()),
-      choices: requests.output.choices,
       ...(requests.output.tools && { tools: requests.output.tools }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     };
-    return { usage, data };
+    return { usage, data, admissions };
   }
 
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
@@ -332,14 +336,14 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       // an upstream that keeps it no longer has deleted it
       if (response.status === 404 && call.effect === 'removes')
         await storedObjects.remove(routed.object as StoredObject);
-      answer = response.status < 300 ? await noted(routed, upstream, response, usage) : response;
+      answer = response.status < 300 ? await noted(routed, upstream, response, work) : response;
       await sendDown(routed, upstream, answer, res);
     } catch (error) {
       // whatever it has failed at, nobody reads the rest
       answer?.data.destroy();
       throw bodyStream?.failure ?? error;
     } finally {
-      if (usage) usageRecorder.dropped(usage.id);
+      if (work) settle(deps, work, undefined);
       place.release();
       requests.span?.end();
     }
@@ -350,17 +354,29 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     { call, apiRequest, object, metadata, meter }: RoutedStoredCall,
     { name: upstream }: Upstream,
     response: OutboundResponse,
-    usage: WorkUsage | undefined,
+    work: AdmittedWork | undefined,
   ): Promise<OutboundResponse> {
     const { kind, effect, showsParts, showsMade, brings } = call;
     if (!object || brings) {
       const { userId } = apiRequest.principal;
       const origin = originOf(apiRequest.principal.keyId, call.path, object?.id);
       const attached = metadata && { metadata };
-      const made = { kind: brings?.kind ?? kind, userId, upstream, model: usage?.model ?? null, origin, ...attached };
-      const background = usage && {
-        usage: { ...usage, firstByteMs: Date.now() - usage.startedAt.getTime() },
-        onRunning: (id: string) => backgroundResponses.started({ id, userId }, []),
+      const made = {
+        kind: brings?.kind ?? kind,
+        userId,
+        upstream,
+        model: work?.usage.model ?? null,
+        origin,
+        ...attached,
+      };
+      const background = work && {
+        usage: { ...work.usage, firstByteMs: Date.now() - work.usage.startedAt.getTime() },
+        onRunning(id: string) {
+          const { usage, admissions } = work;
+          // they are in the hands of those who follow it
+          work.admissions = [];
+          backgroundResponses.started({ id, userId }, { admissions, usageId: usage.id });
+        },
       };
       const onOwned = () => meter.done(upstream, true);
       return ownedResponse(response, made, storedObjects, {

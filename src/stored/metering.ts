@@ -10,19 +10,26 @@ type Body = Pick<ApiRequest, 'bodyStream' | 'form' | 'rawBody'>;
  * What a call about an object moves and makes, as far as its request says; `undefined` where it moves no file and makes nothing that can have a
  * price. Pure.
  */
-function expectedUse(call: StoredCall, { bodyStream, form, rawBody }: Body): StoredUsage | undefined {
+function expectedUse(
+  call: StoredCall,
+  { bodyStream, form, rawBody }: Body,
+  maxFileBytes: number,
+): StoredUsage | undefined {
   const kind = kinds[call.kind].pricedAs;
   if (!kind) return undefined;
   const made = madeBy(call) === kind ? 1 : 0;
   if (made === 0 && !bodyStream && !form && call.answers !== 'file') return undefined;
-  // JSON says what is to be made, and is no file; an upload of unknown length is admitted where anything is left
-  const uploadedBytes = bodyStream ? (bodyStream.length ?? 1) : form ? rawBody.length : 0;
+  // JSON says what is to be made, and is no file; an upload that does not say how long it is may be as long as any
+  const longest = Math.min(maxFileBytes, Number.MAX_SAFE_INTEGER);
+  const uploadedBytes = bodyStream ? (bodyStream.length ?? longest) : form ? rawBody.length : 0;
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
 /** Such a call, as admission checks see it: it has no tokens. Pure. */
-export function requestedStored(call: StoredCall, info: ModelCall, body: Body): RequestedCall {
-  return { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0, stored: expectedUse(call, body) } };
+export function requestedStored(call: StoredCall, info: ModelCall, body: Body, maxFileBytes: number): RequestedCall {
+  const stored = expectedUse(call, body, maxFileBytes);
+  const lengthField = body.bodyStream && body.bodyStream.length === undefined ? 'content-length' : undefined;
+  return { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0, stored, lengthField } };
 }
 
 /** Meters one call that moves a file, or makes an object. */

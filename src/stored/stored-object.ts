@@ -9,8 +9,6 @@ export interface BackgroundUsage extends OpenUsage {
   readonly streams?: boolean;
   /** The most output tokens that the request allows. @default no limit */
   readonly maxOutputTokens?: number;
-  /** Of a batch: the answers that it asks for. @default 1 */
-  readonly choices?: number;
   /** Of a batch: what hosted tools may do for it. @default nothing */
   readonly tools?: RequestedTools;
 }

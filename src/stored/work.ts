@@ -60,35 +60,29 @@ export function endedRecord(open: BackgroundUsage, used: Used, ending: UsageReco
 export const mostUnfinished = 200;
 
 /** The usage of work that is made, before an upstream begins it. */
-export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'choices' | 'maxOutputTokens' | 'tools'>;
+export type WorkUsage = OpenUsage & Pick<BackgroundUsage, 'maxOutputTokens' | 'tools'>;
 
 /** Adds up what several requests ask for. */
 export class WorkSum {
   #tokens = 0;
-  #choices = 0;
-  /** The most output of all answers; `undefined` where a request does not say. */
-  #maxTokens: number | undefined = 0;
+  /** Answers whose requests do not say how long they may be. */
+  #unlimited = 0;
+  /** The most output of all others. Tokens. */
+  #limited = 0;
   #tools: RequestedTools | undefined;
 
-  /** @param maxTokens of all its answers together; `undefined` where it does not say. @param tools what hosted tools may do for it */
-  add(estimatedTokens: number, choices: number, maxTokens: number | undefined, tools?: RequestedTools): void {
+  add(estimatedTokens: number, { choices, maxTokens, tools }: RequestedOutput): void {
     if (tools) this.#tools = addedTools(this.#tools ?? {}, tools);
     this.#tokens += estimatedTokens;
-    this.#choices += choices;
-    const before = this.#maxTokens;
-    this.#maxTokens = before === undefined || maxTokens === undefined ? undefined : before + maxTokens;
+    if (maxTokens === undefined) this.#unlimited += choices;
+    else this.#limited += choices * maxTokens;
   }
 
   total(): Pick<WorkRequests, 'estimatedTokens' | 'output'> {
-    const maxTokens = this.#maxTokens;
-    return {
-      estimatedTokens: this.#tokens,
-      output: {
-        choices: maxTokens === undefined ? this.#choices : 1,
-        maxTokens,
-        ...(this.#tools && { tools: this.#tools }),
-      },
-    };
+    const [choices, limited] = [this.#unlimited, this.#limited];
+    const output =
+      choices === 0 ? { choices: 1, maxTokens: limited } : { choices, maxTokens: undefined, furtherTokens: limited };
+    return { estimatedTokens: this.#tokens, output: { ...output, ...(this.#tools && { tools: this.#tools }) } };
   }
 }
 
@@ -100,21 +94,6 @@ function addedTools(one: RequestedTools, other: RequestedTools): RequestedTools 
   ]);
   const imageModels = [...new Set([...(one.imageModels ?? []), ...(other.imageModels ?? [])])];
   return { ...Object.fromEntries(counts), ...(imageModels.length > 0 && { imageModels }) };
-}
-
-/** What work asks for, and other work that has not ended, as if it were of its model. Pure. */
-export function withOthers({ estimatedTokens, output }: WorkRequests, others: readonly BackgroundResponse[]) {
-  const sum = new WorkSum();
-  sum.add(estimatedTokens, output.choices, outputLimit(output), output.tools);
-  for (const { background } of others) {
-    sum.add(background.inputTokens, background.choices ?? 1, background.maxOutputTokens, background.tools);
-  }
-  return sum.total();
-}
-
-/** The most output of all answers together. Tokens; `undefined` where there is no limit. Pure. */
-export function outputLimit({ choices, maxTokens }: RequestedOutput): number | undefined {
-  return maxTokens === undefined ? undefined : choices * maxTokens;
 }
 
 /**

@@ -36,7 +36,7 @@ async function openScene({ start, defer }: Stage) {
   defer(database.drop);
   const options = {
     secretKeys: [newSecretKey()],
-    credits: { prices: { '*': price }, allowance: 10 },
+    credits: { prices: { '*': price } },
     upstreams: [
       { name: 'files', baseUrl: files.baseUrl, models: ['m'] },
       { name: 'sockets', baseUrl: sockets.baseUrl, models: ['talk'], priority: 1 },

@@ -106,7 +106,7 @@ describe('the options of a gateway', () => {
       { credits: { prices: { '*': { tokens: 1 } } } },
       /input, cachedInput, output, image/,
     ],
-    ['credits.allowance', { credits: { prices: { '*': {} }, allowance: 0 } }, /must be a number/],
+    ['credits.overdraft', { credits: { prices: { '*': {} }, overdraft: -1 } }, /must be a number/],
     ['credits.threshold', { credits: { prices: { '*': {} }, threshold: 1 } }, /lowThreshold/],
     ['upstreams[0].baseUrl', { upstreams: [{ name: 'a', baseUrl: 'ftp://x' }] }, /http or https/],
     ['upstreams[0].name', { upstreams: [{ name: '', baseUrl: 'http://x' }] }, /non-empty/],

@@ -17,7 +17,6 @@ describe('what an account may use over a WebSocket', () => {
       credits: {
         prices: { '*': { input: 1_000_000, output: 1_000_000 }, free: {} },
         expectedOutputTokens: 1,
-        allowance: 1_000,
       },
       limits: { perKey: ({ userId }) => (userId.startsWith('usr_limited') ? { requestsPerMinute: 3 } : undefined) },
     });
@@ -105,7 +104,7 @@ describe('what an account may use over a WebSocket', () => {
 
   it('is nothing without credits on a socket of responses, which goes on when there are some', async () => {
     const userId = 'usr_topped_up';
-    await gateway.gateway.credits?.topUp({ userId, credits: 10, reference: 'thrice' });
+    await gateway.gateway.credits?.topUp({ userId, credits: 20, reference: 'thrice' });
     upstream.onEvent = ({ model }, socket) => void answerResponse(socket, model);
     const client = await SocketClient.open(`${gateway.url}/responses`, await gateway.newKey({ userId }));
     const ask = () => client.send({ type: 'response.create', model: 'm', input: 'Name a river' });

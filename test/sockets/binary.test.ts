@@ -47,7 +47,6 @@ describe('an event is JSON, whatever its frames are:', () => {
       credits: {
         prices: { '*': { input: 1_000_000, output: 1_000_000 } },
         expectedOutputTokens: 1,
-        allowance: 1_000,
       },
     });
   });

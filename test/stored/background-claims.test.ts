@@ -81,7 +81,7 @@ describe('the claim of a poll', () => {
     await service.init();
     await service.start();
     await stored.add(batch);
-    service.started(batch, []);
+    service.started(batch, { admissions: [], usageId: batch.background.id });
     await until(() => polls === 1);
 
     const isFree = { 'background.dueAt': { $exists: true }, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };

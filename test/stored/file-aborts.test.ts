@@ -146,7 +146,7 @@ describe('a file on its way', () => {
       maxFileBytes: large,
       modelAttempts: 1,
       drainTimeout,
-      credits: { prices: { '*': { input: 1, output: 1 } }, allowance: 1 },
+      credits: { prices: { '*': { input: 1, output: 1 } } },
     });
   }
 

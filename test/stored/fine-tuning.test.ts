@@ -30,7 +30,7 @@ describe('fine-tuning', () => {
       ],
       backgroundPollInterval: 20,
       backgroundPollLimit: 50,
-      credits: { prices: { '*': { input: 1, output: 1, training: 1_000 } }, initialBalance: 10, allowance: 1 },
+      credits: { prices: { '*': { input: 1, output: 1, training: 1_000 } }, initialBalance: 10 },
       onUsage: (record) => {
         if (record.endpoint === '/fine_tuning/jobs') records.push(record);
       },

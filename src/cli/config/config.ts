@@ -213,7 +213,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['STORED_PRICES', ['CREDIT_PRICES']],
   ['INITIAL_CREDITS', ['CREDIT_PRICES']],
   ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
-  ['CREDIT_ALLOWANCE', ['CREDIT_PRICES']],
+  ['CREDIT_OVERDRAFT', ['CREDIT_PRICES']],
   ['SHARED_LIMITS', limits],
 ];
 
@@ -240,7 +240,7 @@ function checkOptions(settings: Settings): void {
 const foundByThePackage: readonly VariableName[] = [
   'CREDIT_PRICES',
   'STORED_PRICES',
-  'CREDIT_ALLOWANCE',
+  'CREDIT_OVERDRAFT',
   'EVENT_TYPES',
   'BACKGROUND_POLL_LIMIT',
 ];

@@ -20,7 +20,6 @@ const price = {
 const credits: ModelGatewayOptions['credits'] = {
   prices: { '*': price, plain: { input: 1, output: 10_000 } },
   initialBalance: 1_000,
-  allowance: 100,
 };
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 /** Of text: input 1, cached 2, output 1; of audio: input 3, cached 2, output 4. */

@@ -32,13 +32,18 @@ export async function startCredits() {
     newService,
     ledgerOf: (userId: string) => ledger.find({ userId }).lean(),
     /** Charges for usage records as counting does, by number and credits: the same number is the same record. */
-    charge(service: CreditService, userId: string, records: readonly (readonly [number: number, credits: number])[]) {
+    charge(
+      service: CreditService,
+      userId: string,
+      records: readonly (readonly [number: number, credits: number, holder?: string])[],
+    ) {
       const none = { model: 'm', cachedInputTokens: 0, outputTokens: 0, images: 0 };
-      const charged = records.map(([number, inputTokens]) => ({
+      const charged = records.map(([number, inputTokens, holder]) => ({
         ...none,
         _id: `use_${userId}_${number}`,
         userId,
         inputTokens,
+        holder,
       }));
       return events.transaction((session) => service.charge(charged, session));
     },

@@ -14,7 +14,6 @@ const credits = {
   prices: { '*': { input: 0 }, 'gpt-image-1': { image: 40 }, mini: { image: 10, batch: 0.5 } },
   toolPrices: { web_search: 1, file_search: 0.25, code_interpreter: 3 },
   initialBalance: 1_000,
-  allowance: 100,
 } satisfies ModelGatewayOptions['credits'];
 
 const call = (type: string, id: string, fields: object = {}) => ({ id, type, status: 'completed', ...fields });
@@ -263,7 +262,6 @@ describe('hosted tools that a call may use', () => {
           prices: { ...prices, 'gpt-image-1': { image: 14 } },
           toolPrices,
           initialBalance: 14,
-          allowance: 14,
         },
       });
       const client = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });

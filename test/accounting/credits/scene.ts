@@ -14,11 +14,9 @@ const prices = {
 };
 const topUps = { first: 125, second: 25 };
 const quota = { daily: 125, monthly: 140, thresholds: [20, 50, 80, 100] };
-const credits = { prices, lowThreshold: 60, allowance: 5, expectedOutputTokens: 20 };
+const credits = { prices, lowThreshold: 60, expectedOutputTokens: 20 };
 /** What the dearest call is taken for before it is answered: its 100 bytes by four, and the expected output. Credits. */
-const largestEstimate = (25 * prices.large.input + 20 * prices.large.output) / 1_000_000;
-/** How far a process may overdraw: by an estimate and an allowance. Credits. */
-export const overdraft = largestEstimate + credits.allowance;
+export const largestEstimate = (25 * prices.large.input + 20 * prices.large.output) / 1_000_000;
 
 /** Something that is done once, when so many calls have ended. */
 export interface Incident {

@@ -246,7 +246,8 @@ describe('What upstreams keep', () => {
   });
 
   it('costs what went up where the client does not say how much that is going to be', async () => {
-    const { key, charges, usage } = await newAccount(100);
+    // as much as the largest file costs
+    const { key, charges, usage } = await newAccount(300);
     const { req, tail, whole } = rawUpload(key, 700_000);
     req.end(tail);
     const [res] = await once(req, 'response');
@@ -254,6 +255,20 @@ describe('What upstreams keep', () => {
     expect(res.statusCode).to.equal(200);
     await charges(1);
     expect((await usage())?.uploaded_bytes).to.equal(whole);
+  });
+
+  it('is refused where the client does not say how much goes up, unless the largest file fits', async () => {
+    const { key } = await newAccount(200);
+    const seen = provider.seen.length;
+    const { req, tail } = rawUpload(key, 1_000);
+    req.end(tail);
+    const [res] = await once(req, 'response');
+    const { error } = JSON.parse(Buffer.concat(await res.toArray()).toString());
+    expect([res.statusCode, error.param]).to.deep.equal([402, 'content-length']);
+    expect(error.message).to.match(
+      /may cost 268\.\d+ credits, and this account has 200 left; send content-length, or add some/,
+    );
+    expect(provider.seen).to.have.length(seen);
   });
 
   it('that is downloaded in part counts for that part', async () => {
@@ -301,11 +316,11 @@ describe('What upstreams keep', () => {
   });
 
   it('reserves what it may cost while it goes up, so that no second one is admitted that nothing is left for', async () => {
-    const { key, client } = await newAccount(1);
+    const { key, client } = await newAccount(2);
     const seen = provider.seen.length;
     const { req } = rawUpload(key, 1_000, { length: 3 * megabyte });
     await until(() => provider.seen.length > seen);
-    expect((await failure(upload(client, 1_000))).code).to.be.oneOf(['insufficient_credits', 'rate_limit_exceeded']);
+    expect((await failure(upload(client, 1_000))).code).to.equal('insufficient_credits');
     req.destroy();
     await eventually(
       () => upload(client, 1_000).catch(({ code }) => code),

@@ -17,8 +17,7 @@ describe('credits given to an account', () => {
   });
   afterEach(() => kept.drop());
 
-  const newService = (options: Partial<CreditOptions> = {}) =>
-    kept.newService({ expectedOutputTokens: 0, renewInterval: 10, ...options });
+  const newService = (options: Partial<CreditOptions> = {}) => kept.newService({ expectedOutputTokens: 0, ...options });
 
   it('may share a reference with another account or a payment', async () => {
     const service = newService();
@@ -75,7 +74,7 @@ describe('credits given to an account', () => {
     const service = newService({ initialBalance: 3 });
     expect((await service.balance('usr_new')).creditsRemaining).to.equal(3);
     expect(await kept.ledgerOf('usr_new')).to.have.length(0);
-    (await service.admit({ ...call, model: 'm' }, 20)).dropped();
+    (await service.admit({ ...call, model: 'm' }, 2)).dropped();
     await until(async () => (await kept.ledgerOf('usr_new')).length > 0);
     expect((await kept.ledgerOf('usr_new')).map(({ kind, amount }) => [kind, amount])).to.deep.equal([
       ['initial', 3_000_000],

@@ -96,7 +96,6 @@ const accounting = {
     prices: { '*': { input: 0.25, cachedInput: 0.025, output: 2 } },
     initialBalance: 1e9,
     lowThreshold: 1,
-    allowance: 1_000,
   },
 };
 

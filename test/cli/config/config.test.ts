@@ -205,7 +205,7 @@ describe('the configuration from the environment', () => {
     ],
     ['INITIAL_CREDITS', ['-1', '0.0000001', '1', 'some']],
     ['CREDIT_LOW_THRESHOLD', ['-1', '5', 'low']],
-    ['CREDIT_ALLOWANCE', ['-1', '5', 'all']],
+    ['CREDIT_OVERDRAFT', ['-1', '5', 'all']],
     [
       'EVENT_TYPES',
       [
@@ -236,8 +236,8 @@ describe('the configuration from the environment', () => {
       "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character, batch, training, audioInput, cachedAudioInput, audioOutput",
     );
     expect(refusal({ CREDIT_PRICES: '{}' }).message).to.match(/^CREDIT_PRICES: must have '\*'/);
-    expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_ALLOWANCE: '0' }).message).to.match(
-      /^CREDIT_ALLOWANCE: must be a number/,
+    expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_OVERDRAFT: '-1' }).message).to.match(
+      /^CREDIT_OVERDRAFT: must be an amount/,
     );
     expect(refusal({ EVENT_TYPES: '{"shipped":{}}' }).message).to.match(/^EVENT_TYPES\['shipped'\]: must be called/);
   });

@@ -19,7 +19,6 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     PORT: '0',
     CREDIT_PRICES: '{"*":{"input":50000,"output":100000}}',
     CREDIT_LOW_THRESHOLD: '5',
-    CREDIT_ALLOWANCE: '1',
     USER_REQUESTS_PER_MINUTE: '1000',
     QUOTA_UNIT: 'requests',
     MONTHLY_QUOTA: '3',

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
 import type { SeenCall } from './calls.ts';
 
-const bounds = { limit: 3, largestReservation: 150, allowance: 200 };
+const bounds = { limit: 3, largestReservation: 150, unrecorded: 200 };
 const cost = 100;
 
 function callAt(sentAt: number, changed: Partial<SeenCall> = {}): SeenCall {
@@ -65,12 +65,13 @@ describe('the check of answers in the fault suite', () => {
     const refused = { status: 402 };
     expect(faultsOf({ ...refused, account: 'rich' }, { disturbances: [away] })).to.have.length(1);
     expect(faultsOf({ account: 'rich', status: 429 })).to.have.length(1);
-    const burst = [9_000, 9_500].map((sentAt) => callAt(sentAt, { account: 'rich' }));
-    expect(faultsOf({ account: 'rich', status: 429 }, { calls: burst }), 'burst').to.deep.equal([]);
     expect(faultsOf(refused)).to.deep.equal([]);
-    expect(faultsOf(refused, { added: [added(1_000, 101)] })).to.have.length(1);
-    expect(faultsOf(refused, { added: [added(9_900, 101)] }), 'just added').to.deep.equal([]);
-    expect(faultsOf(refused, { added: [added(1_000, 100)], calls: [callAt(5_000)] }), 'spent').to.deep.equal([]);
+    expect(faultsOf(refused, { added: [added(1_000, 150)] })).to.have.length(1);
+    expect(faultsOf(refused, { added: [added(1_000, 149)] }), 'less than a call').to.deep.equal([]);
+    expect(faultsOf(refused, { added: [added(9_900, 150)] }), 'just added').to.deep.equal([]);
+    const underWay = { added: [added(1_000, 250)], calls: [callAt(9_990)] };
+    expect(faultsOf(refused, underWay), 'reserved for another').to.deep.equal([]);
+    expect(faultsOf(refused, { added: [added(1_000, 200)], calls: [callAt(5_000)] }), 'spent').to.deep.equal([]);
   });
 
   it('reports a refusal of an account that has calls left in its minute', () => {
@@ -88,13 +89,13 @@ describe('the check of answers in the fault suite', () => {
 });
 
 describe('the check of overdrafts and limits in the fault suite', () => {
-  it('allows a reservation for each process, and also an allowance for one that was cut off or killed', () => {
+  it('allows no overdraft, but for what a process could not record that was cut off or killed', () => {
     const serve = (count: number) => Array.from({ length: count }, (_, i) => callAt(1_000 + i));
-    expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 50)] }), bounds)).to.deep.equal([]);
-    expect(overdraftFaults(evidence({ calls: serve(3), added: [added(0, 50)] }), bounds)).to.have.length(1);
-    const cutOff = { calls: serve(3), added: [added(0, 50)], disturbances: [away] };
+    expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 200)] }), bounds)).to.deep.equal([]);
+    expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 199)] }), bounds)).to.have.length(1);
+    const cutOff = { calls: serve(2), added: [added(0, 50)], disturbances: [away] };
     expect(overdraftFaults(evidence(cutOff), bounds)).to.deep.equal([]);
-    expect(overdraftFaults(evidence({ ...cutOff, calls: serve(5) }), bounds)).to.have.length(1);
+    expect(overdraftFaults(evidence({ ...cutOff, calls: serve(3) }), bounds)).to.have.length(1);
   });
 
   it('allows what others admit between two exchanges, and the limit again for a process that counts alone', () => {

@@ -17,21 +17,13 @@ export interface AdmissionEvidence {
   readonly stops: readonly Stop[];
 }
 
-/** What gateways set aside. Micro-credits. */
-export interface CreditBounds {
-  readonly largestReservation: number;
-  readonly allowance: number;
-}
-
-/** How long it takes at most until credits booked in one process can be spent in another, with room for a busy machine. Milliseconds. */
+/** How long it takes at most until what one process has released or booked can be spent in another, with room for a busy machine. Milliseconds. */
 const agreedWithin = 3_000;
 /**
  * How long one that ended is felt: the clients of its last moments, others that wait for the transaction it died in, and those that start
  * in its place. Milliseconds.
  */
 const replacedWithin = 15_000;
-/** A process sets more credits aside within so long. Milliseconds. */
-const setAsideWithin = 1_000;
 /** What a call is answered within, whatever is broken: 5 s, and half as much again for a machine that is busy. Milliseconds. */
 const answeredWithin = 7_500;
 const minute = 60_000;
@@ -43,10 +35,14 @@ function isNonsense({ status }: SeenCall): boolean {
   return status >= 400 && ![402, 429, 502, 503, 504].includes(status);
 }
 
-/** What the account surely has left when the call is decided: what was confirmed before, less everything asked for since. Micro-credits. */
-function surelyLeft(call: SeenCall, { calls, added, costOf }: AdmissionEvidence): number {
+/**
+ * What the account surely has left when the call is decided: what was confirmed before, less what was asked for since, and less what is reserved for
+ * others. Micro-credits.
+ */
+function surelyLeft(call: SeenCall, { calls, added, costOf }: AdmissionEvidence, largestReservation: number): number {
   const confirmed = added.filter(({ confirmedAt }) => confirmedAt < call.sentAt - agreedWithin);
-  const spent = calls.filter(({ account, sentAt }) => account === call.account && sentAt < call.endedAt).map(costOf);
+  const others = calls.filter((one) => one !== call && one.account === call.account && one.sentAt < call.endedAt);
+  const spent = others.map((one) => (one.endedAt > call.sentAt - agreedWithin ? largestReservation : costOf(one)));
   return confirmed.reduce((sum, { amount }) => sum + amount, 0) - spent.reduce((sum, one) => sum + one, 0);
 }
 
@@ -54,18 +50,6 @@ function surelyLeft(call: SeenCall, { calls, added, costOf }: AdmissionEvidence)
 function isExcused({ sentAt: from, endedAt: to }: SeenCall, { ends, disturbances }: AdmissionEvidence): boolean {
   if (wasBroken({ from, to }, disturbances)) return true;
   return ends.some((end) => end.at >= from - replacedWithin && end.at <= to + replacedWithin);
-}
-
-/** Whether the account asked for more than an allowance at this process, which is told 429 until more is set aside. */
-function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservation, allowance }: CreditBounds): boolean {
-  const atOnce = calls.filter(
-    (one) =>
-      one.account === call.account &&
-      one.pid === call.pid &&
-      one.sentAt <= call.endedAt &&
-      one.endedAt >= call.sentAt - setAsideWithin,
-  );
-  return atOnce.length * largestReservation > allowance;
 }
 
 /** Whether a worker whose clock was wrong may have counted the call in this minute. */
@@ -96,7 +80,11 @@ function stoppedFor({ pid, sentAt, endedAt }: SeenCall, stops: readonly Stop[]):
 }
 
 /** What the gateways of the suite allow. */
-export interface Bounds extends CreditBounds {
+export interface Bounds {
+  /** What is reserved for a call at most. Micro-credits. */
+  readonly largestReservation: number;
+  /** What calls cost at most whose records die with their process, or cannot be written. Micro-credits. */
+  readonly unrecorded: number;
   /** Calls a minute of the account `limited`. */
   readonly limit: number;
 }
@@ -113,24 +101,20 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
   if (isExcused(call, evidence)) return found;
   if (status === 0 || status >= 500 || !isWhole)
     found.push(`nothing was broken, and it was answered ${status} ${code ?? ''}`);
-  if (status === 429 && account === 'rich' && !isBurst(call, evidence.calls, bounds))
-    found.push('it was told 429 although the account has plenty');
+  if (status === 429 && account === 'rich') found.push('it was told 429 although the account has plenty');
   if (status === 429 && account === 'limited' && hadCallsLeft(call, evidence, bounds.limit)) {
     found.push('it was told 429 although the account had calls left');
   }
-  const left = status === 402 && account === 'poor' ? surelyLeft(call, evidence) : 0;
-  if (left > 0) found.push(`it was told 402 with ${left} micro-credits left`);
+  const left = status === 402 && account === 'poor' ? surelyLeft(call, evidence, bounds.largestReservation) : 0;
+  if (left >= bounds.largestReservation) found.push(`it was told 402 with ${left} micro-credits left`);
   return found;
 }
 
 /**
- * What is wrong about what the account `poor` was served: a gateway overdraws by a reservation, and by an allowance beyond while it is cut
- * off from the database or when the record of what it spent died with it. Pure.
+ * What is wrong about what the account `poor` was served: it overdraws only by what a gateway could not record, because it was cut off from the
+ * database or died. Pure.
  */
-export function overdraftFaults(
-  evidence: AdmissionEvidence,
-  { largestReservation, allowance }: CreditBounds,
-): string[] {
+export function overdraftFaults(evidence: AdmissionEvidence, { unrecorded }: Pick<Bounds, 'unrecorded'>): string[] {
   const { added, costOf, disturbances, ends } = evidence;
   const served = evidence.calls
     .filter((call) => call.account === 'poor' && costOf(call) > 0)
@@ -145,7 +129,7 @@ export function overdraftFaults(
       (pid) =>
         ends.some((end) => end.pid === pid && end.signal === 'SIGKILL') || disturbances.some(({ once }) => !once),
     ).length;
-    const bound = pids.size * largestReservation + faults * allowance;
+    const bound = faults * unrecorded;
     if (spent - given > bound)
       return [`poor was served ${spent} of ${given} micro-credits by ${call.id}; ${bound} may be overdrawn`];
   }

@@ -10,13 +10,13 @@ import { ledgerFaults, mayBeLost, recordFaults, thresholdFaults, uploadFaults } 
 import type { ModelUpstream } from './model-upstream.ts';
 import {
   accounts,
-  allowanceInMicro,
   costOf,
   dailyQuota,
   largestReservation,
   moneyOptions,
   requestsPerMinute,
   thresholds,
+  unrecorded,
 } from './options.ts';
 import { openRecords } from './records.ts';
 import { fileFaults, type SeenUpload, startUploads } from './uploads.ts';
@@ -25,7 +25,7 @@ import { fileFaults, type SeenUpload, startUploads } from './uploads.ts';
 const plenty = 1_000_000;
 /** How long records may take after a row before what is missing counts as lost. Milliseconds. */
 const settleWithin = 60_000;
-const bounds = { largestReservation, allowance: allowanceInMicro, limit: requestsPerMinute };
+const bounds = { largestReservation, unrecorded, limit: requestsPerMinute };
 const users = Object.values(accounts);
 
 export interface MoneyDeps {

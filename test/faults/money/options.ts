@@ -6,14 +6,13 @@ export type Account = keyof typeof accounts;
 
 /** Credits for a million tokens, which are micro-credits for one. */
 const price = { input: 100, output: 4_000 } as const;
-/** Credits. */
-const allowance = 2;
 export const maxTokens = 100;
 /** What a call's body comes to at most. Bytes. */
 const bodyLimit = 400;
 /** What is reserved for a call at most. Micro-credits. */
 export const largestReservation = (bodyLimit / 4) * price.input + maxTokens * price.output;
-export const allowanceInMicro = allowance * 1_000_000;
+/** What calls cost at most that a gateway answers in the moments before it is killed. Micro-credits. */
+export const unrecorded = 5 * largestReservation;
 /** Calls a minute of the limited account. */
 export const requestsPerMinute = 30;
 /** Answered calls a day of the rich account. */
@@ -42,7 +41,7 @@ export function moneyOptions({ models, sockets, files }: UpstreamUrls) {
       { name: 'sockets', baseUrl: sockets, models: ['talk'], priority: 1 },
     ],
     // a WebSocket is admitted like a call whose output nobody has limited
-    credits: { prices: { '*': price }, allowance, lowThreshold: 1, expectedOutputTokens: maxTokens },
+    credits: { prices: { '*': price }, lowThreshold: 1, expectedOutputTokens: maxTokens },
     limits: {
       perUser: ({ userId }) => (userId === accounts.limited ? { requestsPerMinute } : undefined),
       shared: true,

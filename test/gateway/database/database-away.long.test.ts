@@ -63,6 +63,25 @@ const clock = watchStandstill();
 /** What ends all that was started. */
 const ends: (() => Promise<unknown>)[] = [];
 
+/** Has the provider hold back its answers to some calls. */
+function holdAnswers() {
+  const script = upstream.script;
+  const held = { ...question, messages: [{ role: 'user', content: 'Held' }] };
+  let count = 0;
+  let answer = (): void => {};
+  const release = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  upstream.script = async (res, request) => {
+    if (request.body.includes('Held')) {
+      count += 1;
+      await release;
+    }
+    await script(res, request);
+  };
+  return { question: held, answer, untilHeld: (calls: number) => until(() => count === calls) };
+}
+
 /** A POST if there is a body. */
 async function call(url: string, key: string, body?: object) {
   const startedAt = clock.now();
@@ -349,38 +368,26 @@ const table: readonly Row[] = [
     },
   },
   {
-    says: 'an account spends the allowance that this process has leased, no more, and goes on after the outage',
+    says: 'a call that costs credits is refused, for nothing can be reserved; one that is free is served; both go on after the outage',
     under: 'its connections are closed',
     async show({ begin, end }) {
-      const gateway = await startGateway('credits_', { credits: { prices, initialBalance: 100, allowance: 3 } });
-      const { key } = await gateway.newKey('usr_1');
-      const newcomer = await gateway.newKey('usr_2');
-      const servedCalls = async (by: string) => {
-        for (let n = 0; n < 10; n += 1) {
-          const { status, answer } = await gateway.ask(by);
-          if (status === 200) continue;
-          expect(answer).to.deep.equal(refused);
-          return n;
-        }
-        return 'too many';
-      };
-      const setAside = async () => (await gateway.account())?.leases[0];
-      await slowest(served, [gateway.ask(key)]);
-      const first = await setAside();
-      // known here, but not what it has
-      await gateway.keys.authenticate(newcomer.key);
-      await gateway.untilCounted();
-      // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the allowance
-      await until(async () => {
-        const now = await setAside();
-        return now?.amount === 3 * micro && Number(now.until) > Number(first?.until);
+      const gateway = await startGateway('credits_', {
+        credits: { prices: { ...prices, free: {} }, initialBalance: 100 },
       });
+      const { key } = await gateway.newKey('usr_1');
+      const askFree = () => gateway.request('/v1/chat/completions', key, { ...question, model: 'free' });
+      await slowest(served, [gateway.ask(key), askFree()]);
       await begin();
       await gateway.untilKnown(key);
-      expect(await servedCalls(key)).to.be.within(1, 3);
-      expect(await servedCalls(newcomer.key)).to.equal(0);
+      expect(await slowest(refused, [gateway.ask(key), gateway.ask(key)])).to.be.below(failFastWithin);
+      await slowest(served, [askFree()]);
       await end();
-      for (const by of [key, newcomer.key]) await until(async () => (await gateway.ask(by)).status === 200);
+      await until(async () => (await gateway.ask(key)).status === 200);
+      // what was reserved for calls that have ended is reserved no longer
+      await until(async () => {
+        const { balance, reservations = [] } = (await gateway.account()) ?? { balance: Number.NaN };
+        return balance === 98 * micro && reservations.every(({ taken, charged }) => taken === charged);
+      });
     },
   },
   {
@@ -389,14 +396,21 @@ const table: readonly Row[] = [
     async show({ begin, end }) {
       const usageBacklog = 5;
       const kept = 1 + usageBacklog;
-      const credits = { prices, initialBalance: 1_000, allowance: 100, renewInterval: 50 };
+      const credits = { prices, initialBalance: 1_000 };
       const gateway = await startGateway('usage_', { credits, usageBacklog });
       const { key } = await gateway.newKey();
       await slowest(served, [gateway.ask(key)]);
       await gateway.untilCounted();
+      // they are reserved before, and end while the database is away
+      const held = holdAnswers();
+      const calls = Array.from({ length: usageBacklog + 3 }, () =>
+        gateway.request('/v1/chat/completions', key, held.question),
+      );
+      await held.untilHeld(calls.length);
       await begin();
       await gateway.untilKnown(key);
-      for (let i = 0; i < usageBacklog + 3; i += 1) await slowest(served, [gateway.ask(key)]);
+      held.answer();
+      await slowest(served, calls);
       await end();
       await gateway.untilCounted(kept);
       const told = (part: string) => gateway.lines.filter(({ message }) => message.includes(part));
@@ -404,8 +418,9 @@ const table: readonly Row[] = [
       expect(told('more usage records wait than usageBacklog allows')).to.have.lengthOf(1);
       expect(told('usage records are written again').map(({ fields }) => fields?.lost)).to.deep.equal([3]);
       expect(await gateway.collection('usage').countDocuments({})).to.equal(kept);
-      // what is set aside is what is reserved and an allowance
-      await until(async () => (await gateway.account())?.leases[0]?.amount === 100 * micro);
+      const reserved = async () =>
+        (await gateway.account())?.reservations?.reduce((sum, { taken, charged }) => sum + taken - charged, 0);
+      await until(async () => (await reserved()) === 0);
       expect((await gateway.account())?.balance).to.equal((1_000 - kept) * micro);
     },
   },

@@ -22,8 +22,6 @@ describe('The gateway delivers, signed and only once,', function () {
           prices: { '*': { input: 1_000_000, output: 1_000_000 } },
           expectedOutputTokens: 1,
           lowThreshold: 5,
-          allowance: 4,
-          renewInterval: 20,
         },
         quotas: { perUser: { unit: 'requests', monthly: 4 }, thresholds: [50] },
         limits: { perKey: ({ keyId }) => (keyId === flooding ? { requestsPerMinute: 0 } : undefined), eventWindow },

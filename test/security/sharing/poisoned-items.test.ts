@@ -249,7 +249,7 @@ describe('An item that the database cannot take does not block the others:', fun
         keyTotals,
         transaction: (fn) => connection.transaction(fn),
         publish: async () => {},
-        ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
+        ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew }),
         quotas: undefined,
         shared: new SharedReads(connection, 0),
         logger,

@@ -1,0 +1,81 @@
+import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
+import { costOf, longWorks } from './price.ts';
+
+/** What decides the most that a call can cost. */
+export interface Requested {
+  readonly call: Pick<ModelCall, 'endpoint' | 'model'>;
+  /** Estimated. */
+  readonly inputTokens: number;
+  readonly output: RequestedOutput;
+}
+
+/** Options by which calls are priced before they are made. */
+export type MostCostOptions = Pick<CreditOptions, 'prices' | 'storedPrices'> &
+  Required<Pick<CreditOptions, 'expectedOutputTokens'>>;
+
+/** They need no credits. */
+const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
+
+/** The most that a call can cost by its own words: of what it leaves open, output is expected and all else nothing. Micro-credits. Pure. */
+export function mostCost(options: MostCostOptions, { call, inputTokens, output }: Requested): number {
+  const { endpoint, model } = call;
+  if (freeEndpoints.has(endpoint)) return 0;
+  const { choices, maxTokens = options.expectedOutputTokens, seconds = 0, characters = 0, stored } = output;
+  const { furtherTokens = 0, tools } = output;
+  const images = endpoint.startsWith('/images') ? choices : 0;
+  const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens + furtherTokens;
+  const used = {
+    ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored },
+    estimated: true,
+  };
+  return costOf(options, { model, endpoint, ...used, ...tools });
+}
+
+/** The field with a call's input, by endpoint. */
+const inputFields: Readonly<Record<string, string>> = {
+  '/chat/completions': 'messages',
+  '/completions': 'prompt',
+  '/responses': 'input',
+  '/responses/compact': 'input',
+  '/embeddings': 'input',
+  '/images/generations': 'prompt',
+  '/images/edits': 'prompt',
+  '/audio/speech': 'input',
+  '/audio/transcriptions': 'file',
+  '/audio/translations': 'file',
+  '/batches': 'input_file_id',
+  '/fine_tuning/jobs': 'training_file',
+  '/files': 'file',
+};
+/** The field that limits its output. */
+const limitFields: Readonly<Record<string, string>> = {
+  '/chat/completions': 'max_completion_tokens',
+  '/completions': 'max_tokens',
+  '/responses': 'max_output_tokens',
+};
+
+/** The field of a call that makes it cheapest if it is lowered; `undefined` where none does. Pure. */
+export function dearestField(options: MostCostOptions, requested: Requested): string | undefined {
+  const { call, output } = requested;
+  // all that it asks for is in a file
+  if (longWorks.has(call.endpoint)) return inputFields[call.endpoint];
+  const { choicesField, limitField = limitFields[call.endpoint] } = output;
+  const lowered: readonly (readonly [string | undefined, Requested])[] = [
+    [choicesField, { ...requested, output: { ...output, choices: 1 } }],
+    ['tools', { ...requested, output: { ...output, tools: undefined } }],
+    [limitField, { ...requested, output: { ...output, maxTokens: 1 } }],
+    [
+      output.lengthField ?? inputFields[call.endpoint],
+      { ...requested, inputTokens: 0, output: { ...output, seconds: 0, characters: 0, stored: undefined } },
+    ],
+  ];
+  let least = mostCost(options, requested);
+  let dearest: string | undefined;
+  for (const [field, request] of lowered) {
+    const cost = field === undefined ? least : mostCost(options, request);
+    if (cost >= least) continue;
+    least = cost;
+    dearest = field;
+  }
+  return dearest;
+}
