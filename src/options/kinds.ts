@@ -186,7 +186,7 @@ export function readAs<T>(reader: Reader<T>, check: Check): Kind<T> {
   return { ...reader, check };
 }
 
-/** Takes every value: another part checks it, or hosts were always free to give what is as true as `true`. */
+/** Takes every value: another part checks it. */
 export const unchecked: Check = () => {};
 
 export const aFunction: Check = (param, value) => {

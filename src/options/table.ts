@@ -69,7 +69,6 @@ export type OptionPath = keyof Table;
 
 const mebibyte = 1024 ** 2;
 const [hour, day] = [3_600_000, 86_400_000] as const;
-const truth = readAs(yesOrNo, unchecked);
 
 /** A quota, which is no function. @throws GatewayError `invalid_options` */
 export const checkQuotaObject: Check = group('quotas.perUser', 'must be a quota, or a function that gives some');
@@ -90,7 +89,7 @@ export const table = {
     },
     required: true,
   },
-  allowStandalone: { check: unchecked, default: false },
+  allowStandalone: { kind: yesOrNo, default: false },
   collectionPrefix: {
     kind: matching(
       /^[A-Za-z][A-Za-z0-9_-]{0,40}$/,
@@ -129,7 +128,7 @@ export const table = {
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
   modelAttempts: { kind: wholeNumber(1, 20), default: 3 },
   modelRetryWait: { kind: wholeNumber(0, 60_000), default: 2_000 },
-  exposeUpstream: { check: unchecked, default: false },
+  exposeUpstream: { kind: yesOrNo, default: false },
   abortOnDisconnect: {
     kind: yesOrNo,
     default: true,
@@ -220,7 +219,7 @@ export const table = {
     example: '2h',
   },
 
-  allowHttp: { check: unchecked, default: false },
+  allowHttp: { kind: yesOrNo, default: false },
   allowPrivateNetworks: { check: unchecked, default: [] },
   retryDelays: {
     kind: readAs(
@@ -269,7 +268,7 @@ export const table = {
     example: '20',
   },
   changeStreams: {
-    kind: truth,
+    kind: yesOrNo,
     default: false,
     variable: 'CHANGE_STREAMS',
     meaning: 'Whether a change stream tells workers at once what other processes publish',
@@ -357,7 +356,7 @@ export const table = {
   'dashboard.path': { check: checkDashboardPath, required: true },
   'dashboard.authenticate': { check: aFunction },
   serveOpenApi: {
-    kind: truth,
+    kind: yesOrNo,
     default: true,
     variable: 'SERVE_OPENAPI',
     meaning:
