@@ -886,7 +886,7 @@ export interface paths {
         put?: never;
         /**
          * Add a file to a container
-         * @description Puts a file into a container. Send a form with the file, or JSON (`application/json`) with the `file_id` of a file of your account.
+         * @description Puts a file into a container. Send a form with the file, or the `file_id` of a file of your account, in a form or JSON (`application/json`).
          */
         post: operations["createContainerFile"];
         delete?: never;
@@ -978,7 +978,7 @@ export interface paths {
         put?: never;
         /**
          * Create a skill
-         * @description Makes a skill of files, one of them `SKILL.md`, or of a zip file. The provider keeps it until you delete it.
+         * @description Makes a skill of files, one of them `SKILL.md`, or of a zip file. The provider keeps it until you delete it. A body in JSON goes to the provider as it is.
          */
         post: operations["createSkill"];
         delete?: never;
@@ -1070,7 +1070,7 @@ export interface paths {
         put?: never;
         /**
          * Create a version of a skill
-         * @description Makes another version of a skill of files.
+         * @description Makes another version of a skill of files. A body in JSON goes to the provider as it is.
          */
         post: operations["createSkillVersion"];
         delete?: never;
@@ -3527,13 +3527,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description A form with a file. */
+        /** @description A form with a file, or with the field `file_id`. */
         ContainerFileRequest: {
             /**
              * Format: binary
              * @description The bytes of the file.
              */
-            file: string;
+            file?: string;
         } & {
             [key: string]: unknown;
         };
@@ -4398,7 +4398,8 @@ export interface components {
         ApiKeyCreate: {
             /** @description What you call the key; it may be empty. */
             name: string;
-            scopes: components["schemas"]["Scopes"];
+            /** @description What the key may be used for; `models`, `webhooks` and `keys` when you leave it out. */
+            scopes?: components["schemas"]["Scopes"];
             /** @description When the key expires; never when you leave it out. */
             expires_at?: components["schemas"]["IncomingTime"];
             models?: components["schemas"]["ApiKeyModels"];
@@ -8699,7 +8700,7 @@ export interface operations {
                  * @description The most items on a page.
                  * @example 20
                  */
-                limit?: components["parameters"]["StoredLimit"];
+                limit?: number;
                 /**
                  * @description By when they were made.
                  * @example desc
@@ -10874,7 +10875,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["WebhookSecretRotate"];
             };

@@ -37,7 +37,8 @@ export function toListed(key: ApiKey): Schemas['ApiKey'] {
  * @param grantable the scopes that it may grant
  * @throws GatewayError `insufficient_scope` naming the scope, `model_not_allowed`, `budget_not_allowed`, or `invalid_value` for `expires_at`
  */
-function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models, expires_at }: KeyCreation): void {
+function checkGrant(by: Principal, grantable: readonly Scope[], creation: KeyCreation): void {
+  const { scopes = accountScopes, models, expires_at } = creation;
   const missing = scopes.findIndex((scope) => !grantable.includes(scope));
   if (missing !== -1) {
     const param = `scopes[${missing}]`;
@@ -82,7 +83,7 @@ function createKeyActions(service: KeyService) {
     const created = await service.create({
       userId,
       name,
-      scopes,
+      ...(scopes && { scopes }),
       ...(models && { models }),
       ...(budgets && { budgets }),
       ...(expires_at !== undefined && { expiresAt: toTime(expires_at, 'expires_at') }),

@@ -82,6 +82,8 @@ export interface PartRow {
 interface ListRow {
   /** @default 'asc' */
   readonly order?: 'asc' | 'desc';
+  /** The least that clients may ask for. @default 1 */
+  readonly leastAsked?: number;
   /** The most that clients may ask for; a page has 100 at most nevertheless. @default 100 */
   readonly mostAsked?: number;
 }
@@ -351,7 +353,7 @@ const rows = {
     isMadeOnce: true,
     calls: {
       createSkill: { method: 'POST', path: '/skills' },
-      listSkills: { method: 'GET', path: ofSkill, lists: { order: 'desc' } },
+      listSkills: { method: 'GET', path: ofSkill, lists: { order: 'desc', leastAsked: 0 } },
       retrieveSkill: { method: 'GET', path: ofSkill },
       updateSkill: { method: 'POST', path: ofSkill },
       deleteSkill: { method: 'DELETE', path: ofSkill, effect: 'removes' },

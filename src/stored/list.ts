@@ -150,7 +150,7 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
 
 /** @throws GatewayError `invalid_value` */
 function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest): StoredObjectQuery {
-  const { order: usualOrder = 'asc', mostAsked = longestPage } = lists ?? {};
+  const { order: usualOrder = 'asc', leastAsked = 1, mostAsked = longestPage } = lists ?? {};
   const {
     after,
     before,
@@ -158,8 +158,8 @@ function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest):
     order = usualOrder,
     model,
   } = query as Readonly<Record<string, string>>;
-  if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > mostAsked) {
-    refuse('invalid_value', 'limit', `must be a whole number from 1 to ${mostAsked}`);
+  if (!/^\d{1,5}$/.test(limit) || Number(limit) < leastAsked || Number(limit) > mostAsked) {
+    refuse('invalid_value', 'limit', `must be a whole number from ${leastAsked} to ${mostAsked}`);
   }
   if (before !== undefined) refuse('invalid_value', 'before', 'is not served; go on with after, in the other order');
   if (order !== 'asc' && order !== 'desc') refuse('invalid_value', 'order', 'must be one of asc, desc');

@@ -89,7 +89,7 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps) {
     },
     rotateWebhookSecret: {
       async handle({ principal, params, body }) {
-        const { secret, overlap_seconds, service_signature } = body;
+        const { secret, overlap_seconds, service_signature } = body ?? {};
         const webhook = await service.rotateSecret(principal.userId, params.id, {
           ...(secret !== undefined && { secret }),
           ...(overlap_seconds !== undefined && { overlapSeconds: overlap_seconds }),

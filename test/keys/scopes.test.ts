@@ -124,6 +124,19 @@ describe('the scopes of API keys', () => {
     expect((await send(key, 'GET', '/v1/models/other')).status).to.equal(404);
   });
 
+  it('are those of an account owner where a new key is given none, and its maker may grant them', async () => {
+    const owner = await newKey({ scopes: ['models', 'webhooks', 'keys'] });
+    const { status, body } = await send(owner, 'POST', '/v1/api_keys', { name: 'all' });
+    expect([status, body.scopes]).to.deep.equal([201, ['models', 'webhooks', 'keys']]);
+    expect((await send(body.key, 'GET', '/v1/webhooks')).status).to.equal(200);
+    const other = await send(await newKey({ scopes: ['admin'] }), 'POST', '/v1/users/usr_2/api_keys', {
+      name: '',
+    });
+    expect(other.body.scopes).to.deep.equal(['models', 'webhooks', 'keys']);
+    const refused = await send(await newKey({ scopes: ['models', 'keys'] }), 'POST', '/v1/api_keys', { name: '' });
+    expect([refused.status, refused.body.error.code]).to.deep.equal([403, 'insufficient_scope']);
+  });
+
   it("are those of an account owner when a host's authenticate names none", async () => {
     const hosted = await startGateway({ authenticate: () => ({ userId: 'usr_host' }) });
     expect((await hosted.call('GET', '/v1/webhooks')).status).to.equal(200);

@@ -104,6 +104,19 @@ describe('containers and skills', () => {
     }
   });
 
+  it('get a file of the account by a form that has its id alone, as older clients send it', async () => {
+    const file_id = await newFile();
+    const id = await newContainer();
+    const body = new FormData();
+    body.append('file_id', file_id);
+    const headers = { authorization: `Bearer ${client.apiKey}` };
+    const answer = await fetch(`${gateway.url}/v1/containers/${id}/files`, { method: 'POST', headers, body });
+    expect(answer.status).to.equal(200);
+    const [made] = (await client.containers.files.list(id)).data;
+    const content = await client.containers.files.content.retrieve(String(made?.id), { container_id: id });
+    expect(await content.text()).to.equal('Douro');
+  });
+
   it('that a response has made belong to its account, before it gets their ids', async () => {
     provider.output = [{ type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_auto' }];
     const tools = [{ type: 'code_interpreter' as const, container: { type: 'auto' as const } }];
@@ -157,6 +170,35 @@ describe('containers and skills', () => {
     expect((await stranger.skills.list()).data).to.deep.equal([]);
     expect((await skills.delete(skill_id)).deleted).to.equal(true);
     expect((await failure(skills.retrieve(skill_id))).code).to.equal('skill_not_found');
+  });
+
+  it('are made of a body in JSON too, as to skills, which goes up as it came', async () => {
+    const body = { files: ['# Rivers'], exact: 1.5 };
+    const { id } = await client.skills.create(body as never);
+    expect(provider.bodies.at(-1)).to.equal(JSON.stringify(body));
+    expect((await client.skills.retrieve(id)).id).to.equal(id);
+    expect((await client.skills.versions.create(id, { default: true })).version).to.equal('1');
+    expect(provider.bodies.at(-1)).to.equal('{"default":true}');
+    const file_id = await newFile(stranger);
+    for (const named of [
+      client.skills.create({ file_id } as never),
+      client.skills.versions.create(id, { file_id } as never),
+    ]) {
+      expect((await failure(named)).code).to.equal('file_not_found');
+    }
+    await client.skills.delete(id);
+  });
+
+  it('are listed with a limit of 0, as to skills, which says whether there are any', async () => {
+    const none = await stranger.skills.list({ limit: 0 });
+    expect([none.data, none.has_more]).to.deep.equal([[], false]);
+    const { id } = await client.skills.create({});
+    const some = await client.skills.list({ limit: 0 });
+    expect([some.data, some.has_more]).to.deep.equal([[], true]);
+    const refused = await failure(client.skills.list({ limit: 101 }));
+    expect([refused.status, refused.param]).to.deep.equal([400, 'limit']);
+    expect(refused.message).to.contain('from 0 to 100');
+    await client.skills.delete(id);
   });
 
   it('belong to nobody by what a client sends back, and are unknown in a tool after it', async () => {

@@ -239,10 +239,9 @@ export class FileProvider {
     const entry = (fileId: string) => ({ id: fileId, object: 'container.file', container_id: id });
     if (method === 'POST') {
       const made = this.#id('cfile_');
-      files.set(
-        made,
-        form ? await bytesOf(form.get('file')) : (this.#files.get(body.file_id ?? '')?.content as Buffer),
-      );
+      const named = form ? form.get('file_id') : body.file_id;
+      const kept = this.#files.get(String(named))?.content;
+      files.set(made, kept ?? (await bytesOf(form?.get('file'))));
       return entry(made);
     }
     if (file === '') return { object: 'list', data: [...files.keys()].map(entry), has_more: false };

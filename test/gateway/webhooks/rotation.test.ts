@@ -51,6 +51,16 @@ describe("the rotation of a webhook's secret", () => {
     await connection.close();
   });
 
+  it('makes a secret where the request has no body', async () => {
+    for (const headers of [{}, { 'content-type': 'application/json' }]) {
+      const url = `${live.url}/v1/webhooks/${id}/rotate_secret`;
+      const authorization = `Bearer ${live.key}`;
+      const answer = await fetch(url, { method: 'POST', headers: { ...headers, authorization } });
+      expect(answer.status).to.equal(200);
+      expect(((await answer.json()) as { secret: string }).secret).to.match(/^whsec_/);
+    }
+  });
+
   const rotate = (body: object) => live.call('POST', `/v1/webhooks/${id}/rotate_secret`, body);
   /** A second ago: the sender goes by the database's clock, which lags. */
   const endOverlap = () =>
