@@ -3300,7 +3300,7 @@ export interface components {
              * @description Where each of the requests goes.
              * @enum {string}
              */
-            endpoint: "/v1/responses" | "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/moderations";
+            endpoint: "/v1/responses" | "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/moderations" | "/v1/images/generations" | "/v1/images/edits";
             /**
              * @description How long the provider may take.
              * @enum {string}

@@ -6,6 +6,7 @@ import { ByteBuffer } from '../http/json/tokens.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput, RequestedTools } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
+import { isObject } from '../proxy/answer-result.ts';
 import { imageModel, readHostedTools, toolUseOf } from '../proxy/hosted-tools.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
@@ -48,6 +49,8 @@ const request: BodyShape = {
 
 /** These answer no text. */
 const withoutOutput: ReadonlySet<string> = new Set(['/v1/embeddings', '/v1/moderations']);
+/** These answer images. */
+const ofImages: ReadonlySet<unknown> = new Set(['/v1/images/generations', '/v1/images/edits']);
 
 /**
  * Reads the file that a batch is made of, and requires of each request in it what is required of a call: that its account may use its
@@ -139,7 +142,9 @@ async function addRequest(
   const references = all.filter(({ kind, id }) => !sum.owned.has(`${kind} ${id}`));
   await requireOwned(storedObjects, { ...named, principal }, { references, itemsIn: 'input' }, [upstream]);
   for (const { kind, id, mayBeUnknown } of references) if (!mayBeUnknown) sum.owned.add(`${kind} ${id}`);
-  const output = tools?.requested ? { ...read.output, tools: tools.requested } : read.output;
+  const images = ofImages.has(endpoint) ? { images: read.output.choices, imageModels: [model] } : undefined;
+  const makers = images ?? tools?.requested;
+  const output = makers ? { ...read.output, tools: makers } : read.output;
   const isCharged = endpoint !== '/v1/moderations';
   sum.add(
     model,
@@ -216,7 +221,7 @@ export const usedByBatch: UsedByWork = async (batch, { work, retry, ...read }) =
   if (isStoredId(output)) {
     const path = `/files/${encodeURIComponent(output)}/content`;
     const used = await readStored({ ...read, path }, retry, (body, onProgress) =>
-      sumUsage(linesOf(body, onProgress), tools),
+      sumUsage(linesOf(body, onProgress), tools, ofImages.has(batch.endpoint)),
     );
     if (used) return isReported ? { ...used, ...reported, estimated: false } : withEstimate(used, work.background);
   }
@@ -224,7 +229,8 @@ export const usedByBatch: UsedByWork = async (batch, { work, retry, ...read }) =
   const { completed } = (counts ?? {}) as { readonly completed?: unknown };
   if ((status !== 'completed' && !output) || completed === 0 || (reported && !output)) return noUsage;
   // what it has made was deleted before it was counted, or nobody says what it has used
-  return withEstimate({ ...noUsage, estimated: true }, work.background);
+  const unseen = ofImages.has(batch.endpoint) ? { images: tools?.images ?? 0 } : {};
+  return withEstimate({ ...noUsage, ...unseen, estimated: true }, work.background);
 };
 
 /** With the estimate of its input where its answers do not say it, and no more output than was asked for. */
@@ -248,9 +254,17 @@ const addedUp = [
   'codeInterpreterCalls',
 ] as const;
 
-/** Adds up the usage that the answers in an output file report; of others, what their bytes tell. @param tools what hosted tools may do for them */
-async function sumUsage(lines: AsyncIterable<Line>, tools: RequestedTools | undefined): Promise<Used> {
+/**
+ * Adds up the usage that the answers in an output file report; of others, what their bytes tell, or how many images they have.
+ * @param tools what hosted tools, or an endpoint of images, may do for them
+ */
+async function sumUsage(
+  lines: AsyncIterable<Line>,
+  tools: RequestedTools | undefined,
+  areImages: boolean,
+): Promise<Used> {
   const sum = { ...noUsage };
+  let hasUnread = false;
   for await (const { bytes, length } of lines) {
     const { response } = ((bytes && parsed(bytes.toString())) ?? {}) as {
       readonly response?: { readonly body?: Fields | null; readonly status_code?: number } | null;
@@ -260,10 +274,19 @@ async function sumUsage(lines: AsyncIterable<Line>, tools: RequestedTools | unde
     const usage = usageFrom(response?.body?.usage);
     // an answer that is too long has images, where it may have some
     const toolUse = bytes ? toolUseOf(response?.body ?? {}, usage) : { images: tools?.images ? 1 : 0 };
-    const added: Partial<Used> = { ...usage, ...toolUse };
+    const added: Partial<Used> = areImages ? { ...usage, images: imagesIn(response?.body) } : { ...usage, ...toolUse };
+    hasUnread ||= !bytes;
     for (const name of addedUp) if (added[name]) sum[name] = (sum[name] ?? 0) + added[name];
-    sum.outputTokens += usage?.outputTokens ?? Math.ceil(length / answerBytesPerToken);
-    sum.estimated ||= usage === undefined;
+    sum.outputTokens += usage?.outputTokens ?? (areImages ? 0 : Math.ceil(length / answerBytesPerToken));
+    sum.estimated ||= usage === undefined && !(areImages && bytes);
   }
+  // of images that nobody could count, all that were asked for are there
+  if (areImages && hasUnread) sum.images = Math.max(sum.images, tools?.images ?? 0);
   return sum.images > 0 ? { ...sum, imageModels: tools?.imageModels ?? [imageModel] } : sum;
+}
+
+/** How many images an answer has. */
+function imagesIn(body: Fields | null | undefined): number {
+  const data = Array.isArray(body?.data) ? (body.data as readonly unknown[]) : [];
+  return data.filter((image) => isObject(image) && ('b64_json' in image || 'url' in image)).length;
 }

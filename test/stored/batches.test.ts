@@ -31,7 +31,13 @@ describe('batches', () => {
       ],
       backgroundPollInterval: 20,
       backgroundPollLimit: 50,
-      credits: { prices: { '*': { input: 1_000, output: 1_000, batch: 0.5 } }, initialBalance: 10 },
+      credits: {
+        prices: {
+          '*': { input: 1_000, output: 1_000, batch: 0.5 },
+          n: { input: 1_000, output: 1_000, image: 0.2, batch: 0.5 },
+        },
+        initialBalance: 10,
+      },
       onUsage: (record) => {
         if (!record.stored) records.push(record);
       },
@@ -216,6 +222,58 @@ describe('batches', () => {
     for (const id of batches) end(id, { usage: { ...usage, output_tokens: 0 } });
     await until(() => records.length > 0);
   });
+
+  for (const endpoint of ['/v1/images/generations', '/v1/images/edits'] as const) {
+    it(`of ${endpoint} are charged by the images in their output file, at the price of a batch`, async () => {
+      const { creditsRemaining: before = 0 } = (await gateway.gateway.credits?.balance('usr_1')) ?? {};
+      const picture = {
+        model: 'n',
+        prompt: 'The Douro',
+        n: 2,
+        ...(endpoint.endsWith('edits') && { images: [{ image_url: 'data:,' }] }),
+      };
+      const { id } = await batchOf(`${line(picture, endpoint)}\n${line(picture, endpoint)}`, client, endpoint);
+      const answers = [
+        {
+          response: {
+            status_code: 200,
+            body: { created: 1, data: [{ b64_json: 'eA==' }, { url: 'https://a.example/1' }] },
+          },
+        },
+        {
+          response: {
+            status_code: 200,
+            body: { data: [{ b64_json: 'eA==' }], usage: { input_tokens: 7, output_tokens: 3 } },
+          },
+        },
+        { response: { status_code: 400, body: { error: { message: 'no' } } } },
+      ];
+      const output = provider.keep(
+        Buffer.from(answers.map((one) => JSON.stringify(one)).join('\n')),
+        'out',
+        'batch_output',
+      );
+      end(id, { output_file_id: output.id, endpoint });
+      await until(() => records.length > 0);
+      expect(records[0]).to.include({
+        endpoint: '/batches',
+        model: 'n',
+        images: 3,
+        inputTokens: 7,
+        outputTokens: 3,
+        estimated: false,
+      });
+      await until(async () => (await gateway.gateway.credits?.balance('usr_1'))?.creditsRemaining !== before);
+      const after = (await gateway.gateway.credits?.balance('usr_1'))?.creditsRemaining ?? 0;
+      // three images at 0.2 and ten tokens at 0.001, for half
+      expect(Math.round((before - after) * 1_000)).to.equal(305);
+    });
+
+    it(`of ${endpoint} need what all their images may cost`, async () => {
+      const error = await failure(batchOf(line({ model: 'n', prompt: 'x', n: 1_000 }, endpoint), client, endpoint));
+      expect([error.status, error.code]).to.deep.equal([402, 'insufficient_credits']);
+    });
+  }
 
   it('that have failed cost nothing', async () => {
     const { id } = await newBatch();
