@@ -54,7 +54,7 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     remedy: 'Register the final URL.',
   },
   invalid_response: {
-    meaning: 'What came back is not valid HTTP/1.1, or has more than 16 KB of headers.',
+    meaning: 'What came back does not begin with a status of HTTP/1.1.',
     remedy: 'Check that an HTTP/1.1 server listens at the URL, and what stands in front of it.',
   },
   worker_crashed: {

@@ -118,7 +118,7 @@ export function createSend(client: DeliveryClient, timeout: number, propagateTra
         if (span) endAttemptSpan(span, { error: 'not_sent' });
         throw new NotSentError();
       }
-      result = { code: error instanceof OutboundError ? error.code : 'unknown', response: '' };
+      result = resultOf(error);
     } finally {
       signal.clear();
     }
@@ -147,6 +147,15 @@ async function readResponse(response: OutboundResponse): Promise<Omit<AttemptRes
     ...(code === 'redirect' && location && { location }),
     response: withoutControls(await textOfBeginning(response, beginning)),
   };
+}
+
+/** What is recorded where no response could be read. The status decides here too: a receiver that has answered 200 has the event, whatever its head is like. */
+function resultOf(error: unknown): Omit<AttemptResult, 'durationMs'> {
+  if (!(error instanceof OutboundError)) return { code: 'unknown', response: '' };
+  const { status, code: unread } = error;
+  if (status === undefined) return { code: unread, response: '' };
+  const code = failureOf(status);
+  return { status, ...(code !== null && { code }), response: '' };
 }
 
 /** Text that can be stored and shown: no control characters except tab and newline. */

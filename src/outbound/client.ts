@@ -202,6 +202,8 @@ export function createDispatcher(options: DispatcherOptions = {}): PooledDispatc
   };
 }
 
+/** A status that ends a request: none of 1xx. */
+const finalStatus = /^HTTP\/1\.[01] ([2-9]\d\d)(?=[ \r\n])/;
 const continueHead = /^HTTP\/1\.[01] 100(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*\r\n/;
 /** The longest 100 that is recognised. Bytes. */
 const lookAhead = 1_024;
@@ -210,19 +212,27 @@ const lookAhead = 1_024;
 const statusAt = 'HTTP/1.1 '.length;
 const digitOne = 0x31;
 
+/** An error of a socket, with what {@link adaptSocket} adds to it. */
+interface SocketError extends NodeJS.ErrnoException {
+  reusedSocket?: boolean;
+  isUnsent?: boolean;
+  answeredStatus?: number;
+}
+
 /**
  * Removes 100 (Continue) from the start of a response. Any server or proxy may send it unasked (RFC 9110, section 15.2), and undici
  * then closes the connection, although the receiver has the request. The cost is too small to be measured: between 7 µs less and
  * 8 µs more of the 50 µs of CPU of a POST, in five interleaved rounds.
  *
- * Adds to the socket's errors what undici's own errors do not say: whether the socket has served a response before, and whether the
- * system has refused to send the end of a request. TLS also writes on its own, so there a failed write says nothing about a request.
+ * Adds to the socket's errors what undici's own errors do not say: the status where undici refuses the rest of a head (more than 16 KB,
+ * line ends without a carriage return, two lengths), whether the socket has served a response before, and whether the system has refused to send the end of a request. TLS also writes on its own, so there a failed write says nothing about a request.
  * An aborted request gets a code after which undici forgets it; with its own, undici 7 opens another connection for it.
  */
 function adaptSocket(socket: Socket): void {
   const read = socket.read.bind(socket);
   let answered = -1;
   let continued = -1;
+  let head = '';
 
   socket.read = (size?: number) => {
     const chunk: Buffer | null = read(size);
@@ -232,20 +242,23 @@ function adaptSocket(socket: Socket): void {
     if (written === answered) return chunk;
     let skipped = 0;
     while (chunk[skipped + statusAt] === digitOne) {
-      const head = continueHead.exec(chunk.toString('latin1', skipped, skipped + lookAhead));
-      if (!head) break;
-      skipped += head[0].length;
+      const interim = continueHead.exec(chunk.toString('latin1', skipped, skipped + lookAhead));
+      if (!interim) break;
+      skipped += interim[0].length;
     }
     if (skipped > 0) continued = written;
     if (skipped === chunk.length) return null;
     answered = written;
+    head = chunk.toString('latin1', skipped, skipped + statusAt + 4);
     return skipped === 0 ? chunk : chunk.subarray(skipped);
   };
 
-  socket.on('error', (error: NodeJS.ErrnoException & { reusedSocket?: boolean; isUnsent?: boolean }) => {
+  socket.on('error', (error: SocketError) => {
     if (error.code === 'UND_ERR_INFO' && error.message === 'aborted') error.code = 'UND_ERR_SOCKET';
     // a 100 since the last bytes were written is of this request
     error.reusedSocket = socket.bytesRead > 0 && socket.bytesWritten !== continued;
     error.isUnsent = error.syscall === 'write' && !(socket instanceof TLSSocket);
+    const [, status] = (socket.bytesWritten === answered && finalStatus.exec(head)) || [];
+    if (status) error.answeredStatus = Number(status);
   });
 }

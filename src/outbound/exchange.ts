@@ -187,11 +187,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(error: unknown): void {
-    const { code, message, reusedSocket, isUnsent } = classify(error);
+    const { code, message, reusedSocket, isUnsent, status } = classify(error);
     // a socket counts as reused when it has read bytes, but they may belong to this response
     const wasReused = reusedSocket && !this.#answered;
     const wasUnsent = !this.#written || (isUnsent && !this.#answered);
-    this.#reject(new OutboundError(code, message, { reusedSocket: wasReused, isUnsent: wasUnsent, cause: error }));
+    const details = { reusedSocket: wasReused, isUnsent: wasUnsent, status, cause: error };
+    this.#reject(new OutboundError(code, message, details));
   }
 
   #onAbort = (): void => {

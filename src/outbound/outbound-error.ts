@@ -20,6 +20,8 @@ export interface OutboundDetails {
   readonly reusedSocket?: boolean;
   /** Whether the receiver certainly has not read the whole request. If `false`, nothing is known. @default false */
   readonly isUnsent?: boolean;
+  /** The final status of a response whose head is not valid otherwise. @default it had none, or the head is valid */
+  readonly status?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -29,16 +31,18 @@ export class OutboundError extends Error {
   readonly code: OutboundCode;
   readonly reusedSocket: boolean;
   readonly isUnsent: boolean;
+  readonly status: number | undefined;
 
   constructor(
     code: OutboundCode,
     message: string,
-    { reusedSocket = false, isUnsent = false, cause }: OutboundDetails = {},
+    { reusedSocket = false, isUnsent = false, status, cause }: OutboundDetails = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.reusedSocket = reusedSocket;
     this.isUnsent = isUnsent;
+    this.status = status;
   }
 }
 
@@ -116,6 +120,7 @@ interface Reason {
   errors?: unknown;
   reusedSocket?: unknown;
   isUnsent?: unknown;
+  answeredStatus?: unknown;
   socket?: { bytesRead?: unknown } | null;
 }
 
@@ -157,5 +162,7 @@ export function classify(error: unknown): OutboundError {
   const wasReused =
     typeof reason.reusedSocket === 'boolean' ? reason.reusedSocket : Number(reason.socket?.bytesRead ?? 0) > 0;
   const reusedSocket = code === 'reset' && wasReused;
-  return new OutboundError(code, messages[code], { reusedSocket, isUnsent, cause: error });
+  const { answeredStatus } = reason;
+  const status = code === 'invalid_response' && typeof answeredStatus === 'number' ? answeredStatus : undefined;
+  return new OutboundError(code, messages[code], { reusedSocket, isUnsent, status, cause: error });
 }

@@ -127,6 +127,27 @@ const table: Row[] = [
     calls: 1,
   },
   {
+    name: 'sends a head of 20 KB',
+    script: raw(`HTTP/1.1 200 OK\r\nx-a: ${'a'.repeat(20_000)}\r\ncontent-length: 2\r\n\r\n{}`),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'ends the lines of its head with LF alone',
+    script: raw('HTTP/1.1 200 OK\ncontent-type: application/json\ncontent-length: 2\n\n{}'),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'sends two lengths',
+    script: raw('HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\n{}'),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
     name: 'sends JSON that does not parse',
     script: json(200, Buffer.from('{"a":')),
     status: 502,
