@@ -69,7 +69,11 @@ const faults: readonly Fault[] = [
   {
     name: 'sends nothing',
     script: (call) => json(200, Buffer.alloc(0), typed(call)),
-    seen: ofKind({ json: invalid, text: '200 1', bytes: '200 1' }),
+    seen({ kind, method, answerType }) {
+      // of a stream that is resumed behind its last event, nothing is left
+      if (kind === 'stream' && method === 'GET') return undefined;
+      return answerType.startsWith('text/plain') ? '200 1' : invalid;
+    },
   },
   {
     name: 'resets inside its answer',
