@@ -78,15 +78,14 @@ export class Reservations {
   }
 
   /**
-   * Reserves an amount, if it fits into what is left. Where it only would without what other processes hold, waits until these have told what they
-   * have released.
+   * Reserves an amount, if it fits into what is left. Where it only would without what is reserved, waits for what other processes have released and not
+   * told yet, and for calls whose answers have just ended.
    */
   async reserve(userId: string, amount: number): Promise<ReserveOutcome> {
     const giveUpAt = performance.now() + releasedWithin;
     for (;;) {
-      const account = this.#of(userId);
-      const outcome = await account.reserve(amount);
-      const mayFit = amount <= outcome.free + account.heldByOthers;
+      const outcome = await this.#of(userId).reserve(amount);
+      const mayFit = amount <= outcome.free + outcome.reserved;
       if (outcome.isReserved || !mayFit || this.#isClosed || performance.now() > giveUpAt) return outcome;
       await sleep(soon);
     }
@@ -250,7 +249,6 @@ class AccountReservations {
   /** What is to stay reserved without this process, and is not stored yet. */
   readonly #kept = new Map<string, number>();
   #free = 0;
-  #others = 0;
   #isFirst = true;
   #touchedAt = performance.now();
   #toldAt = Number.NEGATIVE_INFINITY;
@@ -264,10 +262,6 @@ class AccountReservations {
       maxDelay: 2,
       timeout: longestReserve,
     });
-  }
-
-  get heldByOthers(): number {
-    return this.#others;
   }
 
   /** Whether the others have to be told something, or that this process still lives. */
@@ -350,7 +344,6 @@ class AccountReservations {
     this.#told = taken + granted;
     this.#charged = charged;
     this.#free = free - granted;
-    this.#others = others;
     return outcomes;
   }
 }

@@ -127,8 +127,8 @@ async function startGateway(collectionPrefix: string, options: Partial<ModelGate
     lines: logger.lines,
     newKey: (userId = 'usr_1') => gateway.keys.create({ userId, scopes }),
     request,
-    async ask(key = mainKey) {
-      const asked = await request('/v1/chat/completions', key, question);
+    async ask(key = mainKey, model = question.model) {
+      const asked = await request('/v1/chat/completions', key, { ...question, model });
       if (asked.status === 200) answered += 1;
       return asked;
     },
@@ -227,14 +227,15 @@ const table: readonly Row[] = [
     },
   },
   {
-    says: 'a model call of a known account is served in 5 s, in one when the outage is known, and charged once after it',
+    says: 'a model call of a known account that reserves no credits is served in 5 s, in one when the outage is known, and counted once after it',
     async show({ begin, end }) {
-      expect(await slowest(served, [main.ask()])).to.be.below(answerWithin);
+      const ask = () => main.ask(mainKey, 'free');
+      expect(await slowest(served, [ask()])).to.be.below(answerWithin);
       await main.untilCounted();
       await begin();
-      expect(await slowest(served, [main.ask()])).to.be.below(answerWithin);
+      expect(await slowest(served, [ask()])).to.be.below(answerWithin);
       await main.untilKnown();
-      const asked = [main.ask(), main.ask(), main.ask(), main.request('/v1/models')];
+      const asked = [ask(), ask(), ask(), main.request('/v1/models')];
       expect(await slowest(served, asked)).to.be.below(failFastWithin);
       await end();
       await main.untilBack();
@@ -375,7 +376,7 @@ const table: readonly Row[] = [
         credits: { prices: { ...prices, free: {} }, initialBalance: 100 },
       });
       const { key } = await gateway.newKey('usr_1');
-      const askFree = () => gateway.request('/v1/chat/completions', key, { ...question, model: 'free' });
+      const askFree = () => gateway.ask(key, 'free');
       await slowest(served, [gateway.ask(key), askFree()]);
       await begin();
       await gateway.untilKnown(key);
@@ -417,7 +418,8 @@ const table: readonly Row[] = [
       await until(() => told('usage records are written again').length > 0);
       expect(told('more usage records wait than usageBacklog allows')).to.have.lengthOf(1);
       expect(told('usage records are written again').map(({ fields }) => fields?.lost)).to.deep.equal([3]);
-      expect(await gateway.collection('usage').countDocuments({})).to.equal(kept);
+      // of the others it is known that they have begun
+      expect(await gateway.collection('usage').countDocuments({ ending: 'complete' } as object)).to.equal(kept);
       const reserved = async () =>
         (await gateway.account())?.reservations?.reduce((sum, { taken, charged }) => sum + taken - charged, 0);
       await until(async () => (await reserved()) === 0);
@@ -470,7 +472,7 @@ describe('while the database is away,', function () {
     ends.push(() => beside.close());
     main = await startGateway('gateway_', {
       limits: { perUser: { requestsPerMinute: 10_000 }, shared: true },
-      credits: { prices: { '*': { input: 1_000, output: 1_000 } }, initialBalance: 100 },
+      credits: { prices: { '*': { input: 1_000, output: 1_000 }, free: {} }, initialBalance: 100 },
     });
     ({ key: mainKey } = await main.newKey());
     await main.webhooks.create('usr_1', { url: receiver.url, events: ['payment.completed'], secret });
