@@ -24,7 +24,8 @@ const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 /** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
 
-type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'unit'>;
+type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'unit'> &
+  Partial<Pick<Endpoint, 'streamsUsage'>>;
 
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
@@ -37,6 +38,8 @@ export class UsageMeter {
   /** What a chat says of what it has found in the web. */
   readonly #citations: Occurrences | undefined;
   readonly #choices: number;
+  /** Whether nothing follows a usage. */
+  readonly #reportsLast: boolean;
   /** The indexes of choices that have ended; of a body that is no stream, one for each that has. */
   readonly #ended = new Set<unknown>();
   /** The indexes of all choices, where a stream has several. */
@@ -56,10 +59,11 @@ export class UsageMeter {
 
   /** @param output what is to come */
   constructor(
-    { textKey, answersImages, answersResponse, unit }: MeteredEndpoint,
+    { textKey, answersImages, answersResponse, unit, streamsUsage = false }: MeteredEndpoint,
     stream: boolean,
     { choices, tools }: RequestedOutput,
   ) {
+    this.#reportsLast = !(stream && streamsUsage);
     if (answersResponse) this.#tools = new ToolCalls();
     else if (tools?.webSearchCalls) this.#citations = new Occurrences(webCitation);
     this.#keepsBeginning = unit === 'seconds';
@@ -106,6 +110,11 @@ export class UsageMeter {
   /** What the upstream says was used; `undefined` until a valid usage has come. */
   get reported(): ReportedUsage | undefined {
     return this.trustsUsage ? this.#reported : undefined;
+  }
+
+  /** Whether what is reported may leave out the end of the answer: some upstreams have a usage in each event of a stream, or in its first. */
+  get reportsEarly(): boolean {
+    return !this.#reportsLast && !this.isEnded;
   }
 
   /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */
@@ -359,6 +368,9 @@ export const answerBytesPerToken = 3;
 /** How fast a model may write what is not visible yet: reasoning, or an answer that is sent as a whole. */
 const unseenTokensPerSecond = 100;
 
+/** So many tokens more than an upstream says are within what an estimate errs by. */
+const fewTokens = 20;
+
 /** What the usage of a call depends on, besides its answer. */
 export interface MeteredCall {
   readonly estimatedInput: number;
@@ -374,7 +386,8 @@ export interface MeteredCall {
 type Measured = Pick<
   UsageMeter,
   'reported' | 'bytes' | 'textBytes' | 'images' | 'tools' | 'events' | 'silence' | 'duration'
->;
+> &
+  Partial<Pick<UsageMeter, 'reportsEarly'>>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -448,7 +461,11 @@ function usedByModel(meter: Measured, call: MeteredCall): Used {
   // exact, whatever came of the answer: the whole text was sent up
   const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
   if (reported) {
-    return { images, seconds: 0, characters, estimated: false, reasoningTokens: 0, ...reported };
+    const used = { images, seconds: 0, characters, estimated: false, reasoningTokens: 0, ...reported };
+    if (ending === 'complete' || !meter.reportsEarly) return used;
+    const outputTokens = estimateOutput(meter, call);
+    const isFarMore = outputTokens > 2 * reported.outputTokens + fewTokens;
+    return isFarMore ? { ...used, outputTokens, estimated: true } : used;
   }
   if (unit === 'characters') return { ...noUsage, characters };
   const duration = unit === 'seconds' ? meter.duration : undefined;

@@ -4,7 +4,7 @@ import { StreamUsage } from '../../src/proxy/upstream-state.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';
-import { chunks, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
+import { chunks, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const said = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
@@ -59,6 +59,39 @@ describe('the usage of a stream that the client did not ask for', () => {
       expect(await chat({ stream_options: { include_usage: true } })).to.have.length(2);
     });
   }
+
+  const leaveAfter = async (count: number): Promise<UsageRecord | undefined> => {
+    const stream = await server.client().chat.completions.create({ model: 'm', messages, stream: true });
+    let shown = 0;
+    for await (const _ of stream) {
+      shown += 1;
+      if (shown === count) break;
+    }
+    await until(() => records.length === 1);
+    return records[0];
+  };
+  const river = (fields: object = {}) =>
+    said({ id: 'c', choices: [{ index: 0, delta: { content: 'The Tagus flows. ' } }], ...fields });
+
+  it('is no end of the answer where it comes before it, and the client leaves in between', async () => {
+    const first = said({
+      id: 'c',
+      choices: [{ index: 0, delta: { role: 'assistant' } }],
+      usage: { ...usage, completion_tokens: 0 },
+    });
+    upstream.script = stall(first + river().repeat(50));
+    const record = await leaveAfter(51);
+    expect(record).to.include({ inputTokens: 3, estimated: true, ending: 'client_left' });
+    expect(record?.outputTokens).to.be.greaterThan(200);
+  });
+
+  it('is exact up to where the client leaves where each event has it', async () => {
+    const parts = Array.from({ length: 50 }, (_, i) =>
+      river({ usage: { prompt_tokens: 3, completion_tokens: 4 * (i + 1) } }),
+    );
+    upstream.script = stall(parts.join(''));
+    expect(await leaveAfter(50)).to.include({ inputTokens: 3, outputTokens: 200, estimated: false });
+  });
 
   const refusals: [what: string, status: number, body: unknown][] = [
     ['names the field', 400, { error: { message: "Unrecognized request argument supplied: 'stream_options'" } }],
