@@ -8,7 +8,7 @@ export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
-  readonly readBody: (request: ApiRequest) => ModelBody;
+  readonly readBody: (request: ApiRequest, path: string) => ModelBody;
   /** What its answers have at least, where they are JSON or events. */
   readonly result: LeastResult;
   /** The key that holds the text in its streams. */

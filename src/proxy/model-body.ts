@@ -34,13 +34,13 @@ export interface ModelBody {
 /**
  * Reads what routing and metering need from a JSON body: places and the model's name from the bytes that go up, all else from what was parsed of
  * them. Pure.
+ * @param path of the endpoint, which decides what limits its output. @default nothing does
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
-export function readModelBody({
-  rawBody: bytes,
-  fields,
-  body,
-}: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>): ModelBody {
+export function readModelBody(
+  { rawBody: bytes, fields, body }: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>,
+  path?: string,
+): ModelBody {
   const given = (body ?? {}) as Readonly<Record<string, unknown>>;
   const modelSpan = fields.get('model');
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
@@ -52,7 +52,7 @@ export function readModelBody({
     model: typeof model === 'string' ? model : undefined,
     stream,
     wantsBase64: given.encoding_format === 'base64',
-    output: requestedOutput(given),
+    output: requestedOutput(given, path),
     choices: requestedChoices(given, ['n']).choices,
     listedTokens: prompt && bytes[prompt.start] === openBracket ? prompt.numbers : 0,
     modelSpan,
@@ -207,12 +207,19 @@ function requestedChoices(body: Readonly<Record<string, unknown>>, names: readon
   };
 }
 
+/** The fields that limit the output, by endpoint. An upstream passes over the one of another endpoint. */
+const limitFields: ReadonlyMap<string | undefined, readonly string[]> = new Map([
+  ['/chat/completions', ['max_tokens', 'max_completion_tokens']],
+  ['/completions', ['max_tokens']],
+  ['/responses', ['max_output_tokens']],
+]);
+
 /**
  * Reads what a JSON body asks for. Pure.
  * @throws GatewayError `invalid_type`
  */
-function requestedOutput(body: Readonly<Record<string, unknown>>): RequestedOutput {
-  const limit = largest(body, ['max_tokens', 'max_completion_tokens', 'max_output_tokens']);
+function requestedOutput(body: Readonly<Record<string, unknown>>, path: string | undefined): RequestedOutput {
+  const limit = largest(body, limitFields.get(path) ?? []);
   const { model, web_search_options: search } = body;
   const searches = (typeof search === 'object' && search !== null) || searchingModel.test(String(model));
   return {

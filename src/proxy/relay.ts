@@ -91,7 +91,7 @@ interface ModelRequest extends RequestedCall {
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
 async function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): Promise<ModelRequest> {
   const { requestId, principal } = apiRequest;
-  const body = endpoint.readBody(apiRequest);
+  const body = endpoint.readBody(apiRequest, endpoint.path);
   checkModelName(body.model);
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
   requireAllowedModel(principal, body.model);

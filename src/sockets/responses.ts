@@ -201,7 +201,7 @@ export class ResponsesSession extends MeteredSession {
   /** @throws GatewayError `invalid_value`, `model_not_allowed` */
   async #readResponseRequest({ rawBody, fields, body: parsed }: ClientEvent): Promise<ResponseRequest> {
     const { caller } = this;
-    const body = readModelBody({ rawBody, fields, body: parsed as object });
+    const body = readModelBody({ rawBody, fields, body: parsed as object }, caller.call(undefined).endpoint);
     checkModelName(body.model);
     requireAllowedModel(caller.principal, body.model);
     const tools = await readHostedTools({ rawBody, fields, body: parsed as object }, caller.principal);

@@ -125,7 +125,7 @@ async function addRequest(
   if (!span) refuse('missing_required_parameter', 'body', 'is required: the request itself');
   const rawBody = bytes.subarray(span.start, span.end);
   const { fields, value: body } = await outline(rawBody, request);
-  const read = readModelBody({ rawBody, fields, body: body as ApiRequest['body'] });
+  const read = readModelBody({ rawBody, fields, body: body as ApiRequest['body'] }, endpoint.replace('/v1', ''));
   const { model } = read;
   if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
   await requireModel(model, input);
