@@ -30,10 +30,18 @@ export const snapshot = /-\d{4}-\d{2}-\d{2}$/;
 
 /** Sound that has gone up, and that the upstream has not named yet. */
 interface SentSound {
-  readonly bytes: number;
+  /** By the format that the session had when it went up. */
+  seconds: number;
+  /** How many of these seconds each `clear` is about that the upstream has not confirmed yet. */
+  clears: number[];
   /** The `event_id` of the client's event. */
-  readonly eventId: string | undefined;
+  readonly eventId?: string | undefined;
 }
+
+const silence = (): SentSound => ({ seconds: 0, clears: [] });
+const sum = (amounts: readonly number[]) => amounts.reduce((total, amount) => total + amount, 0);
+/** Formats of G.711, as sessions name them. */
+const g711 = /g711|pcmu|pcma/;
 
 /** How long some sound was, by offsets that the upstream has told. Milliseconds. */
 interface HeardSpeech {
@@ -67,8 +75,10 @@ export class Transcriptions {
   /** The model that transcribes what is committed now, as callers name it; `undefined` where nothing is transcribed, or the upstream does not say. */
   #model: string | undefined;
   #bytesPerSecond = pcmRate;
-  /** What has gone up since the last commit. Bytes. */
-  #buffered = 0;
+  /** Whether the client has asked for G.711, and the upstream has not said yet what the session is. */
+  #asksForG711 = false;
+  /** What has gone up since the last commit. */
+  #buffered = silence();
   /** The commits of the client that the upstream has not answered. */
   readonly #commits: SentSound[] = [];
   /** The items with sound that the client has made, and that the upstream has not shown. */
@@ -102,16 +112,19 @@ export class Transcriptions {
     if (type === soundEvent) {
       const { start = 0, end = 0 } = fields.get('audio') ?? {};
       // without its quotes
-      this.#buffered += decodedLength(end - start - 2);
-    } else if (type === 'input_audio_buffer.clear') this.#buffered = 0;
-    else if (type === 'input_audio_buffer.commit') {
-      this.#commits.push({ bytes: this.#buffered, eventId });
-      this.#buffered = 0;
-    } else if (type === 'conversation.item.create' && hasSound((body as UpstreamEvent | undefined)?.item)) {
-      const sound = { bytes: decodedLength(rawBody.length), eventId };
+      this.#buffered.seconds += this.#secondsOf(decodedLength(end - start - 2));
+    } else if (type === 'input_audio_buffer.clear') {
+      const { seconds, clears } = this.#buffered;
+      if (clears.length < mostRemembered) clears.push(seconds - sum(clears));
+    } else if (type === 'input_audio_buffer.commit') {
+      this.#commits.push({ ...this.#buffered, eventId });
+      this.#buffered = silence();
+    } else if (type === 'session.update') this.#asksForG711 ||= g711.test(rawBody.toString('latin1'));
+    else if (type === 'conversation.item.create' && hasSound((body as UpstreamEvent | undefined)?.item)) {
+      const sound = { seconds: this.#secondsOf(decodedLength(rawBody.length)), clears: [], eventId };
       this.#created.push(sound);
       if (this.#created.length > mostRemembered) this.#created.shift();
-      return this.#secondsOf(sound.bytes);
+      return sound.seconds;
     }
     return undefined;
   }
@@ -137,7 +150,10 @@ export class Transcriptions {
     const at = this.#commits.findIndex(isRefused);
     const [commit] = at === -1 ? [] : this.#commits.splice(at, 1);
     // what is not committed is still in the upstream's buffer
-    this.#buffered += commit?.bytes ?? 0;
+    if (commit) {
+      this.#buffered.seconds += commit.seconds;
+      this.#buffered.clears.unshift(...commit.clears);
+    }
     const item = eventId === undefined ? -1 : this.#created.findIndex(isRefused);
     if (item !== -1) this.#created.splice(item, 1);
     return commit !== undefined || item !== -1;
@@ -155,7 +171,8 @@ export class Transcriptions {
     const transcriber = inInput === undefined ? fieldOf(session, 'input_audio_transcription') : inInput;
     const { type, rate } = (fieldOf(input, 'format') ?? {}) as { readonly type?: unknown; readonly rate?: unknown };
     const format = String(type ?? fieldOf(session, 'input_audio_format') ?? '');
-    if (/g711|pcmu|pcma/.test(format)) this.#bytesPerSecond = g711Rate;
+    this.#asksForG711 = false;
+    if (g711.test(format)) this.#bytesPerSecond = g711Rate;
     else if (format !== '') this.#bytesPerSecond = typeof rate === 'number' && rate > 0 ? 2 * rate : pcmRate;
     if (transcriber === undefined) return;
     const model = fieldOf(transcriber, 'model');
@@ -173,7 +190,12 @@ export class Transcriptions {
 
   /** Notes when somebody spoke. Of what does not pass the gateway, and of what an upstream commits by itself, nothing else says how long it is. */
   #heard({ type, item_id: itemId, audio_start_ms: start, audio_end_ms: end }: UpstreamEvent): void {
-    if (type === 'input_audio_buffer.cleared') this.#speech = undefined;
+    if (type === 'input_audio_buffer.cleared') {
+      this.#speech = undefined;
+      // upstreams answer in the order of what they are sent: a commit that is not answered came behind it
+      const sound = this.#commits[0] ?? this.#buffered;
+      sound.seconds -= sound.clears.shift() ?? 0;
+    }
     if (typeof start === 'number') this.#speech = { itemId, start };
     const { itemId: spoken, start: from = 0 } = this.#speech ?? {};
     if (typeof end === 'number' && spoken === itemId) this.#speech = { itemId, start: from, end };
@@ -194,9 +216,9 @@ export class Transcriptions {
     const { itemId: spoken, start = 0, end } = this.#speech ?? {};
     const isHeard = end !== undefined && spoken === itemId;
     const commit = isHeard ? undefined : this.#commits.shift();
-    if (commit) return this.#secondsOf(commit.bytes);
-    const rest = this.#secondsOf(this.#buffered);
-    this.#buffered = 0;
+    if (commit) return commit.seconds;
+    const rest = this.#buffered.seconds;
+    this.#buffered = silence();
     return isHeard ? Math.max(0, end - start) / 1_000 : rest;
   }
 
@@ -205,7 +227,7 @@ export class Transcriptions {
     const id = fieldOf(item, 'id');
     if (typeof id !== 'string' || this.#lengths.has(id) || !hasSound(item)) return;
     const created = this.#created.shift();
-    if (created) remember(this.#lengths, id, this.#secondsOf(created.bytes));
+    if (created) remember(this.#lengths, id, created.seconds);
   }
 
   #transcribed({ type, delta, text, transcript, usage }: UpstreamEvent, itemId: string): void {
@@ -231,7 +253,7 @@ export class Transcriptions {
   /** A transcription, with the estimate of what it uses. */
   #callOf(itemId: string): RequestedCall {
     const { caller, sessionModel } = this.#options;
-    const length = this.#lengths.get(itemId) ?? this.#secondsOf(this.#buffered);
+    const length = this.#lengths.get(itemId) ?? this.#buffered.seconds;
     const seconds = Math.round(length * 1_000) / 1_000;
     return {
       info: caller.call(this.#model ?? sessionModel),
@@ -241,7 +263,7 @@ export class Transcriptions {
   }
 
   #secondsOf(bytes: number): number {
-    return bytes / this.#bytesPerSecond;
+    return bytes / (this.#asksForG711 ? g711Rate : this.#bytesPerSecond);
   }
 }
 

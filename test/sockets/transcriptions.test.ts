@@ -186,6 +186,41 @@ describe('the transcription of what a user says in a realtime session', () => {
     expect(gateway.usage).to.deep.equal([]);
   });
 
+  it('is as long as its sound was when it went up, whatever the format of the session becomes', async () => {
+    const client = await open(heardBy('gpt-4o-transcribe', { type: 'audio/pcmu' }));
+    append(client, sound(12, 8_000));
+    await upstream.got(1);
+    const session = heardBy('gpt-4o-transcribe', { type: 'audio/pcm', rate: 24_000 });
+    say({ type: 'session.updated', session });
+    await client.event('session.updated');
+    // sound that follows a change at once is counted by the format that was asked for
+    client.send({ type: 'session.update', session: heardBy('gpt-4o-transcribe', { type: 'audio/pcma' }) });
+    await upstream.got(2);
+    await commit(client, 'item_1', sound(6, 8_000));
+    say(completed('item_1', null));
+    expect(await only()).to.include({ seconds: 18, estimated: true });
+    await leave(client);
+  });
+
+  it('is without what was cleared before it, but not where the upstream has refused that', async () => {
+    const client = await open();
+    const clear = { type: 'input_audio_buffer.clear' };
+    append(client, sound(9));
+    client.send(clear);
+    await upstream.got(2);
+    say({ type: 'input_audio_buffer.cleared' });
+    await client.event('input_audio_buffer.cleared');
+    append(client, sound(4));
+    client.send({ ...clear, event_id: 'evt_c' });
+    await upstream.got(4);
+    say({ type: 'error', error: { type: 'invalid_request_error', message: 'No', event_id: 'evt_c' } });
+    await client.event('error');
+    await commit(client, 'item_1', sound(2));
+    say(completed('item_1', null));
+    expect(await only()).to.include({ seconds: 6, estimated: true });
+    await leave(client);
+  });
+
   it('of what the upstream commits by itself is as long as it says that somebody spoke', async () => {
     const client = await open();
     append(client, sound(10));
