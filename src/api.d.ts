@@ -2951,7 +2951,7 @@ export interface components {
          * @description Why an attempt failed, where it was not for the status of an answer.
          * @enum {string}
          */
-        KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
+        KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "proxy_unreachable" | "proxy_refused" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
         /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. */
         DeliveryStatusCode: string;
         /**

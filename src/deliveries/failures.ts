@@ -35,6 +35,15 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     meaning: 'The connection, TLS included, was not made in time.',
     remedy: 'Check that no firewall drops packets and that the receiver keeps up.',
   },
+  proxy_unreachable: {
+    meaning: 'The proxy that this service sends through could not be reached.',
+    remedy: 'Nothing on your side; the operator of this service looks after the proxy.',
+  },
+  proxy_refused: {
+    meaning:
+      'The proxy that this service sends through refused to connect to the host of the URL, such as for a private address.',
+    remedy: 'Give the host a public address; if it has one, ask the operator of this service.',
+  },
   tls_failed: {
     meaning:
       'The TLS handshake failed: the certificate is expired, self-signed or for another name, or there is no TLS.',

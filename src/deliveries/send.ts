@@ -53,7 +53,7 @@ export class NotSentError extends Error {
 
 /** The rules for connections of deliveries. */
 export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
-  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
+  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout' | 'proxy'>;
 
 /** The HTTP client of deliveries. It checks the address before it connects. */
 export interface DeliveryClient extends Pick<HttpClient, 'request' | 'interceptors'> {

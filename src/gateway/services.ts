@@ -125,7 +125,11 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     shared,
     forDelivery: webhooks.forDelivery,
     urlOf: webhooks.urlOf,
-    clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
+    clients: {
+      allowHttp: options.allowHttp,
+      allowAddress: (address) => isAllowedAddress(address, networks),
+      proxy: options.webhookProxy,
+    },
     options,
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt(attempt) {
@@ -224,7 +228,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
   });
   const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
   const proxy: ModelProxy = createProxy({
-    upstreams: options.upstreams,
+    upstreams: options.upstreams.map((upstream) => ({ ...upstream, proxy: upstream.proxy ?? options.proxy ?? false })),
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,

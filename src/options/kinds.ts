@@ -139,6 +139,30 @@ export function matching(pattern: RegExp, allowed: string, problem = `must be ${
   };
 }
 
+/** The URL of a proxy, if it is one: credentials and nothing behind the host. */
+function readProxyUrl(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  const { username, password, pathname, search, hash } = new URL(text);
+  if (pathname !== '/' || search !== '' || hash !== '') return undefined;
+  try {
+    decodeURIComponent(username + password);
+    return text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A proxy. A variable may leave out `http://`, as it may for curl. Errors must not repeat the value: there can be a password in it. */
+export const proxyUrl: Kind<string> = {
+  allowed: 'an http or https URL without a path, such as http://user:password@proxy.example.com:3128',
+  read: (text) => readProxyUrl(text.includes('://') ? text : `http://${text}`),
+  show: String,
+  check(param, value) {
+    if (typeof value === 'string' && readProxyUrl(value) !== undefined) return;
+    refuseOption(param, `must be ${proxyUrl.allowed}`);
+  },
+};
+
 /** Several values with commas between them; every one must be valid, and `none` is the empty list. */
 export function listOf<T>(item: Reader<T>, maxItems: number, allowed: string): Reader<readonly T[]> {
   return {

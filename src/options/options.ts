@@ -48,6 +48,11 @@ export interface ModelGatewayOptions<Custom extends string = string>
   readonly allowStandalone?: boolean;
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
   readonly upstreams?: readonly UpstreamOptions[];
+  /**
+   * The proxy that upstreams are called through, with its credentials: `http://user:password@proxy.example.com:3128`. It must allow CONNECT to their hosts,
+   * for http URLs too. Deliveries never go through it. @default none: variables of the environment are not read
+   */
+  readonly proxy?: string;
   /** The most tries of a model call before its first byte, over all upstreams that serve the model. @default 3 */
   readonly modelAttempts?: number;
   /** The longest that a caller waits between those tries, all waits together. @default 2_000 */
@@ -140,7 +145,9 @@ export type OptionalOption =
   | 'quotas'
   | 'credits'
   | 'dashboard'
-  | 'disableAfterDays';
+  | 'disableAfterDays'
+  | 'proxy'
+  | 'webhookProxy';
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
 export type ResolvedOptions = Readonly<

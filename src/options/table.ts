@@ -17,6 +17,7 @@ import {
   listOf,
   matching,
   oneOf,
+  proxyUrl,
   readAs,
   refuseOption,
   unchecked,
@@ -37,6 +38,8 @@ interface OptionVariable {
   readonly example: string;
   /** What holds where it is not set, in words. @default the text of the option's default */
   readonly byDefault?: string;
+  /** Whether errors must not repeat the value. */
+  readonly secret?: true;
 }
 
 /** One option: what it may be, what it is where it is left out, and the variable that sets it. */
@@ -126,6 +129,7 @@ export const table = {
   },
 
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
+  proxy: { kind: proxyUrl },
   modelAttempts: { kind: wholeNumber(1, 20), default: 3 },
   modelRetryWait: { kind: wholeNumber(0, 60_000), default: 2_000 },
   exposeUpstream: { kind: yesOrNo, default: false },
@@ -221,6 +225,14 @@ export const table = {
 
   allowHttp: { kind: yesOrNo, default: false },
   allowPrivateNetworks: { check: unchecked, default: [] },
+  webhookProxy: {
+    kind: proxyUrl,
+    variable: 'WEBHOOK_PROXY',
+    meaning: 'An egress proxy that all deliveries go through; it then decides which addresses receivers may have',
+    byDefault: 'none',
+    example: 'http://smokescreen.internal:4750',
+    secret: true,
+  },
   retryDelays: {
     kind: readAs(
       listOf(duration(0, 365 * day), 5, 'at most five durations such as 300ms,1m,2h, or none'),

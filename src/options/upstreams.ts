@@ -1,4 +1,4 @@
-import { type Check, checkKeys, isObject, objectOf, refuseOption, unchecked, yesOrNo } from './kinds.ts';
+import { type Check, checkKeys, isObject, objectOf, proxyUrl, refuseOption, unchecked, yesOrNo } from './kinds.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -57,6 +57,8 @@ export interface UpstreamOptions {
    * @default false (its errors are relayed as they come)
    */
   readonly maskErrors?: boolean;
+  /** The proxy that calls and WebSockets to it go through; `false` is none. @default the option `proxy` */
+  readonly proxy?: string | false;
 }
 
 /**
@@ -112,6 +114,9 @@ const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
   },
   includeUsage: yesOrNo.check,
   maskErrors: yesOrNo.check,
+  proxy(param, proxy) {
+    if (proxy !== false) proxyUrl.check(param, proxy);
+  },
 };
 
 const checkUpstream = objectOf(checks, ['name', 'baseUrl']);

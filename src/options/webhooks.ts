@@ -38,6 +38,11 @@ export interface DeliveryOptions {
   readonly allowHttp?: boolean;
   /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
   readonly allowPrivateNetworks?: readonly string[];
+  /**
+   * An egress proxy that all deliveries go through, such as Smokescreen. It resolves the names of receivers, so it decides which addresses they may have;
+   * `allowPrivateNetworks` then judges only what is an address in the URL. @default none
+   */
+  readonly webhookProxy?: string;
   /** How many deliveries a recovery of one webhook sends again in a second, behind its new events. @default 50 */
   readonly recoverRate?: number;
   /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 */

@@ -10,8 +10,9 @@ import axios, {
   CanceledError,
   isAxiosError,
 } from 'axios';
-import { Agent, buildConnector, type Dispatcher, errors } from 'undici';
+import { Agent, type Dispatcher } from 'undici';
 import { type AllowAddress, createResolver, guardedLookup, type ResolveHost } from './addresses.ts';
+import { type Connector, createTunnel, plainConnector, withinTime } from './connector.ts';
 import {
   exchange,
   type OutboundRequest,
@@ -130,22 +131,12 @@ export interface DispatcherOptions {
   readonly ca?: string;
   /** How a guarded dispatcher resolves names. @default the hosts file, then DNS */
   readonly resolve?: ResolveHost;
+  /** The proxy that every connection goes through. It resolves the names: `allowAddress` then judges only what is an address in a URL. @default none */
+  readonly proxy?: string | undefined;
 }
 
-/**
- * How long one address of a host is tried before the next. With Node's default of 250 ms, calls to a distant receiver fail if its
- * name also has an IPv6 address and this machine has no IPv6. Milliseconds.
- */
-const addressTimeout = 2_000;
-
-type Connector = buildConnector.connector;
-
-/**
- * Makes a connector that checks the scheme, and literal addresses, for which `lookup` is never called, and ends the wait for a connection in time:
- * undici checks its own limit only about once a second.
- * @param timeout milliseconds
- */
-function guarded(connect: Connector, timeout: number, allowHttp: boolean, allowAddress?: AllowAddress): Connector {
+/** Makes a connector that checks the scheme, and literal addresses, for which `lookup` is never called. */
+function guarded(connect: Connector, allowHttp: boolean, allowAddress?: AllowAddress): Connector {
   return (options, callback) => {
     const isForbidden = allowAddress && isIP(options.hostname) !== 0 && !allowAddress(options.hostname);
     if (isForbidden || (options.protocol !== 'https:' && !allowHttp)) {
@@ -153,19 +144,10 @@ function guarded(connect: Connector, timeout: number, allowHttp: boolean, allowA
       process.nextTick(callback, outboundError(code), null);
       return;
     }
-    let hasTimedOut = false;
-    const timer = setTimeout(() => {
-      hasTimedOut = true;
-      callback(new errors.ConnectTimeoutError('the connection was not made in time'), null);
-    }, timeout);
     connect(options, (...[error, socket]) => {
-      clearTimeout(timer);
-      if (hasTimedOut) socket?.destroy();
-      else if (error !== null) callback(error, null);
-      else {
-        adaptSocket(socket);
-        callback(null, socket);
-      }
+      if (error !== null) return callback(error, null);
+      adaptSocket(socket);
+      callback(null, socket);
     });
   };
 }
@@ -175,17 +157,18 @@ function guarded(connect: Connector, timeout: number, allowHttp: boolean, allowA
  * guard must never share a pool: a kept connection is not checked again.
  */
 export function createDispatcher(options: DispatcherOptions = {}): PooledDispatcher {
-  const { connectTimeout = 10_000, allowAddress, allowHttp = true, keepAlive = 4_000, ca } = options;
+  const { connectTimeout = 10_000, allowAddress, allowHttp = true, keepAlive = 4_000, ca, proxy } = options;
   const resolve = options.resolve ?? createResolver({ timeout: connectTimeout / 2 });
-  const connect = buildConnector({
-    timeout: connectTimeout,
-    autoSelectFamilyAttemptTimeout: addressTimeout,
-    allowH2: false,
-    ...(ca !== undefined && { ca }),
-    ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
-  });
+  const connect =
+    proxy !== undefined
+      ? createTunnel({ proxy, timeout: connectTimeout, ca })
+      : plainConnector({
+          timeout: connectTimeout,
+          ...(ca !== undefined && { ca }),
+          ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
+        });
   const shared = {
-    connect: guarded(connect, connectTimeout, allowHttp, allowAddress),
+    connect: guarded(withinTime(connect, connectTimeout), allowHttp, allowAddress),
     // callers set time limits: undici checks its own only once a second
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -230,6 +213,8 @@ interface SocketError extends NodeJS.ErrnoException {
  */
 function adaptSocket(socket: Socket): void {
   const read = socket.read.bind(socket);
+  // a tunnel has read the proxy's answer
+  const readBefore = socket.bytesRead;
   let answered = -1;
   let continued = -1;
   let head = '';
@@ -256,7 +241,7 @@ function adaptSocket(socket: Socket): void {
   socket.on('error', (error: SocketError) => {
     if (error.code === 'UND_ERR_INFO' && error.message === 'aborted') error.code = 'UND_ERR_SOCKET';
     // a 100 since the last bytes were written is of this request
-    error.reusedSocket = socket.bytesRead > 0 && socket.bytesWritten !== continued;
+    error.reusedSocket = socket.bytesRead > readBefore && socket.bytesWritten !== continued;
     error.isUnsent = error.syscall === 'write' && !(socket instanceof TLSSocket);
     const [, status] = (socket.bytesWritten === answered && finalStatus.exec(head)) || [];
     if (status) error.answeredStatus = Number(status);

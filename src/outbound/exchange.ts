@@ -217,7 +217,7 @@ export function splitUrl(url: string): { origin: string; path: string } {
 
 /**
  * Makes one request, at a fraction of the cost of axios' own adapter or of undici's `request`. Resolves whatever the status is, and
- * rejects with an `OutboundError`. Follows no redirects, decompresses nothing, and ignores proxies of the environment.
+ * rejects with an `OutboundError`. Follows no redirects, decompresses nothing, and ignores proxies of the environment: the dispatcher's is the one that counts.
  *
  * The other side may close a kept connection at any time, which is no failure of it: a request that meets one without any answer is sent once more on a
  * new one (RFC 9110, section 9.2.2). Where it must not arrive twice, only if the other side certainly has not read all of it.

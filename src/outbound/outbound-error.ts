@@ -6,6 +6,8 @@ export type OutboundCode =
   | 'connect_refused'
   | 'connect_failed'
   | 'connect_timeout'
+  | 'proxy_unreachable'
+  | 'proxy_refused'
   | 'tls_failed'
   | 'reset'
   | 'timeout'
@@ -103,6 +105,8 @@ const messages: Readonly<Record<OutboundCode, string>> = {
   connect_refused: 'the connection was refused',
   connect_failed: 'no connection could be made',
   connect_timeout: 'no connection was made in time',
+  proxy_unreachable: 'the proxy could not be reached, or does not answer as one',
+  proxy_refused: 'the proxy refused the connection',
   tls_failed: 'the TLS handshake failed or the certificate is not valid',
   reset: 'the connection was closed before the response ended',
   timeout: 'the response did not come in time',

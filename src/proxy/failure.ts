@@ -39,6 +39,9 @@ const codes: Readonly<Record<OutboundCode, UpstreamErrorCode>> = {
   http_not_allowed: 'upstream_unreachable',
   connect_refused: 'upstream_unreachable',
   connect_failed: 'upstream_unreachable',
+  proxy_unreachable: 'upstream_unreachable',
+  // as one answers in place of the upstream: see refusesKey
+  proxy_refused: 'upstream_auth_failed',
   tls_failed: 'upstream_unreachable',
   unknown: 'upstream_unreachable',
   connect_timeout: 'upstream_timeout',

@@ -264,6 +264,8 @@ export const connectionFailures: ReadonlySet<string> = new Set([
   'connect_refused',
   'connect_failed',
   'connect_timeout',
+  'proxy_unreachable',
+  'proxy_refused',
   'tls_failed',
 ]);
 /** Not the upstream's fault: the client left, the request cannot be sent, or the gateway closes. */

@@ -4,6 +4,7 @@ import type { ApiRequest } from '../http/operation.ts';
 import { inSpan, UpstreamSpan } from '../operator/tracing.ts';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
 import { createDispatcher, createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
+import { type Connect, createTunnelConnect } from '../outbound/connector.ts';
 import { type OutboundResponse, splitUrl } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { decoded } from './answer-body.ts';
@@ -35,6 +36,8 @@ export interface Upstream {
   /** Whether its `models` or `aliases` have this very name, and not just a pattern that it matches. */
   names(model: string): boolean;
   readonly http: HttpClient;
+  /** Makes the connections of WebSockets to it, where they go through a proxy. */
+  readonly tunnel: Connect | undefined;
   readonly breaker: Breaker;
   /** Its calls under way. */
   readonly calls: UpstreamCalls;
@@ -67,7 +70,8 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const matches = servedModels(models);
   const named = new Set([...models.filter((model) => !model.includes('*')), ...Object.entries(aliases).flat()]);
   // each has its own connections and breaker: a slow upstream delays no other
-  const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
+  const proxy = options.proxy || undefined;
+  const dispatcher = createDispatcher({ connectTimeout: timeouts.connect, proxy });
   const { base, search } = splitBaseUrl(options.baseUrl);
   const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   const configured = {
@@ -90,6 +94,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     serves: (model) => Object.hasOwn(aliases, model) || matches(model),
     names: (model) => named.has(model),
     http: createHttpClient(dispatcher),
+    tunnel: proxy === undefined ? undefined : createTunnelConnect({ proxy, timeout: timeouts.connect }),
     breaker: new Breaker(),
     calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
     awaited: new AwaitedResponses(timeouts.firstByte),

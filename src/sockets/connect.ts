@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { ClientOptions } from 'ws';
 import type { ApiRequest } from '../http/operation.ts';
 import { UpstreamSpan } from '../operator/tracing.ts';
 import type { ModelCall } from '../options/options.ts';
+import type { Connect } from '../outbound/connector.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { type HeaderValues, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../proxy/headers.ts';
@@ -111,6 +113,7 @@ async function tryUpstream(
   try {
     const answer = await openSocket(url, deadline, {
       ...limits,
+      ...(upstream.tunnel && { createConnection: tunnelled(upstream.tunnel, url) }),
       headers: propagateTrace && span ? span.addTo(headers) : headers,
       handshakeTimeout: upstream.timeouts.connect,
     });
@@ -128,6 +131,14 @@ async function tryUpstream(
   } finally {
     span?.end();
   }
+}
+
+/** How `ws` makes a connection through a proxy: it takes one from a callback, as Node does, which its types do not say. */
+function tunnelled(connect: Connect, url: string): NonNullable<ClientOptions['createConnection']> {
+  const createConnection = (_options: unknown, done: (error: Error | null, socket?: Socket) => void): void => {
+    connect(new URL(url.replace(/^ws/, 'http'))).then((socket) => done(null, socket), done);
+  };
+  return createConnection as never;
 }
 
 /** Opens a WebSocket. Resolves with what the server answers, and rejects with an OutboundError. */

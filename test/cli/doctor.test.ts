@@ -7,6 +7,7 @@ import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn, nobody } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { ForwardProxy } from '../support/servers/forward-proxy.ts';
 import { command, RecordedTerminal } from './recorded-terminal.ts';
 
 const old = (seconds: number) => new Date(Date.now() - seconds * 1_000);
@@ -181,6 +182,46 @@ describe('express-model-gateway doctor', () => {
     const unknown = await first({ UPSTREAM_BASE_URL: 'https://nowhere.invalid/v1' });
     expect(unknown?.message).to.include('dns_failed');
     expect(unknown?.remedy).to.include('name servers');
+  });
+
+  it('reports an upstream by its proxy, and a proxy that refuses or is not there, without its password', async () => {
+    const server = createServer((_req, res) => void res.end('{}'));
+    const port = await listenOn(server);
+    const proxy = await ForwardProxy.start({ credentials: 'somebody:canary-right' });
+    proxy.hosts['models.invalid'] = port;
+    const through = async (HTTP_PROXY: string, more = {}) =>
+      (await find('upstreams', { UPSTREAM_BASE_URL: 'http://models.invalid/v1', HTTP_PROXY, ...more }))[0];
+    const place = (url: string) => `upstream (http://models.invalid, through ${url.replace(/somebody:.*@/, '')})`;
+    try {
+      expect(await through(proxy.url())).to.deep.equal({
+        check: 'upstreams',
+        status: 'ok',
+        message: `${place(proxy.url())} answers 200 to a list of its models`,
+      });
+      const refused = await through(proxy.url('somebody:canary-wrong'));
+      expect(refused?.message).to.equal(
+        `${place(proxy.url())}: proxy_refused, the proxy refused the connection with 407`,
+      );
+      expect(refused?.remedy).to.include('credentials').and.include('CONNECT');
+      const gone = await through(nobody.replace('//', '//somebody:canary-gone@').replace('/v1', ''));
+      expect(gone?.message).to.include('proxy_unreachable').and.not.include('canary');
+      const direct = await through(proxy.url(), { NO_PROXY: '.invalid' });
+      expect(direct?.message).to.include('upstream (http://models.invalid): dns_failed');
+    } finally {
+      await proxy.close();
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
+  it('reports the proxy that decides what webhooks may reach, without its password', async () => {
+    const [found] = await find('address guard', {
+      NODE_ENV: 'production',
+      WEBHOOK_PROXY: 'http://somebody:canary-pass@proxy.internal:4750',
+    });
+    expect(found).to.include({
+      status: 'ok',
+      message: 'webhooks may be https; the proxy http://proxy.internal:4750 decides which addresses they may reach',
+    });
   });
 
   it('reports settings that let webhooks reach private addresses or use http', async () => {

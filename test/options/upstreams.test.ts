@@ -29,6 +29,7 @@ describe('the options of an upstream', () => {
       includeUsage: false,
       maxConcurrency: 1,
       maskErrors: true,
+      proxy: 'http://user:pass@proxy.example.com:3128',
     };
     expect(refusal(upstream)).to.equal('accepted');
   });

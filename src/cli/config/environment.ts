@@ -12,8 +12,8 @@ const everyVariable = Object.entries(variables);
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
 export function readSettings(env: Environment): Settings {
-  const set = everyVariable.flatMap(([name, { type, secret }]) => {
-    const text = env[name];
+  const set = everyVariable.flatMap(([name, { type, secret, lowerCase }]) => {
+    const text = (lowerCase && env[name.toLowerCase()]) || env[name];
     if (!text) return [];
     const value = type.read(text);
     if (value === undefined) refuseOption(name, `must be ${type.allowed}${secret ? '' : `, not '${text}'`}`);
@@ -62,6 +62,9 @@ const clientVariables = [`${prefix}API_KEY`, `${prefix}BASE_URL`];
 /** What the processes of one start tell each other. */
 const internalVariable = `${prefix}PROCESS`;
 
+/** Proxies of other programs, and the names of ours in lower case. */
+const commonProxy = /^(?:all|ftp|grpc|https?|no|rsync|socks|wss?)_proxy$/i;
+
 /** What Kubernetes sets in each pod beside a service that is named after this package. */
 const serviceVariable = /^EXPRESS_MODEL_GATEWAY_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)\w*)?)$/;
 
@@ -82,7 +85,7 @@ function meantBy(name: string): string | undefined {
 export function misspelled(env: Environment): string[] {
   return Object.entries(env).flatMap(([name, value]) => {
     const isKnown = [...clientVariables, internalVariable].includes(name) || Object.hasOwn(variables, name);
-    if (isKnown || name.length < shortest || isOfService(name, value)) return [];
+    if (isKnown || commonProxy.test(name) || name.length < shortest || isOfService(name, value)) return [];
     const upper = name.toUpperCase();
     const meant = meantBy(upper);
     const ignored = `${name} is not a variable of the gateway and is ignored;`;

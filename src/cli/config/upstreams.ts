@@ -10,6 +10,13 @@ import type { Settings } from './variables.ts';
  * @throws GatewayError `invalid_options`; `param` is the variable
  */
 export function upstreamsOf(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
+  return namedUpstreams(settings, env)?.map((upstream) => {
+    const proxy = upstream.proxy ?? proxyFor(new URL(upstream.baseUrl), settings);
+    return { ...upstream, ...omitUndefined({ proxy }) };
+  });
+}
+
+function namedUpstreams(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
   const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey } = settings;
   if (settings.UPSTREAMS_FILE) {
     const other = Object.keys(settings).find((name) => name.startsWith('UPSTREAM_'));
@@ -27,6 +34,26 @@ export function upstreamsOf(settings: Settings, env: Environment): readonly Upst
   }
   if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
+}
+
+/** The proxy of the environment for a URL, by the rules of undici's `EnvHttpProxyAgent`. Pure. */
+function proxyFor(url: URL, { HTTPS_PROXY, HTTP_PROXY, NO_PROXY = '' }: Settings): string | undefined {
+  const proxy = url.protocol === 'https:' ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
+  return proxy === undefined || isExcepted(url, NO_PROXY) ? undefined : proxy;
+}
+
+/** Whether NO_PROXY names a URL's host, or a domain above it. Pure. */
+function isExcepted({ hostname, port, protocol }: URL, noProxy: string): boolean {
+  if (noProxy.trim() === '*') return true;
+  const usedPort = port || (protocol === 'https:' ? '443' : '80');
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return noProxy.split(/[,\s]+/).some((entry) => {
+    // an IPv6 address has colons of its own
+    const [, bracketed, name = bracketed ?? entry, entryPort = usedPort] =
+      /^(?:\[(.*)\]|([^:]+))(?::(\d+))?$/.exec(entry) ?? [];
+    const domain = name.toLowerCase().replace(/^\*?\./, '');
+    return domain !== '' && entryPort === usedPort && (host === domain || host.endsWith(`.${domain}`));
+  });
 }
 
 /**
@@ -57,14 +84,15 @@ function readJson(file: string): unknown {
   }
 }
 
-/** An upstream with its key and headers, which can come from environment variables: `{ "env": "OPENAI_API_KEY" }`. */
+/** An upstream with its key, headers and proxy, which can come from environment variables: `{ "env": "OPENAI_API_KEY" }`. */
 function withSecrets(place: string, upstream: unknown, env: Environment): object {
   if (!isObject(upstream)) refuseOption('UPSTREAMS_FILE', `${place} must be an object`);
-  const { apiKey, headers, ...others } = upstream;
+  const { apiKey, headers, proxy, ...others } = upstream;
   if (headers !== undefined && !isObject(headers)) refuseOption('UPSTREAMS_FILE', `${place}.headers must be an object`);
   return {
     ...others,
     ...(apiKey !== undefined && { apiKey: secretOf(`${place}.apiKey`, apiKey, env) }),
+    ...(proxy !== undefined && { proxy: proxy === false ? proxy : secretOf(`${place}.proxy`, proxy, env) }),
     ...(headers && {
       headers: Object.fromEntries(
         Object.entries(headers).map(([name, value]) => [name, secretOf(`${place}.headers.${name}`, value, env)]),

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from 'node:net';
-import { duration, listOf, matching, oneOf, type Reader, wholeNumber, yesOrNo } from '../../options/kinds.ts';
+import { duration, listOf, matching, oneOf, proxyUrl, type Reader, wholeNumber, yesOrNo } from '../../options/kinds.ts';
 import { type OptionPath, table } from '../../options/table.ts';
 import { maxProcesses } from './machine.ts';
 
@@ -13,6 +13,8 @@ export interface Variable<T = unknown> {
   readonly example: string;
   /** Whether errors must not repeat the value. */
   readonly secret?: true;
+  /** Whether its name in lower case is read too, and first, as other programs do. */
+  readonly lowerCase?: true;
   /** The option that it sets. @default none: it is about the stand-alone server */
   readonly option?: OptionPath;
 }
@@ -22,7 +24,7 @@ type NameOf<Path extends OptionPath> = Row<Path> extends { variable: infer Name 
 type ValueOf<Path extends OptionPath> = Row<Path> extends { kind: Reader<infer T> } ? T : never;
 
 /** What a row of the table of options says where there is a variable. */
-interface OptionRow extends Pick<Variable, 'meaning' | 'example'> {
+interface OptionRow extends Pick<Variable, 'meaning' | 'example' | 'secret'> {
   readonly kind: Reader;
   readonly default?: unknown;
   readonly variable: string;
@@ -34,8 +36,9 @@ function ofOptions<Path extends OptionPath>(
   ...paths: readonly Path[]
 ): { readonly [P in Path as NameOf<P>]: Variable<ValueOf<P>> } {
   const described = paths.map((option) => {
-    const { variable, kind, byDefault, meaning, example, ...row } = table[option] as unknown as OptionRow;
-    return [variable, { meaning, type: kind, default: byDefault ?? kind.show(row.default), example, option }];
+    const { variable, kind, byDefault, meaning, example, secret, ...row } = table[option] as unknown as OptionRow;
+    const byDefaultInWords = byDefault ?? kind.show(row.default);
+    return [variable, { meaning, type: kind, default: byDefaultInWords, example, option, ...(secret && { secret }) }];
   });
   return Object.fromEntries(described);
 }
@@ -211,6 +214,30 @@ const rows = {
     type: matching(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
     default: 'upstream',
     example: 'openai',
+  },
+  HTTPS_PROXY: {
+    meaning: 'The proxy that upstreams with https URLs are called through; https_proxy is read first',
+    type: proxyUrl,
+    default: 'HTTP_PROXY',
+    example: 'http://user:password@proxy.example.com:3128',
+    secret: true,
+    lowerCase: true,
+  },
+  HTTP_PROXY: {
+    meaning: 'The proxy that upstreams with http URLs are called through; http_proxy is read first',
+    type: proxyUrl,
+    default: 'none',
+    example: 'http://proxy.example.com:3128',
+    secret: true,
+    lowerCase: true,
+  },
+  NO_PROXY: {
+    meaning:
+      'Hosts that are called without those proxies, each with its subdomains, or at one port alone (host:port); * is every host; no_proxy is read first',
+    type: textThat('host names and addresses, separated by commas or spaces', () => true),
+    default: 'none',
+    example: 'localhost,.internal,10.1.2.3:8000',
+    lowerCase: true,
   },
   ...ofOptions(
     'maxFileBytes',

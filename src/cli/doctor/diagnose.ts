@@ -78,9 +78,11 @@ async function diagnoseDatabase(context: CheckContext): Promise<DoctorFinding[]>
 }
 
 /** What must not be printed, whatever an error message says. */
-function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: Configuration): readonly string[] {
+function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [], options }: Configuration): readonly string[] {
   const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
-  return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams])];
+  const proxies = [options.webhookProxy, ...upstreams.map(({ proxy }) => proxy)];
+  const ofProxies = proxies.map((proxy) => (proxy ? new URL(proxy).password : ''));
+  return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams, ...ofProxies])];
 }
 
 function summary(findings: readonly DoctorFinding[], secrets: readonly string[]): Diagnosis {

@@ -1,5 +1,6 @@
 import { isAllowedAddress, parseNetworks } from '../../outbound/addresses.ts';
 import { createDispatcher, createHttpClient } from '../../outbound/client.ts';
+import { proxyOrigin } from '../../outbound/connector.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { readVersion } from '../../version.ts';
 import {
@@ -56,15 +57,19 @@ const remedies: Readonly<Record<string, string>> = {
   connect_failed: 'check the firewall and the routes to it',
   tls_failed: "check its certificate and this machine's clock; a CA of your own is trusted through NODE_EXTRA_CA_CERTS",
   timeout: "look at the provider's status page",
+  proxy_unreachable:
+    'check the address of the proxy (HTTPS_PROXY, HTTP_PROXY), and whether it runs; NO_PROXY names hosts that need none',
+  proxy_refused: 'check the credentials of the proxy, and that it allows CONNECT to this host and port',
 };
 
 type Upstream = NonNullable<CheckContext['settings']['upstreams']>[number];
 
-async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream): Promise<Result> {
-  const dispatcher = createDispatcher({ connectTimeout });
+async function checkUpstream({ name, baseUrl, apiKey, headers = {}, proxy }: Upstream): Promise<Result> {
+  const dispatcher = createDispatcher({ connectTimeout, proxy: proxy || undefined });
   const url = new URL(baseUrl);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
   const { origin, href } = url;
+  const place = proxy ? `${origin}, through ${proxyOrigin(proxy)}` : origin;
   try {
     const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
     const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
@@ -74,20 +79,20 @@ async function checkUpstream({ name, baseUrl, apiKey, headers = {} }: Upstream):
       signal: AbortSignal.timeout(longestCall),
     });
     data.destroy();
-    const answer = `${name} (${origin}) answers ${status} to a list of its models`;
+    const answer = `${name} (${place}) answers ${status} to a list of its models`;
     if (status === 401 || status === 403) return failed(answer, 'check its API key');
     if (status >= 500) return warning(answer, "look at the provider's status page");
     return ok(answer);
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    const message = `${name} (${origin}): ${error.code}, ${error.message}`;
+    const message = `${name} (${place}): ${error.code}, ${error.message}`;
     return failed(message, remedies[error.code] ?? 'look at the network between this machine and the provider');
   } finally {
     await dispatcher.destroy();
   }
 }
 
-/** Whether this machine resolves and reaches each upstream, which is asked for its models. */
+/** Whether this machine resolves and reaches each upstream, by its proxy where it has one, which is asked for its models. */
 export async function diagnoseUpstreams({ settings }: CheckContext): Promise<readonly Result[]> {
   const { upstreams } = settings;
   if (!upstreams) return [skipped('neither UPSTREAM_BASE_URL nor UPSTREAMS_FILE is set')];
@@ -115,5 +120,10 @@ export async function checkAddressGuard({ settings }: CheckContext): Promise<rea
     [allowHttp && !isOnTrial, warning('webhooks may be plain http', 'set ALLOW_HTTP=false')],
   );
   const schemes = allowHttp ? 'http or https' : 'https';
+  const { webhookProxy } = settings.options;
+  if (webhookProxy !== undefined) {
+    const message = `webhooks may be ${schemes}; the proxy ${proxyOrigin(webhookProxy)} decides which addresses they may reach`;
+    return problemsOr(problems, message);
+  }
   return problemsOr(problems, `webhooks may reach public addresses by ${schemes}${list ? `, and ${list}` : ''}`);
 }

@@ -55,8 +55,9 @@ function parts({ options: { limits, quotas, credits, eventTypes } }: Configurati
 }
 
 /** What webhooks may use and why, so that a trial setup is not mistaken for a safe one, and a refusal is no surprise. */
-function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
-  const networks = allowPrivateNetworks.join(', ') || 'public addresses only';
+function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause, options }: Configuration): string {
+  const ownRules = allowPrivateNetworks.join(', ') || 'public addresses only';
+  const networks = options.webhookProxy === undefined ? ownRules : 'the addresses that WEBHOOK_PROXY lets through';
   return `Webhooks may use: ${allowHttp ? 'plain http' : 'https only'}, ${networks} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 

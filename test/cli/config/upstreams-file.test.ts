@@ -32,6 +32,22 @@ describe('UPSTREAMS_FILE', () => {
     throw new Error('nothing was refused');
   }
 
+  it('gives each upstream its own proxy, that of a variable, none, or that of the environment', () => {
+    const env = { HTTPS_PROXY: 'http://all.example:3128', OWN_PROXY: 'http://us:er@own.example:3128' };
+    const named = (name: string, more: object) => ({ ...openai, ...more, name });
+    const list = [
+      named('own', { proxy: { env: 'OWN_PROXY' } }),
+      named('written', { proxy: 'http://b.example' }),
+      named('none', { proxy: false }),
+      openai,
+    ];
+    expect(read(list, env).upstreams?.map(({ proxy }) => proxy)).to.deep.equal([
+      ...[env.OWN_PROXY, 'http://b.example', false, env.HTTPS_PROXY],
+    ]);
+    const refused = refusal([named('own', { proxy: 'socks5://us:canary@b.example' })]);
+    expect(refused).to.include('FILE[0].proxy must be an http or https URL').and.not.include('canary');
+  });
+
   it('lists upstreams, with keys and headers of the file or of variables', () => {
     const { upstreams, warnings } = read(
       [

@@ -32,6 +32,8 @@ const codeWords: Readonly<Record<string, string>> = {
   connect_refused: 'Connection refused',
   connect_failed: 'No route',
   connect_timeout: 'Connection timed out',
+  proxy_unreachable: 'Proxy not reached',
+  proxy_refused: 'Refused by proxy',
   tls_failed: 'TLS failed',
   reset: 'Connection closed early',
   timeout: 'Timed out',

@@ -1,0 +1,77 @@
+import { expect } from 'chai';
+import { startGateway } from '../../support/gateway.ts';
+import { nobody } from '../../support/listen.ts';
+import { recordingLogger } from '../../support/logger.ts';
+import { ForwardProxy } from '../../support/servers/forward-proxy.ts';
+import { startReceiver } from '../receiver.ts';
+
+const proxyOfNobody = nobody.replace('/v1', '').replace('//', '//somebody:canary-gone@');
+
+describe('deliveries and proxies', () => {
+  let proxy: ForwardProxy;
+  let receiver: Awaited<ReturnType<typeof startReceiver>>;
+  before(async () => {
+    receiver = await startReceiver();
+    proxy = await ForwardProxy.start({ credentials: 'us:canary-password' });
+    proxy.hosts['receiver.invalid'] = Number(new URL(receiver.url).port);
+  });
+  afterEach(() => {
+    proxy.behaviour = 'tunnel';
+    proxy.tunnels.length = 0;
+    receiver.received.length = 0;
+  });
+  after(async () => {
+    await receiver.stop();
+    await proxy.close();
+  });
+
+  type Options = Parameters<typeof startGateway>[0];
+  /** Sends a test event to a webhook with this URL. @returns the attempts as the API shows them */
+  async function attemptsTo(url: string, options: Options) {
+    const logger = recordingLogger();
+    const live = await startGateway({ logger, ...options });
+    try {
+      const created = await live.call('POST', '/v1/webhooks', { url, events: ['credits.low'] });
+      expect(created.status).to.equal(201);
+      const { body } = await live.call('POST', `/v1/webhooks/${created.body.id}/test`, { type: 'credits.low' });
+      expect(JSON.stringify([body, logger.lines]))
+        .to.not.include('canary')
+        .and.not.include('Basic ');
+      return body;
+    } finally {
+      await live.close();
+    }
+  }
+
+  it('do not meet where only upstreams have one', async () => {
+    const result = await attemptsTo(receiver.url, { proxy: proxy.url() });
+    expect(JSON.stringify(result)).to.include('"status":200');
+    expect(receiver.received).to.have.length(1);
+    expect(proxy.tunnels).to.deep.equal([]);
+  });
+
+  it('meet by webhookProxy, which alone resolves the names and judges the addresses', async () => {
+    const options = { webhookProxy: proxy.url(), allowPrivateNetworks: [] };
+    const result = await attemptsTo('http://receiver.invalid/hook', options);
+    expect(JSON.stringify(result)).to.include('"status":200');
+    expect(receiver.received[0]?.headers)
+      .to.include({ host: 'receiver.invalid' })
+      .and.include.keys('x-service-signature')
+      .and.not.include.keys('proxy-authorization');
+    expect(proxy.tunnels).to.deep.equal(['receiver.invalid:80']);
+  });
+
+  for (const status of [403, 407]) {
+    it(`fail with proxy_refused where the proxy refuses the host with ${status}`, async () => {
+      proxy.behaviour = status;
+      const result = await attemptsTo('http://receiver.invalid/hook', { webhookProxy: proxy.url() });
+      expect(JSON.stringify(result)).to.include('"proxy_refused"');
+      expect(receiver.received).to.deep.equal([]);
+    });
+  }
+
+  it('fail with proxy_unreachable where the proxy is not there', async () => {
+    const result = await attemptsTo('http://receiver.invalid/hook', { webhookProxy: proxyOfNobody });
+    expect(JSON.stringify(result)).to.include('"proxy_unreachable"');
+  });
+});
