@@ -24,6 +24,10 @@ describe('What the start prints', () => {
       { HOST: '0.0.0.0', ALLOW_PRIVATE_NETWORKS: '10.0.0.0/8' },
       'https only, 10.0.0.0/8 (ALLOW_PRIVATE_NETWORKS is set, HOST 0.0.0.0 is not loopback;',
     ],
+    [
+      { NODE_ENV: 'production', WEBHOOK_PROXY: 'http://us:er@proxy:4750' },
+      'https only, the addresses that WEBHOOK_PROXY lets through (NODE_ENV is production;',
+    ],
   ];
   for (const [env, line] of rules) {
     it(`says what webhooks may use with ${JSON.stringify(env)}, and why`, () => {
