@@ -5,7 +5,7 @@ import { createGatewayRouter } from './gateway/router.ts';
 import { createServices, type OpenDatabase } from './gateway/services.ts';
 import { createClose } from './gateway/shutdown.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
-import { openDatabase, requireReplicaSet } from './mongo/connection/connection.ts';
+import { modelConnection, openDatabase, requireReplicaSet } from './mongo/connection/connection.ts';
 import { namingMissingRights } from './mongo/connection/open-failure.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { addGauges } from './operator/gauges.ts';
@@ -28,7 +28,8 @@ export async function createModelGateway<Custom extends string = never>(
   const access = createDatabaseAccess(database.connection, options.logger);
   try {
     const hasTransactions = await requireReplicaSet(database.connection, options);
-    return await join(options, { ...database, access, hasTransactions });
+    const connection = modelConnection(database.connection);
+    return await join(options, { ...database, connection, access, hasTransactions });
   } catch (error) {
     access.close();
     await database.close();

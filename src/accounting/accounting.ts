@@ -1,6 +1,7 @@
 import type { EventService } from '../events/service.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
@@ -130,7 +131,14 @@ export function createAccounting(deps: AccountingDeps) {
   };
   const metering = createUsageAccounting(deps, quotas, credits);
   const budgets = createBudgets(deps, quotas);
-  const limits = createLimitService({ ...models, publish, options: options.limits, shared, logger: options.logger });
+  const limits = createLimitService({
+    rates: durableCollection(models.rates),
+    exceeded: durableCollection(models.exceeded),
+    publish,
+    options: options.limits,
+    shared,
+    logger: options.logger,
+  });
   const { admit } = limits;
   /** What a model call has to pass, in this order. */
   const admissionChecks: AdmissionCheck[] = [];

@@ -24,9 +24,11 @@ export type BudgetService = ReturnType<typeof createBudgetService>;
 
 /** @param hasPrices whether calls have prices */
 export function createBudgetService(readUsed: ReadUsed, accountBudgets: AccountBudgetsModel, hasPrices: boolean) {
+  const collection = durableCollection(accountBudgets);
+
   /** The budgets of an account as they are stored. */
   async function ofAccount(userId: string): Promise<readonly Budget[]> {
-    return (await accountBudgets.findById(userId).lean())?.budgets ?? [];
+    return (await collection.findOne({ _id: userId }))?.budgets ?? [];
   }
 
   async function usageOf(userId: string, budgets: readonly Budget[]): Promise<BudgetUsage[]> {
@@ -75,7 +77,7 @@ export function createBudgetService(readUsed: ReadUsed, accountBudgets: AccountB
       checkUserId(userId);
       const budgets = toBudgets(given);
       ofKeys.check(budgets);
-      await accountBudgets.updateOne({ _id: userId }, { $set: { budgets } }, { upsert: true });
+      await collection.updateOne({ _id: userId }, { $set: { budgets } }, { upsert: true });
       return usageOf(userId, budgets);
     },
   };

@@ -1,11 +1,12 @@
 import { refuse } from '../errors.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
+import type { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { LimitOptions } from '../options/options.ts';
 import { createLimiter } from './limiter.ts';
 import { createSharing, MinuteCounters } from './minute-counters.ts';
-import type { RateModel } from './model.ts';
+import type { RateDocument } from './model.ts';
 import { type ClosingDeps, createClosing, RefusedCalls } from './refused-calls.ts';
 
 /** How often the service looks for windows that are over, in the time after the end of one. Milliseconds. */
@@ -29,7 +30,7 @@ export interface ExceededReport {
 }
 
 export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
-  readonly rates: RateModel;
+  readonly rates: ReturnType<typeof durableCollection<RateDocument>>;
   /** `undefined` for no limits: then only reported calls are published. */
   readonly options: LimitOptions | undefined;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */

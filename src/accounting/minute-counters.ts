@@ -1,7 +1,8 @@
 import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
+import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { RateModel } from './model.ts';
+import type { RateDocument } from './model.ts';
 
 const minute = 60_000;
 
@@ -79,7 +80,7 @@ export class MinuteCounters {
 const lifetime = 180_000;
 
 export interface SharingDeps {
-  readonly rates: RateModel;
+  readonly rates: ReturnType<typeof durableCollection<RateDocument>>;
   readonly counters: MinuteCounters;
   /** This process, `wrk_…`. */
   readonly owner: string;
@@ -119,9 +120,10 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
           upsert: true,
         },
       })),
-      { ordered: false },
+      // the next exchange writes again what a failover loses
+      { ordered: false, writeConcern: { w: 1 } },
     );
-    const documents = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
+    const documents = await rates.find({ _id: { $in: touched.map(idOf) } }, inOneBatch).toArray();
     const byId = new Map(documents.map(({ _id, used }) => [_id, used]));
     for (const [i, counter] of touched.entries()) {
       const others = { requests: 0, tokens: 0 };

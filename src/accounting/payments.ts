@@ -2,6 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { GatewayError, refuse } from '../errors.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../events/service.ts';
 import { isStorableId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import type { CreditService } from './credits.ts';
 import type { PaymentDocument, PaymentModel } from './model.ts';
 import type { WriteAccount } from './write-account.ts';
@@ -72,19 +73,21 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 
 /** Books the payments that the host reports, and publishes events about them. */
 export function createPaymentService({ payments, publish, credits, writeAccount }: PaymentServiceDeps) {
+  const collection = durableCollection(payments);
+
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
     const inSession = session ? { session } : {};
     // first, because otherwise another write of the balance would abort the transaction
     await credits?.lock(userId, session);
-    const stored = await payments.findById(paymentId, null, inSession).lean();
+    const stored = await collection.findOne({ _id: paymentId }, inSession);
     if (stored) return bookedBefore(stored, payment);
     const event = { type: 'payment.completed', userId, data: toData(payment) };
     const published = await publish(event, { idempotencyKey: completedKey(paymentId), ...inSession });
     await credits?.credit({ userId, credits: creditsAdded, paymentId }, session);
     const { id: eventId, created } = published;
     const record = { _id: paymentId, userId, amount, currency, creditsAdded, eventId, created: new Date(created) };
-    await payments.create([record], inSession);
+    await collection.insertOne(record, inSession);
     return published;
   }
 

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { EventInput } from '../events/service.ts';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
+import type { durableCollection } from '../mongo/collection.ts';
 import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { duplicatesIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
-import type { ExceededDocument, ExceededModel } from './model.ts';
+import type { ExceededDocument } from './model.ts';
 import { createPublishOrLog } from './publish-or-log.ts';
 
 /** Calls of one key that were refused. */
@@ -30,7 +31,7 @@ interface WindowCount {
 }
 
 export interface RefusedCallsDeps {
-  readonly exceeded: ExceededModel;
+  readonly exceeded: ReturnType<typeof durableCollection<ExceededDocument>>;
   /** This process, `wrk_…`. */
   readonly owner: string;
   /** Milliseconds. */
@@ -107,7 +108,7 @@ export class RefusedCalls {
         entry.writtenCount = count;
         continue;
       }
-      const stored = await exceeded.findById(entry.id).lean();
+      const stored = await exceeded.findOne({ _id: entry.id });
       // two processes have inserted it at once, and this one is written again
       if (stored?.state === 'open') continue;
       this.#carryOver(entry, stored?.counts[owner] ?? 0);
@@ -174,7 +175,7 @@ export class RefusedCalls {
 }
 
 export interface ClosingDeps {
-  readonly exceeded: ExceededModel;
+  readonly exceeded: ReturnType<typeof durableCollection<ExceededDocument>>;
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
   /** How long a window stays open after its end, for counts that arrive late. Milliseconds. */
   readonly grace: number;
@@ -222,19 +223,18 @@ export function createClosing(deps: ClosingDeps): () => Promise<void> {
       // a retry would fail too, and would delay the windows after it
       logSetAside(error);
     }
-    await exceeded.updateOne({ _id: window._id }, [{ $set: { state: 'published', expiresAt: '$$NOW' } }], {
-      updatePipeline: true,
-    });
+    await exceeded.updateOne({ _id: window._id }, [{ $set: { state: 'published', expiresAt: '$$NOW' } }]);
   }
 
   return async function closeWindows() {
     const hasEnded = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
-    const { collectionName } = exceeded.collection;
     // usually there is none
-    const [any] = await shared.join(firstMatch(collectionName, { state: { $in: ['open', 'closed'] }, ...hasEnded }));
+    const [any] = await shared.join(
+      firstMatch(exceeded.collectionName, { state: { $in: ['open', 'closed'] }, ...hasEnded }),
+    );
     if (!any) return;
     await exceeded.updateMany({ state: 'open', ...hasEnded }, { $set: { state: 'closed' } });
-    const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
+    const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).toArray();
     for (const window of closed) await publishWindow(window);
   };
 }

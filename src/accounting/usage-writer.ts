@@ -118,14 +118,13 @@ export class UsageService {
 
   /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
   readonly sweep = async (): Promise<number> => {
-    const { usage, longestCall, clockMargin = 60_000 } = this.#deps;
+    const { longestCall, clockMargin = 60_000 } = this.#deps;
     const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
     const durationMs = { $subtract: ['$$NOW', '$startedAt'] };
     const orphaned = { ending: 'orphaned', estimated: true, durationMs, counted: false };
-    const { modifiedCount } = await usage.updateMany(
+    const { modifiedCount } = await this.#collection.updateMany(
       { ending: null, $expr: { $lt: ['$startedAt', before] } },
       [{ $set: orphaned }],
-      { updatePipeline: true },
     );
     return modifiedCount;
   };

@@ -4,6 +4,7 @@ import type { webhooks } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import { latestElection } from '../mongo/clock.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
@@ -81,7 +82,12 @@ export function createEventService(deps: EventServiceDeps) {
   const { connection, catalogue, outbox, webhooks, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(connection);
-  const open = new OpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
+  const open = new OpenTransactions({
+    connection,
+    owners: durableCollection(owners),
+    logger,
+    ...(lease !== undefined && { lease }),
+  });
   const transactions = createTransactions(connection, open, () => fanOut.wake());
 
   /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */

@@ -3,14 +3,22 @@ import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError, refuse } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { fromNow } from '../mongo/clock.ts';
-import { durableTransaction } from '../mongo/collection.ts';
+import { databaseOf, type durableCollection, durableTransaction, inOneBatch } from '../mongo/collection.ts';
 import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
 import { hasLabel, isUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
-import type { OwnerDocument, OwnerModel } from './model.ts';
+import type { OwnerDocument } from './model.ts';
 import type { StoredEvent } from './outbox.ts';
 
 const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
+/** How long the driver tries a transaction again, where its client says nothing else. Milliseconds. */
+const longestTries = 120_000;
+
+/** A host's `timeoutMS` (mongodb 6) is for one operation, and would end the transaction, its tries included. */
+function optionsOn(connection: Connection) {
+  const { timeoutMS } = connection.getClient().options;
+  return timeoutMS === undefined ? options : { ...options, timeoutMS: longestTries };
+}
 
 export type Transactions = ReturnType<typeof createTransactions>;
 
@@ -50,7 +58,7 @@ export function createTransactions(
         // the events of the run before were undone with it
         published.set(session, []);
         return fn(session);
-      }, options);
+      }, optionsOn(connection));
     } finally {
       if (undoing()) {
         await undoing();
@@ -67,7 +75,7 @@ export function createTransactions(
     /**
      * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
      * published events right after the commit.
-     * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
+     * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default {@link longestTries}
      */
     async run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T> {
       // mongoose's startSession would wait up to 10 s for a lost connection
@@ -113,7 +121,8 @@ const refusals: ReadonlySet<unknown> = new Set([
 type SessionId = OwnerDocument['sessions'][number];
 
 export interface OpenTransactionsDeps {
-  readonly owners: OwnerModel;
+  readonly connection: Connection;
+  readonly owners: ReturnType<typeof durableCollection<OwnerDocument>>;
   readonly logger: Logger;
   /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. @default 5_000 */
   readonly lease?: number;
@@ -127,10 +136,10 @@ export interface OpenTransactionsDeps {
  * for the server.
  */
 export class OpenTransactions {
-  readonly #owners: OwnerModel;
+  readonly #owners: ReturnType<typeof durableCollection<OwnerDocument>>;
   readonly #logger: Logger;
   readonly #lease: number;
-  readonly #admin: ReturnType<ReturnType<Connection['getClient']>['db']>;
+  readonly #admin: ReturnType<typeof databaseOf>;
   readonly #owner = newId('wrk', Date.now());
   readonly #sessions = new Map<string, SessionId>();
   /** The sessions in the stored record. */
@@ -152,11 +161,11 @@ export class OpenTransactions {
   #endedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor({ owners, logger, lease = 5_000 }: OpenTransactionsDeps) {
+  constructor({ connection, owners, logger, lease = 5_000 }: OpenTransactionsDeps) {
     this.#owners = owners;
     this.#logger = logger;
     this.#lease = lease;
-    this.#admin = owners.db.getClient().db('admin');
+    this.#admin = databaseOf(connection, { name: 'admin' });
   }
 
   /** Resolves when the session is recorded; most often it is already. */
@@ -247,7 +256,9 @@ export class OpenTransactions {
    * that record, and be killed before it renews it.
    */
   async #endDead(): Promise<void> {
-    const dead = await this.#owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
+    // ids of sessions are binary values of a subtype, which a buffer has not
+    const options = { ...inOneBatch, promoteBuffers: false };
+    const dead = await this.#owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }, options).toArray();
     const sessions = dead.flatMap((owner) => owner.sessions.map((id) => ({ id })));
     if (sessions.length > 0) await this.#admin.command({ killSessions: sessions });
     for (const { _id } of dead) {
@@ -269,16 +280,18 @@ export class OpenTransactions {
   async #write(): Promise<void> {
     const _id = this.#owner;
     const ids = new Map(this.#sessions);
+    // a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
+    const unconfirmed = { writeConcern: { w: 1 } } as const;
     try {
       if (ids.size === 0) {
-        await this.#owners.deleteOne({ _id });
+        await this.#owners.deleteOne({ _id }, unconfirmed);
         this.#hasRecord = false;
       } else {
         this.#hasRecord = true;
         const until = fromNow(this.#lease);
         await this.#owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
+          ...unconfirmed,
           upsert: true,
-          updatePipeline: true,
         });
       }
       // some may have been forgotten meanwhile, and the record is removed next
@@ -298,7 +311,7 @@ type WriteConcern = Readonly<Partial<Record<'w' | 'j' | 'journal', unknown>>>;
  */
 export function createMajorityCheck(connection: Connection) {
   async function serverDefault(): Promise<WriteConcern> {
-    const admin = connection.getClient().db('admin');
+    const admin = databaseOf(connection, { name: 'admin' });
     try {
       const { defaultWriteConcern } = await admin.command({ getDefaultRWConcern: 1 });
       return defaultWriteConcern ?? { w: 'majority' };

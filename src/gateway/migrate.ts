@@ -1,8 +1,8 @@
 import type { Connection } from 'mongoose';
+import { databaseOf } from '../mongo/collection.ts';
 import { findIndexes, indexName, isLacking } from '../mongo/schema/indexes.ts';
 import {
   buildSchema,
-  primaryOf,
   readSchemaRecord,
   requireCompatible,
   retryUntilAvailable,
@@ -19,7 +19,7 @@ import { createModels, everyIndex } from './collections.ts';
  * @throws GatewayError `invalid_options` if a newer version has made the database one that this version must not use
  */
 export async function planMigration(connection: Connection, prefix: string) {
-  const db = primaryOf(connection);
+  const db = databaseOf(connection);
   const record = await readSchemaRecord(db, prefix);
   requireCompatible(record);
   const needed = everyIndex(createModels(connection, prefix), prefix);

@@ -1,6 +1,6 @@
-import mongoose, { type Model, Schema } from 'mongoose';
+import { type Model, Schema } from 'mongoose';
 import type { Scope } from '../http/principal.ts';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { durableCollection, durableSchema, inOneBatch, modelFactory } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 
 /** One API key, as it is stored. Its text is never stored. */
@@ -53,26 +53,23 @@ const schema = new Schema<KeyDocument>(
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });
 export const createKeyModel = modelFactory('Key', 'keys', schema);
 
-/** Matches any of these ids. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
-function keysIn(ids: readonly string[]): { $in: string[] } {
-  return mongoose.trusted({ $in: [...new Set(ids)] });
-}
-
 function withSlot(userId: string) {
-  return { userId, slot: mongoose.trusted({ $exists: true }) };
+  return { userId, slot: { $exists: true } };
 }
 
 /** The slots of an account's working keys. */
 export async function takenSlots(keys: KeyModel, userId: string): Promise<Set<number>> {
-  const documents = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
+  const documents = await durableCollection(keys)
+    .find(withSlot(userId), { projection: { _id: 0, slot: 1 }, ...inOneBatch })
+    .toArray();
   return new Set(documents.flatMap(({ slot = [] }) => slot));
 }
 
 /** Frees the slots of an account's expired keys, by the database's clock. */
 export async function releaseExpired(keys: KeyModel, userId: string): Promise<void> {
   const expired = { $and: [{ $gt: ['$expiresAt', null] }, { $lte: ['$expiresAt', '$$NOW'] }] };
-  const filter = { ...withSlot(userId), expiresAt: mongoose.trusted({ $ne: null }), $expr: expired };
-  await keys.updateMany(filter, { $unset: { slot: 1 } });
+  const filter = { ...withSlot(userId), expiresAt: { $ne: null }, $expr: expired };
+  await durableCollection(keys).updateMany(filter, { $unset: { slot: 1 } });
 }
 
 /** Whether a key may be used at this moment, by the clock of the database. */
@@ -86,18 +83,21 @@ export const good = {
 
 /** Counts the working keys of each of these accounts; an account without any is not in it. */
 export async function countWorking(keys: KeyModel, userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
-  const groups = await keys
-    .aggregate<{ _id: string; count: number }>([
-      // only a working key has a slot; one that has expired may still have it
-      { $match: { userId: { $in: [...userIds] }, slot: { $exists: true } } },
-      { $match: { $expr: good } },
-      { $group: { _id: '$userId', count: { $sum: 1 } } },
-    ])
-    .exec();
+  const groups = await durableCollection(keys)
+    .aggregate<{ _id: string; count: number }>(
+      [
+        // only a working key has a slot; one that has expired may still have it
+        { $match: { userId: { $in: [...userIds] }, slot: { $exists: true } } },
+        { $match: { $expr: good } },
+        { $group: { _id: '$userId', count: { $sum: 1 } } },
+      ],
+      inOneBatch,
+    )
+    .toArray();
   return new Map(groups.map(({ _id, count }) => [_id, count]));
 }
 
 /** Sets the last use of these keys to now, by the database's clock. */
 export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
-  await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
+  await durableCollection(keys).updateMany({ _id: { $in: [...new Set(ids)] } }, [{ $set: { lastUsedAt: '$$NOW' } }]);
 }

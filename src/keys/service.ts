@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
-import { durableCollection } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
@@ -77,6 +77,8 @@ function createCreate(
   keyBudgets: KeyBudgets,
   verifier: KeyVerifier,
 ) {
+  const collection = durableCollection(keys);
+
   return async function create(input: ApiKeyInput): Promise<NewApiKey> {
     const fields = toKeyFields(input);
     const { userId } = fields;
@@ -96,7 +98,7 @@ function createCreate(
       },
       store: (slot) =>
         transaction(async (session) => {
-          await keys.create([{ ...stored, slot }], session ? { session } : {});
+          await collection.insertOne({ ...stored, slot }, session && { session });
           await publishKeyEvent(publish, 'api_key.created', stored, session);
         }),
       full: () => {
@@ -111,15 +113,17 @@ function createCreate(
 }
 
 function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerifier) {
+  const collection = durableCollection(keys);
+
   return async function update(id: string, patch: ApiKeyPatch, userId?: string): Promise<ApiKey | null> {
     if (!isId('key', id)) return null;
     const filter = filterOf(id, userId);
     const budgets = toBudgets(patch.budgets);
     keyBudgets.check(budgets);
-    const key = await keys.findOneAndUpdate(filter, { $set: { budgets } }, { returnDocument: 'after' }).lean();
+    const key = await collection.findOneAndUpdate(filter, { $set: { budgets } }, { returnDocument: 'after' });
     if (!key) {
       // a replaced primary may not know the key
-      await confirmAbsent(durableCollection(keys), filter);
+      await confirmAbsent(collection, filter);
       return null;
     }
     verifier.changed(id);
@@ -129,19 +133,20 @@ function createUpdate(keys: KeyModel, keyBudgets: KeyBudgets, verifier: KeyVerif
 
 function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: KeyVerifier) {
   const revocation = [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }, { $unset: 'slot' }];
-  const options = { updatePipeline: true, returnDocument: 'before' } as const;
+  const options = { returnDocument: 'before' } as const;
+  const collection = durableCollection(keys);
 
   return async function revoke(id: string, userId?: string): Promise<boolean> {
     if (!isId('key', id)) return false;
     const filter = filterOf(id, userId);
     const before = await transaction(async (session) => {
-      const key = await keys.findOneAndUpdate(filter, revocation, { ...options, ...(session && { session }) }).lean();
+      const key = await collection.findOneAndUpdate(filter, revocation, { ...options, ...(session && { session }) });
       if (key?.revokedAt === null) await publishKeyEvent(publish, 'api_key.revoked', key, session);
       return key;
     });
     if (!before) {
       // a replaced primary may not know the key: make sure that it does not exist before saying so
-      await confirmAbsent(durableCollection(keys), filter);
+      await confirmAbsent(collection, filter);
       return false;
     }
     verifier.revoked(id, toRecord(before, false));
@@ -153,7 +158,8 @@ function createRevoke({ keys, publish, transaction }: KeyServiceDeps, verifier: 
 export function createKeyService(deps: KeyServiceDeps) {
   const { keys, budgets = noBudgets, lastUsedDelay } = deps;
   const { cacheTtl: ttl = 900, cacheCapacity: capacity = 10_000, gracePeriod = 300_000 } = deps;
-  const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
+  const collection = durableCollection(keys);
+  const readConfirmed = createReadConfirmed(collection);
   const lastUsed = createLastUsed({
     write: (ids) => markUsed(keys, ids),
     onFailure: deps.onLastUsedLost,
@@ -203,17 +209,14 @@ export function createKeyService(deps: KeyServiceDeps) {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'key');
-      const documents = await keys
-        .find(inAccountAfter(userId, after))
-        .sort({ _id: 1 })
-        .limit(limit + 1)
-        .lean();
+      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
+      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
       return { keys: await toApiKeys(documents.slice(0, limit), budgets), hasMore: documents.length > limit };
     },
 
     async get(id: string): Promise<ApiKey | null> {
       if (!isId('key', id)) return null;
-      const key = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
+      const key = await readConfirmed(id, () => collection.findOne({ _id: id }));
       return key && toApiKey(key, budgets);
     },
 

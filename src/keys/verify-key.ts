@@ -1,6 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../http/principal.ts';
 import { createBatcher, writeIsolated } from '../mongo/batcher.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
@@ -170,17 +171,19 @@ export function createLookUp(
   readConfirmed: ReadConfirmed,
   accountBudgets: string,
 ): (id: string) => Promise<KeyRecord | null> {
+  const collection = durableCollection(keys);
   const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
   const lookUps = createBatcher<string, KeyRecord | null>({
     maxSize: 500,
     concurrency: 2,
     timeout: 10_000,
     async write(ids) {
-      const documents = await keys.aggregate<FoundKey>([
+      const pipeline = [
         { $match: { _id: { $in: [...new Set(ids)] } } },
         { $project: fields },
         { $lookup: { from: accountBudgets, localField: 'userId', foreignField: '_id', as: 'account' } },
-      ]);
+      ];
+      const documents = await collection.aggregate<FoundKey>(pipeline, inOneBatch).toArray();
       const byId = new Map(documents.map((key) => [key._id, toRecord(key, key.good, key.account[0]?.budgets)]));
       return ids.map((id) => byId.get(id) ?? null);
     },

@@ -13,7 +13,7 @@ import { type Connection, mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import { createBatcher } from './batcher.ts';
-import { inOneBatch } from './collection.ts';
+import { databaseOf, inOneBatch, withCommandTimeout } from './collection.ts';
 import { failuresIn, isDuplicateKey } from './writes.ts';
 
 /**
@@ -32,7 +32,7 @@ export const nextJob = {
 
 /** The database that jobs are in. A lost job loses nothing, so no write waits for a majority. */
 export function jobsDb(connection: Connection): JobsDb {
-  return connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
+  return databaseOf(connection, { writeConcern: { w: 1 } });
 }
 
 export interface WakeUpsDeps<Data> {
@@ -133,7 +133,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
   // otherwise it builds its index in the background, and a failure there would end the process
   const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
   const inner: JobRepository = backend.repository;
-  const jobs = db.collection(collection, { ignoreUndefined: true });
+  const jobs = withCommandTimeout(db.collection(collection, { ignoreUndefined: true }));
   const channel = new DueChannel();
   /** Made when their name is known: all jobs of the collection have the same. */
   let due: DueJobs | undefined;

@@ -1,4 +1,5 @@
 import type { Connection } from 'mongoose';
+import { databaseOf } from './collection.ts';
 import { withTimeout } from './periodic.ts';
 
 /**
@@ -60,7 +61,7 @@ function isNearer(earlier: Reading, later: Reading): boolean {
 }
 
 export function createDatabaseClock(connection: Connection): DatabaseClock {
-  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+  const admin = databaseOf(connection, { name: 'admin' });
   /** The quickest of the answers that count, and the last one. */
   let reading: Reading | null = null;
   let latest: Reading | null = null;

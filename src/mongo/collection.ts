@@ -1,4 +1,6 @@
+import { setMaxListeners } from 'node:events';
 import type { Connection, Model, mongo, Schema } from 'mongoose';
+import { TimeoutError } from './periodic.ts';
 
 /** The write concern of everything that must not be lost. */
 export const durable = { w: 'majority', j: true } as const;
@@ -10,10 +12,8 @@ export const durable = { w: 'majority', j: true } as const;
 export const durableTransaction = { writeConcern: durable, readPreference: 'primary' } as const;
 
 /**
- * The options of every schema. An unknown field, or an unknown key in a filter, throws: mongoose would drop it, and a filter
- * without its misspelt key matches everything. `schema/` builds the indexes, not mongoose. Reads go to the primary, and writes are
- * acknowledged by a majority and journaled, whatever the host's connection says: so a revocation or a pause takes effect at
- * once and survives a failover.
+ * The options of every schema. A schema declares the fields and indexes of a collection; everything is read and written by
+ * {@link durableCollection}. `schema/` builds the indexes, not mongoose.
  */
 export const durableSchema = {
   strict: 'throw',
@@ -35,19 +35,106 @@ export function modelFactory<T>(name: string, collection: string, schema: Schema
     connection.model<T>(prefix + name, schema.clone(), prefix + collection);
 }
 
+/** The driver's defaults. A host's client may have others, and a database takes those of its client. */
+const driverDefaults = {
+  readPreference: 'primary',
+  readConcern: undefined,
+  writeConcern: undefined,
+  timeoutMS: undefined,
+  pkFactory: undefined,
+  forceServerObjectId: false,
+  raw: false,
+  promoteValues: true,
+  promoteLongs: true,
+  promoteBuffers: false,
+  useBigInt64: false,
+  bsonRegExp: false,
+  serializeFunctions: false,
+  ignoreUndefined: false,
+  enableUtf8Validation: true,
+} as const;
+
 /**
- * The driver's collection behind a model, as durable as `durableSchema`, without the cost of mongoose's documents.
+ * A database of a connection's client, read from its primary, without any option of the client's that changes what is read and written.
+ * @param name @default that of the connection
+ */
+export function databaseOf(
+  connection: Pick<Connection, 'getClient' | 'name'>,
+  { name = connection.name, ...options }: { readonly name?: string } & Pick<mongo.DbOptions, 'writeConcern'> = {},
+): mongo.Db {
+  return connection.getClient().db(name, { ...driverDefaults, ...options } as object);
+}
+
+/**
+ * How long the driver waits for a command. Callers wait less long; but the driver (mongodb 7.8) never settles a command whose connection
+ * is closed while the command waits to be written, and the command would keep its place in the pool for good. Longer than two tries of
+ * `socketTimeoutMS`. Its signal costs some 2 µs of CPU a command, which takes 250 or more. Milliseconds.
+ */
+const longestCommand = 15_000;
+/** Commands that begin within this time have one timer. Milliseconds. */
+const sharedFor = 1_000;
+
+/** Makes the function that returns the signal of a command that begins now: it aborts after {@link longestCommand}. */
+export function createCommandTimeout(): () => AbortSignal {
+  let signal: AbortSignal | undefined;
+  let sharedUntil = 0;
+  return () => {
+    const now = performance.now();
+    if (signal && now < sharedUntil) return signal;
+    const controller = new AbortController();
+    const abort = () => controller.abort(new TimeoutError('the database has not answered a command in time'));
+    setTimeout(abort, longestCommand + sharedFor).unref();
+    ({ signal } = controller);
+    // as many as there are commands
+    setMaxListeners(0, signal);
+    sharedUntil = now + sharedFor;
+    return signal;
+  };
+}
+
+/** Which argument of the driver's methods are their options. */
+const optionsAt = {
+  find: 1,
+  findOne: 1,
+  aggregate: 1,
+  countDocuments: 1,
+  insertOne: 1,
+  insertMany: 1,
+  bulkWrite: 1,
+  deleteOne: 1,
+  deleteMany: 1,
+  updateOne: 2,
+  updateMany: 2,
+  findOneAndUpdate: 2,
+} as const;
+
+/** The same collection, whose commands are given up after {@link longestCommand}. */
+export function withCommandTimeout<T extends mongo.Document>(collection: mongo.Collection<T>): mongo.Collection<T> {
+  const timeout = createCommandTimeout();
+  const methods = Object.entries(optionsAt).map(([name, at]) => {
+    const method = (collection[name as keyof typeof optionsAt] as (...args: unknown[]) => unknown).bind(collection);
+    const withSignal = (...args: unknown[]) => {
+      args[at] = { ...(args[at] as object | undefined), signal: timeout() };
+      return method(...args);
+    };
+    return [name, withSignal];
+  });
+  return Object.assign(Object.create(collection), Object.fromEntries(methods));
+}
+
+/**
+ * The driver's collection behind a model. Whatever a host sets on its mongoose, its connection or its client, reads go to the primary, and
+ * writes are acknowledged by a majority and journaled: so a revocation or a pause takes effect at once and survives a failover. None of
+ * mongoose's settings, plugins and middleware is run.
  */
 export function durableCollection<T extends mongo.Document>(model: Model<T>): mongo.Collection<T> {
-  return model.db
-    .getClient()
-    .db(model.db.name)
-    .collection<T>(model.collection.collectionName, {
-      writeConcern: { w: durable.w, journal: durable.j },
-      readPreference: 'primary',
-      promoteBuffers: true,
-      ignoreUndefined: true,
-    });
+  const options = {
+    writeConcern: { w: durable.w, journal: durable.j },
+    promoteBuffers: true,
+    ignoreUndefined: true,
+    fieldsAsRaw: {},
+  };
+  return withCommandTimeout(databaseOf(model.db).collection<T>(model.collection.collectionName, options));
 }
 
 /**

@@ -1,4 +1,4 @@
-import mongoose, { type mongo } from 'mongoose';
+import type { mongo } from 'mongoose';
 import { refuse } from '../errors.ts';
 import { firstOfSameTime, isId, timeOf } from '../ids.ts';
 import { inOneBatch } from './collection.ts';
@@ -79,7 +79,7 @@ export async function readPageBelow<T extends { readonly _id: string }>(
   return { found: await read({ ...range, $gte: firstOfSameTime(last._id) }, newestFirst), time };
 }
 
-/** Matches an account's documents that follow `after`. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
+/** Matches an account's documents that follow `after`. */
 export function inAccountAfter(userId: string, after: string | undefined) {
-  return after === undefined ? { userId } : { userId, _id: mongoose.trusted({ $gt: after }) };
+  return after === undefined ? { userId } : { userId, _id: { $gt: after } };
 }

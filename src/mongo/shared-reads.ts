@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { inOneBatch } from './collection.ts';
+import { databaseOf, inOneBatch } from './collection.ts';
 import { isUnavailable } from './unavailable.ts';
 
 /** A read of one collection: the argument of `$unionWith`. */
@@ -95,8 +95,7 @@ export class SharedReads {
       pipeline: [...pipeline, { $replaceWith: { part: { $literal: part }, document: '$$ROOT' } }],
     }));
     if (!first) return [];
-    const { name } = this.#connection;
-    const collection = this.#connection.getClient().db(name).collection(first.coll, { readPreference: 'primary' });
+    const collection = databaseOf(this.#connection).collection(first.coll);
     const unions = others.map((other) => ({ $unionWith: other }));
     const rows = await collection.aggregate<Row>([...first.pipeline, ...unions], inOneBatch).toArray();
     const found = parts.map((): object[] => []);

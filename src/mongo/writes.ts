@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Model, mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
-import { durable } from './collection.ts';
+import { createCommandTimeout, databaseOf, durable } from './collection.ts';
 import { hasWriteConcernError, isUnavailable } from './unavailable.ts';
 
 /** A statement of the command `update` (MongoDB's manual, "update", "updates"). */
@@ -15,17 +15,19 @@ interface UpdateStatement {
 }
 
 /**
- * Writes by the bare commands, as durable as `durableSchema`, where the election in which the primary was chosen is needed: it proves that
+ * Writes by the bare commands, as durable as `durableCollection`, where the election in which the primary was chosen is needed: it proves that
  * a look-up missed nothing. The driver's own writes do not tell it; they serve for everything else. Nothing is retried, so a write that
  * fails may have been done. `electionId` is in hexadecimal; absent from a standalone mongod and a mongos.
  */
 export function bareWrites<T>(model: Model<T>) {
-  const db = model.db.getClient().db(model.db.name);
+  const db = databaseOf(model.db);
+  const timeout = createCommandTimeout();
   const name = model.collection.collectionName;
 
   async function run(command: mongo.Document) {
     const options = { ordered: false, writeConcern: durable } as const;
-    const { electionId, n, writeErrors } = await db.command({ ...command, ...options }, { ignoreUndefined: true });
+    const sending = { ignoreUndefined: true, signal: timeout() };
+    const { electionId, n, writeErrors } = await db.command({ ...command, ...options }, sending);
     return {
       matched: n as number,
       writeErrors: (writeErrors ?? []) as readonly mongo.ErrorDescription[],

@@ -1,5 +1,6 @@
-import type { DeliveryModel } from '../deliveries/model.ts';
-import type { EventModel } from '../events/model.ts';
+import type { DeliveryDocument, DeliveryModel } from '../deliveries/model.ts';
+import type { EventDocument, EventModel } from '../events/model.ts';
+import { durableCollection } from '../mongo/collection.ts';
 
 /** What is due and what no process has claimed, of one kind. */
 export interface DueCount {
@@ -35,21 +36,21 @@ export function countDue(field: string, filter: object, limit: number) {
 }
 
 async function readDue(
-  model: Pick<DeliveryModel | EventModel, 'aggregate'>,
+  collection: Pick<ReturnType<typeof durableCollection>, 'aggregate'>,
   field: string,
   { hint, filter = {}, limit }: { readonly hint: string; readonly filter?: object; readonly limit: number },
 ): Promise<DueCount> {
-  const [found] = await model.aggregate<DueCount>(countDue(field, filter, limit)).option({ maxTimeMS, hint });
+  const [found] = await collection.aggregate<DueCount>(countDue(field, filter, limit), { maxTimeMS, hint }).toArray();
   return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
 }
 
 export class BacklogReads {
-  readonly #deliveries: DeliveryModel;
-  readonly #events: EventModel;
+  readonly #deliveries: ReturnType<typeof durableCollection<DeliveryDocument>>;
+  readonly #events: ReturnType<typeof durableCollection<EventDocument>>;
 
   constructor(deliveries: DeliveryModel, events: EventModel) {
-    this.#deliveries = deliveries;
-    this.#events = events;
+    this.#deliveries = durableCollection(deliveries);
+    this.#events = durableCollection(events);
   }
 
   /** @param limit how many of each kind are counted */
@@ -70,13 +71,16 @@ export class BacklogReads {
   /** Counts deliveries whose next attempt is due later; claimed ones are not among them. Looks at 10,000, those that are due next. */
   async scheduled(): Promise<{ readonly count: number; readonly isMore: boolean }> {
     const [found] = await this.#deliveries
-      .aggregate<{ seen: number; count: number }>([
-        { $match: { claimableAt: { $gte: new Date(0) }, $expr: { $gt: ['$claimableAt', '$$NOW'] } } },
-        { $sort: { claimableAt: 1 } },
-        { $limit: countLimit },
-        { $group: { _id: null, seen: { $sum: 1 }, count: { $sum: { $cond: [{ $eq: ['$lease', null] }, 1, 0] } } } },
-      ])
-      .option({ maxTimeMS, hint: 'due' });
+      .aggregate<{ seen: number; count: number }>(
+        [
+          { $match: { claimableAt: { $gte: new Date(0) }, $expr: { $gt: ['$claimableAt', '$$NOW'] } } },
+          { $sort: { claimableAt: 1 } },
+          { $limit: countLimit },
+          { $group: { _id: null, seen: { $sum: 1 }, count: { $sum: { $cond: [{ $eq: ['$lease', null] }, 1, 0] } } } },
+        ],
+        { maxTimeMS, hint: 'due' },
+      )
+      .toArray();
     return { count: found?.count ?? 0, isMore: found?.seen === countLimit };
   }
 }

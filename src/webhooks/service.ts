@@ -134,10 +134,12 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       await storeInFreeSlot({
         count: maxWebhooks,
         async taken() {
-          const present = await webhooks.find({ userId }, { _id: 0, slot: 1 }).lean();
+          const present = await collection
+            .find({ userId }, { projection: { _id: 0, slot: 1 }, ...inOneBatch })
+            .toArray();
           return new Set(present.map(({ slot }) => slot));
         },
-        store: (slot) => webhooks.create({ ...webhook, slot }),
+        store: (slot) => collection.insertOne({ ...webhook, slot }),
         full: () => {
           const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
           return new GatewayError('webhook_limit_reached', message);
@@ -154,11 +156,8 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       checkUserId(userId);
       const { limit = pageLimit, after } = page;
       checkPage(page, 'wh');
-      const documents = await webhooks
-        .find(inAccountAfter(userId, after))
-        .sort({ _id: 1 })
-        .limit(limit + 1)
-        .lean();
+      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
+      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
       return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
     },
 
@@ -194,7 +193,7 @@ export function createWebhookService(deps: WebhookServiceDeps) {
     async remove(userId: string, id: string) {
       checkUserId(userId);
       if (!isId('wh', id)) throw webhookNotFound(id);
-      const { deletedCount } = await webhooks.deleteOne({ _id: id, userId });
+      const { deletedCount } = await collection.deleteOne({ _id: id, userId });
       if (deletedCount === 0) await notFound(userId, id);
     },
 

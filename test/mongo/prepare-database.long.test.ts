@@ -3,9 +3,10 @@ import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { createDeliveryModel } from '../../src/deliveries/model.ts';
 import { createModelGateway, GatewayError } from '../../src/index.ts';
+import { databaseOf } from '../../src/mongo/collection.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { findIndexes, indexesOfModel } from '../../src/mongo/schema/indexes.ts';
-import { primaryOf, retryUntilAvailable } from '../../src/mongo/schema/prepare-schema.ts';
+import { retryUntilAvailable } from '../../src/mongo/schema/prepare-schema.ts';
 import { RecordedTerminal } from '../cli/recorded-terminal.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/database/breakable-database.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
@@ -117,7 +118,7 @@ describe('The indexes that the start of a gateway builds', function () {
       while ((told.length === 0 || !terminal.stderr) && performance.now() < deadline) await sleep(50);
       for (const prefix of ['large_', 'moved_']) {
         const needed = indexesOfModel(createDeliveryModel(beside, prefix));
-        const found = await findIndexes(primaryOf(beside), [needed]);
+        const found = await findIndexes(databaseOf(beside), [needed]);
         expect(new Set(found.map(({ state }) => state))).to.deep.equal(new Set(['building']));
       }
       await hang('off');

@@ -2,9 +2,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
+import { databaseOf } from '../../mongo/collection.ts';
 import { type Database, openDatabase, orAllowStandalone } from '../../mongo/connection/connection.ts';
 import { namingMissingRights } from '../../mongo/connection/open-failure.ts';
-import { primaryOf, readSchemaRecord, retryUntilAvailable } from '../../mongo/schema/prepare-schema.ts';
+import { readSchemaRecord, retryUntilAvailable } from '../../mongo/schema/prepare-schema.ts';
 import type { Configuration, DatabaseSettings } from '../config/config.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
@@ -67,7 +68,7 @@ export async function besideGateway<T>(
 /** Whether a gateway or `migrate` has prepared the database. */
 async function isPrepared(settings: DatabaseSettings): Promise<boolean> {
   return withConnection(settings, async (connection, prefix) => {
-    const read = () => readSchemaRecord(primaryOf(connection), prefix);
+    const read = () => readSchemaRecord(databaseOf(connection), prefix);
     return (await retryUntilAvailable(read, { connection, logger: { info() {} } })) !== null;
   });
 }

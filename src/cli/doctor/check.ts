@@ -1,9 +1,9 @@
 import type { Connection } from 'mongoose';
 import type { Models } from '../../gateway/collections.ts';
-import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
+import type { databaseOf } from '../../mongo/collection.ts';
 import type { Configuration } from '../config/config.ts';
 
-type Db = ReturnType<typeof primaryOf>;
+type Db = ReturnType<typeof databaseOf>;
 
 /** `skipped`: what the check needs is not set. */
 export type Status = 'ok' | 'warning' | 'failed' | 'skipped';

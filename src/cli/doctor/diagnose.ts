@@ -1,8 +1,9 @@
 import { GatewayError, longSecrets, redact } from '../../errors.ts';
 import { createModels } from '../../gateway/collections.ts';
+import { databaseOf } from '../../mongo/collection.ts';
 import { namingMissingRights, secretsOfUri } from '../../mongo/connection/open-failure.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
-import { primaryOf, readSchemaRecord } from '../../mongo/schema/prepare-schema.ts';
+import { readSchemaRecord } from '../../mongo/schema/prepare-schema.ts';
 import { type Configuration, describeProcesses, readDoctorSettings } from '../config/config.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/database.ts';
@@ -70,10 +71,10 @@ async function requireRights(read: () => Promise<unknown>): Promise<void> {
 
 async function diagnoseDatabase(context: CheckContext): Promise<DoctorFinding[]> {
   return withConnection(context.settings, async (connection, prefix) => {
-    const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+    const admin = databaseOf(connection, { name: 'admin' });
     const models = createModels(connection, prefix);
-    await requireRights(() => readSchemaRecord(primaryOf(connection), prefix));
-    return runAll(checksOfDatabase, { ...context, connection, db: primaryOf(connection), admin, models, prefix });
+    await requireRights(() => readSchemaRecord(databaseOf(connection), prefix));
+    return runAll(checksOfDatabase, { ...context, connection, db: databaseOf(connection), admin, models, prefix });
   });
 }
 

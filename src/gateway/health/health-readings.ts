@@ -1,3 +1,4 @@
+import { databaseOf } from '../../mongo/collection.ts';
 import { withTimeout } from '../../mongo/periodic.ts';
 import {
   confirmWrites,
@@ -11,7 +12,6 @@ import type { FoundIndex } from '../../mongo/schema/indexes.ts';
 import {
   createIndexCheck,
   isCompatible,
-  primaryOf,
   readSchemaRecord,
   type SchemaDeps,
   schemaCollection,
@@ -58,7 +58,7 @@ function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
 export function createHealthReadings(services: Services, schema: SchemaDeps) {
   const { connection, prefix } = schema;
-  const db = primaryOf(connection);
+  const db = databaseOf(connection);
   const readSkew = createCachedReading(createReadSkew(connection), () => true, databaseTimeout);
   const readIndexes = createIndexCheck(schema);
   const readCompatible = createCachedReading(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);

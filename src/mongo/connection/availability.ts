@@ -3,7 +3,6 @@ import type { ClientSession, Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic, type Periodic, TimeoutError } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
-import { type Pool, poolsOf } from './connection.ts';
 
 /** How long one request waits for the database. Milliseconds. */
 export const longestDatabaseWait = 4_500;
@@ -135,8 +134,6 @@ const grace = 1_000;
 const probeInterval = 500;
 /** How long one such look may take: longer than any driver looks for a server. Milliseconds. */
 const longestProbe = 60_000;
-/** How often the pools are looked through. Milliseconds. */
-const upkeepInterval = 2_000;
 
 type Client = ReturnType<Connection['getClient']>;
 
@@ -149,7 +146,6 @@ class DatabaseMonitor {
   readonly #client: Client;
   readonly #logger: Pick<Logger, 'warn' | 'info'>;
   readonly #probing: Periodic;
-  readonly #upkeep: Periodic;
   /** Called when the database goes down. */
   readonly downListeners = new Set<() => void>();
   /** Whether there has been no server that takes writes for a second. */
@@ -172,18 +168,6 @@ class DatabaseMonitor {
       longestRun: longestProbe,
       logger,
     });
-    this.#upkeep = createPeriodic({
-      name: 'the upkeep of connections',
-      task() {
-        for (const pool of poolsOf(client)) {
-          settleForgottenCommands(pool);
-          checkPool(pool);
-        }
-      },
-      interval: upkeepInterval,
-      logger,
-    });
-    this.#upkeep.start();
     client.on('topologyDescriptionChanged', this.#onChange);
   }
 
@@ -197,9 +181,6 @@ class DatabaseMonitor {
     this.isDown = false;
     this.#client.off('topologyDescriptionChanged', this.#onChange);
     void this.#probing.stop();
-    void this.#upkeep.stop();
-    // a host's own client goes on without the gateway
-    for (const pool of poolsOf(this.#client)) pool.ensureMinPoolSize?.();
   }
 
   readonly #onChange = ({ newDescription }: TopologyChange): void => {
@@ -224,36 +205,6 @@ class DatabaseMonitor {
     for (const listener of this.downListeners) listener();
     this.#probing.start();
   }
-}
-
-interface DriverConnection {
-  readonly closed?: boolean;
-  readonly socket?: NodeJS.EventEmitter & { readonly destroyed?: boolean };
-}
-
-/**
- * The driver (mongodb 7.8) never settles a command whose connection is closed while the command waits to be written: it
- * listens for `drain` and `error`, and the destroyed socket emits neither. The command keeps its place in the pool for good, and
- * when no place is left, every command hangs. No public API leads to those connections, so this reads the driver's own
- * objects; if they have another form, it does nothing.
- */
-function settleForgottenCommands({ checkedOutConnections = [] }: Pool): void {
-  for (const { closed, socket } of [...(checkedOutConnections as Iterable<DriverConnection>)]) {
-    const isForgotten = closed === true && socket?.destroyed === true && socket.listenerCount('drain') > 0;
-    if (isForgotten)
-      socket.emit('error', Object.assign(new Error('the connection was closed'), { code: 'ERR_STREAM_DESTROYED' }));
-  }
-}
-
-/**
- * Each pool of the driver (mongodb 7.8) looks every 100 ms for connections that were idle for too long, which no option changes: that is most
- * of what an idle client takes, 4.7 to 5.4 ms of CPU a second in place of 0.8 to 0.9. Here they are looked for every 2 s; a connection that
- * a command is to use is looked at then in any case.
- */
-function checkPool(pool: Pool): void {
-  if (pool.minPoolSizeTimer === undefined) return;
-  pool.ensureMinPoolSize?.();
-  clearTimeout(pool.minPoolSizeTimer);
 }
 
 /**

@@ -1,6 +1,7 @@
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
 import { refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
+import { databaseOf } from '../collection.ts';
 import { openFailure, requireEscapedCredentials } from './open-failure.ts';
 
 export interface Database {
@@ -59,7 +60,8 @@ function timesFor(uri: string): Partial<typeof connectionTimes> {
 async function open(uri: string): Promise<Connection> {
   const deadline = performance.now() + openWithin;
   for (;;) {
-    const connection = mongoose.createConnection(uri, timesFor(uri));
+    // of no mongoose that the host has: its `disconnect` would close it
+    const connection = new mongoose.Mongoose().createConnection(uri, timesFor(uri));
     try {
       return await connection.asPromise();
     } catch (error) {
@@ -122,17 +124,35 @@ export async function openDatabase(mongo: Connection | Mongoose | string, logger
 
 type Client = ReturnType<Connection['getClient']>;
 
-/** What is read of a pool of the driver (mongodb 7.8): one for each server. */
-export interface Pool {
-  readonly checkedOutConnections?: Iterable<unknown>;
+/** What listens for each event of the client. */
+function listenersOf(client: Client): Map<string, unknown[]> {
+  const names = client.eventNames() as 'topologyDescriptionChanged'[];
+  return new Map(names.map((name) => [name, client.listeners(name)]));
+}
+
+/**
+ * A connection for the gateway's models that shares the client of another one, and is of a mongoose of its own: no plugin, setting or
+ * option of a host's mongoose or connection meets the models, and the host does not find them among its own.
+ */
+export function modelConnection(connection: Connection): Connection {
+  const { Mongoose } = connection.base as Mongoose & { readonly Mongoose: new () => Mongoose };
+  const client = connection.getClient();
+  const before = listenersOf(client);
+  const own = new Mongoose().createConnection().setClient(client);
+  // mongoose buffers its own commands by these, which the gateway does not use; on a host's client they would stay for good
+  for (const [name, listeners] of listenersOf(client)) {
+    const added = listeners.filter((listener) => !before.get(name)?.includes(listener));
+    for (const listener of added) client.off(name as 'topologyDescriptionChanged', listener as () => void);
+  }
+  return own.name === connection.name ? own : own.useDb(connection.name);
+}
+
+/** What is read of a pool of the driver (mongodb 7.8): one for each server. Nothing in it is changed. */
+interface Pool {
   readonly currentCheckedOutCount?: number;
   readonly availableConnectionCount?: number;
   readonly pendingConnectionCount?: number;
   readonly waitQueueSize?: number;
-  /** When the pool next looks for connections that were idle for too long, and for too few of them. */
-  readonly minPoolSizeTimer?: NodeJS.Timeout;
-  /** Looks for them now, and again 100 ms later. */
-  ensureMinPoolSize?(): void;
 }
 
 /** The driver's internals that lead to the pools. No public API does. */
@@ -141,7 +161,7 @@ interface Internals {
 }
 
 /** The driver's pools of connections. If its objects have another form, there are none. */
-export function* poolsOf(client: Client): Iterable<Pool> {
+function* poolsOf(client: Client): Iterable<Pool> {
   for (const { pool } of (client as unknown as Internals).topology?.s?.servers?.values() ?? []) {
     if (pool) yield pool;
   }
@@ -180,7 +200,7 @@ export async function requireReplicaSet(
   connection: Connection,
   { allowStandalone, logger }: Pick<ResolvedOptions, 'allowStandalone' | 'logger'>,
 ): Promise<boolean> {
-  const { setName, msg } = await connection.getClient().db('admin').command({ hello: 1 });
+  const { setName, msg } = await databaseOf(connection, { name: 'admin' }).command({ hello: 1 });
   // a mongos means a sharded cluster of replica sets
   if (setName !== undefined || msg === 'isdbgrid') return true;
   if (!allowStandalone) {

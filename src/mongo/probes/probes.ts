@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection, mongo } from 'mongoose';
-import { durable } from '../collection.ts';
+import { databaseOf, durable } from '../collection.ts';
 import { withTimeout } from '../periodic.ts';
 
 /** A write that takes longer than this keeps everybody waiting. Milliseconds. */
@@ -111,7 +111,7 @@ const longestRead = 1_000;
  * {@link clockSkew} does; `undefined` where no primary answers within a second.
  */
 export function createReadSkew(connection: Connection): () => Promise<number | undefined> {
-  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+  const admin = databaseOf(connection, { name: 'admin' });
   return async function readSkew() {
     const askedAt = Date.now();
     try {

@@ -35,7 +35,9 @@ interface IndexedModel {
 }
 
 export function indexesOfModel({ schema, collection }: IndexedModel): CollectionIndexes {
-  const indexes = schema.indexes().map(([key, { background: _, ...options }]) => ({ key, ...options }));
+  // a host's defaults for all schemas may add further ones, which have no name
+  const named = schema.indexes().filter(([, { name }]) => name !== undefined);
+  const indexes = named.map(([key, { background: _, ...options }]) => ({ key, ...options }));
   return { collection: collection.collectionName, indexes: indexes as CollectionIndexes['indexes'] };
 }
 

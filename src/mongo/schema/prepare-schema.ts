@@ -3,7 +3,7 @@ import type { Connection, mongo } from 'mongoose';
 import { GatewayError, refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
 import { readVersion } from '../../version.ts';
-import { durable } from '../collection.ts';
+import { databaseOf, durable } from '../collection.ts';
 import { createCachedReading } from '../probes/probes.ts';
 import { isUnavailable } from '../unavailable.ts';
 import { isDuplicateKey } from '../writes.ts';
@@ -29,17 +29,12 @@ export interface SchemaDeps {
   readonly needed: readonly CollectionIndexes[];
 }
 
-/** The database of a connection, read from its primary. */
-export function primaryOf(connection: Connection): mongo.Db {
-  return connection.getClient().db(connection.name, { readPreference: 'primary' });
-}
-
 /**
  * Builds every index, and records that this version has done so.
  * @returns those that expire documents after another time, and stay so
  */
 export async function buildSchema({ connection, prefix, needed }: SchemaDeps): Promise<readonly FoundIndex[]> {
-  const db = primaryOf(connection);
+  const db = databaseOf(connection);
   const altered = await buildIndexes(db, needed);
   await writeSchemaRecord(db, prefix);
   return altered;
@@ -48,7 +43,7 @@ export async function buildSchema({ connection, prefix, needed }: SchemaDeps): P
 /** The indexes of collections whose loss loses something. */
 function findImportant({ connection, needed }: Omit<SchemaDeps, 'prefix'>): Promise<FoundIndex[]> {
   return findIndexes(
-    primaryOf(connection),
+    databaseOf(connection),
     needed.filter(({ isDisposable }) => !isDisposable),
   );
 }
@@ -85,7 +80,7 @@ export async function prepareSchema(
 ): Promise<void> {
   const { connection, prefix } = deps;
   async function prepare() {
-    const record = await readSchemaRecord(primaryOf(connection), prefix);
+    const record = await readSchemaRecord(databaseOf(connection), prefix);
     requireCompatible(record);
     const altered = indexes === 'check' ? await requireSchema(deps, record) : await buildSchema(deps);
     return { record, altered };
@@ -134,7 +129,7 @@ export function schemaCollection(prefix: string): string {
 
 function collectionOf(db: mongo.Db, prefix: string): mongo.Collection<StoredRecord> {
   const writeConcern = { w: durable.w, journal: durable.j };
-  return db.collection<StoredRecord>(schemaCollection(prefix), { writeConcern, readPreference: 'primary' });
+  return db.collection<StoredRecord>(schemaCollection(prefix), { writeConcern });
 }
 
 /** Resolves to `null` where no version with such a record has prepared the database. */
@@ -192,7 +187,7 @@ interface RetryDeps {
 async function isStillBuilding(error: unknown, connection: Connection): Promise<boolean> {
   if ((error as Error).name !== 'MongoNetworkTimeoutError') return false;
   try {
-    await connection.getClient().db('admin').command({ ping: 1 });
+    await databaseOf(connection, { name: 'admin' }).command({ ping: 1 });
     return true;
   } catch (pingError) {
     if (isUnavailable(pingError)) return false;

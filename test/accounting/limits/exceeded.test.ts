@@ -1,9 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimitService, type LimitService, type LimitServiceDeps } from '../../../src/accounting/limits.ts';
-import { createExceededModel, createRateModel, type ExceededModel } from '../../../src/accounting/model.ts';
+import {
+  createExceededModel,
+  createRateModel,
+  type ExceededDocument,
+  type ExceededModel,
+} from '../../../src/accounting/model.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { EventInput } from '../../../src/events/service.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { whileClockStands } from '../../support/clock.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -21,13 +27,14 @@ const window = 400;
 describe('refused calls', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let exceeded: ExceededModel;
+  let collection: ReturnType<typeof durableCollection<ExceededDocument>>;
   let published: Published[];
   let services: LimitService[];
 
   function start(deps: Partial<LimitServiceDeps> = {}): LimitService {
     const service = createLimitService({
-      rates: createRateModel(database.connection, 'gateway_'),
-      exceeded,
+      rates: durableCollection(createRateModel(database.connection, 'gateway_')),
+      exceeded: collection,
       publish: async (input, { idempotencyKey }) => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
       },
@@ -75,6 +82,7 @@ describe('refused calls', () => {
     database = await freshDatabase();
     exceeded = createExceededModel(database.connection, 'gateway_');
     await exceeded.createIndexes();
+    collection = durableCollection(exceeded);
   });
 
   afterEach(async () => {
@@ -171,7 +179,6 @@ describe('refused calls', () => {
 
   it('count once when the result of their write is unknown', async () => {
     const service = start();
-    const { collection } = exceeded;
     const bulkWrite = collection.bulkWrite.bind(collection);
     let lost = 2;
     collection.bulkWrite = async (...args) => {

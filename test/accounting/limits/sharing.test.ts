@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
 import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
-import { createRateModel, type RateModel } from '../../../src/accounting/model.ts';
+import { createRateModel, type RateDocument, type RateModel } from '../../../src/accounting/model.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
@@ -13,13 +14,14 @@ const now = () => 1_767_225_600_000;
 describe('rate limits that processes share', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let rates: RateModel;
+  let collection: ReturnType<typeof durableCollection<RateDocument>>;
 
   function start(owner: string, { requestsPerMinute = 10, interval = 60_000 } = {}) {
     const exchanges: number[] = [];
-    const watched: RateModel = Object.assign(Object.create(rates), {
-      find(...args: Parameters<RateModel['find']>) {
+    const watched: typeof collection = Object.assign(Object.create(collection), {
+      find(...args: Parameters<(typeof collection)['find']>) {
         exchanges.push(performance.now());
-        return rates.find(...args);
+        return collection.find(...args);
       },
     });
     const tallies = new MinuteCounters();
@@ -34,6 +36,7 @@ describe('rate limits that processes share', () => {
     database = await freshDatabase();
     rates = createRateModel(database.connection, 'gateway_');
     await rates.createIndexes();
+    collection = durableCollection(rates);
   });
   afterEach(() => database.drop());
 
@@ -146,7 +149,6 @@ describe('rate limits that processes share', () => {
   });
 
   it('are told when a process ends also while they are exchanged, or after that has failed, and nothing is exchanged later', async () => {
-    const { collection } = rates;
     const bulkWrite = collection.bulkWrite.bind(collection);
     for (const fails of [false, true]) {
       const one = start(`wrk_${fails}`, { requestsPerMinute: 1_000, interval: 10 });
@@ -182,7 +184,6 @@ describe('rate limits that processes share', () => {
     const one = start('wrk_1', { interval });
     const ended: number[] = [];
     const began: number[] = [];
-    const { collection } = rates;
     const bulkWrite = collection.bulkWrite.bind(collection);
     collection.bulkWrite = async (...args) => {
       began.push(performance.now());
@@ -202,7 +203,6 @@ describe('rate limits that processes share', () => {
 
   it('still apply in each process while the database is away, and are told afterwards', async () => {
     const one = start('wrk_1', { interval: 10 });
-    const { collection } = rates;
     const bulkWrite = collection.bulkWrite.bind(collection);
     let failed = 0;
     collection.bulkWrite = async () => {

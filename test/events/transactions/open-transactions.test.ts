@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ClientSession } from 'mongoose';
-import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
+import { createOwnerModel, type OwnerDocument } from '../../../src/events/model.ts';
 import { createTransactions, OpenTransactions, type Transactions } from '../../../src/events/transactions.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -11,7 +12,7 @@ import { until } from '../../support/until.ts';
 
 describe('the record of open transactions', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
-  let owners: OwnerModel;
+  let owners: ReturnType<typeof durableCollection<OwnerDocument>>;
   /** Writes of the record that have not been let through yet, the oldest first. */
   let held: (() => void)[];
   let isHolding: boolean;
@@ -19,8 +20,8 @@ describe('the record of open transactions', () => {
 
   const turn = () => (isHolding ? new Promise<void>((resolve) => held.push(resolve)) : undefined);
 
-  /** The same model, whose writes wait while `isHolding`. */
-  function slowOwners(): OwnerModel {
+  /** The same collection, whose writes wait while `isHolding`. */
+  function slowOwners(): typeof owners {
     const updateOne = owners.updateOne.bind(owners);
     const deleteOne = owners.deleteOne.bind(owners);
     return Object.assign(Object.create(owners), {
@@ -37,11 +38,13 @@ describe('the record of open transactions', () => {
 
   beforeEach(async () => {
     database = await freshDatabase();
-    owners = createOwnerModel(database.connection, 'gateway_');
-    await buildIndexes(database.connection, owners);
+    const model = createOwnerModel(database.connection, 'gateway_');
+    await buildIndexes(database.connection, model);
+    owners = durableCollection(model);
     held = [];
     isHolding = false;
-    open = new OpenTransactions({ owners: slowOwners(), logger: silentLogger, lease: 60_000 });
+    const { connection } = database;
+    open = new OpenTransactions({ connection, owners: slowOwners(), logger: silentLogger, lease: 60_000 });
   });
   afterEach(async () => {
     isHolding = false;
@@ -67,7 +70,7 @@ describe('the record of open transactions', () => {
     held.shift()?.();
     await Promise.all([closing, entering]);
 
-    expect(await owners.collection.countDocuments({ sessions: first.id?.id })).to.equal(1);
+    expect(await owners.countDocuments({ sessions: first.id?.id as never })).to.equal(1);
     open.leave();
     await Promise.all([first.endSession(), second.endSession()]);
   });
@@ -75,19 +78,20 @@ describe('the record of open transactions', () => {
   it('is removed at a later look if it could not be removed when the process had no transactions any more', async () => {
     let failures = 2;
     const failing = Object.assign(Object.create(owners), {
-      async deleteOne(...write: Parameters<OwnerModel['deleteOne']>) {
+      async deleteOne(...write: Parameters<(typeof owners)['deleteOne']>) {
         failures -= 1;
         if (failures >= 0) throw new Error('the database is away');
         return owners.deleteOne(...write);
       },
     });
-    const idle = new OpenTransactions({ owners: failing, logger: silentLogger, lease: 200 });
+    const { connection } = database;
+    const idle = new OpenTransactions({ connection, owners: failing, logger: silentLogger, lease: 200 });
     const session = await database.connection.startSession();
     await idle.enter(session);
-    expect(await owners.collection.countDocuments()).to.equal(1);
+    expect(await owners.countDocuments()).to.equal(1);
     idle.leave();
 
-    await until(async () => (await owners.collection.countDocuments()) === 0);
+    await until(async () => (await owners.countDocuments()) === 0);
     await session.endSession();
     await idle.close();
   });
@@ -101,9 +105,10 @@ describe('A transaction that its caller no longer waits for', () => {
 
   before(async () => {
     database = await watchedDatabase({ appName });
-    const owners = createOwnerModel(database.connection, 'gateway_');
-    await buildIndexes(database.connection, owners);
-    open = new OpenTransactions({ owners, logger: silentLogger });
+    const { connection } = database;
+    const model = createOwnerModel(connection, 'gateway_');
+    await buildIndexes(connection, model);
+    open = new OpenTransactions({ connection, owners: durableCollection(model), logger: silentLogger });
     transactions = createTransactions(database.connection, open, () => {});
   });
   after(async () => {

@@ -10,6 +10,7 @@ import {
   createUsageModel,
 } from '../../../src/accounting/model.ts';
 import { createClosing } from '../../../src/accounting/refused-calls.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -36,7 +37,7 @@ describe('With nothing to do', () => {
   afterEach(() => connection.close());
 
   it('the check for finished windows of refused calls sends one query', async () => {
-    const exceeded = createExceededModel(connection, 'gateway_');
+    const exceeded = durableCollection(createExceededModel(connection, 'gateway_'));
     await createClosing({ exceeded, publish: never, grace: 2_000, shared, logger: silentLogger })();
 
     expect(asked).to.deep.equal(['aggregate gateway_exceeded']);

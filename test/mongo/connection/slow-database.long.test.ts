@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createDatabaseAccess } from '../../../src/mongo/connection/availability.ts';
+import { withCommandTimeout } from '../../../src/mongo/collection.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { isUnavailable } from '../../../src/mongo/unavailable.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
-import { loopbackOptions } from '../../support/gateway.ts';
 
 describe('A connection of the gateway’s own', function () {
   this.timeout(60_000);
@@ -74,10 +73,44 @@ describe('A connection of the gateway’s own', function () {
     expect({ finds, clears }).to.deep.equal({ finds: 2, clears: 0 });
   });
 
-  it('fails commands that were being written when their connections closed, and then has free connections again', async () => {
-    const access = createDatabaseAccess(connection, loopbackOptions.logger);
+  it('fails each kind of command that was being written when its connection closed', async () => {
+    const pooled = await mongoose.createConnection(database.directUri, connectionTimes).asPromise();
+    const collection = withCommandTimeout(pooled.getClient().db(pooled.name).collection('large'));
     const large = 'x'.repeat(15_000_000);
-    const insert = () => connection.collection('large').insertOne({ large });
+    const kinds: readonly (() => Promise<unknown>)[] = [
+      () => collection.insertMany([{ large }]),
+      () => collection.bulkWrite([{ insertOne: { document: { large } } }]),
+      () => collection.updateOne({ large }, { $set: { a: 1 } }),
+      () => collection.updateMany({ large }, { $set: { a: 1 } }),
+      () => collection.findOneAndUpdate({ large }, { $set: { a: 1 } }),
+      () => collection.deleteOne({ large }),
+      () => collection.deleteMany({ large }),
+      () => collection.findOne({ large }),
+      () => collection.find({ large }).toArray(),
+      () => collection.aggregate([{ $match: { large } }]).toArray(),
+      () => collection.countDocuments({ large }),
+    ];
+    await Promise.all(kinds.map(() => collection.findOne({})));
+    process.kill(database.node.pid, 'SIGSTOP');
+    const failed: number[] = [];
+    try {
+      const settled = Promise.all(
+        kinds.map((run, i) => run().catch((error) => void (isUnavailable(error) && failed.push(i)))),
+      );
+      // measures time: what takes longer is not given up
+      await Promise.race([settled, sleep(40_000)]);
+    } finally {
+      process.kill(database.node.pid, 'SIGCONT');
+    }
+    expect(failed.sort((a, b) => a - b)).to.deep.equal([...kinds.keys()]);
+    await Promise.all(kinds.map(() => collection.findOne({})));
+    await pooled.close();
+  });
+
+  it('fails commands that were being written when their connections closed, and then has free connections again', async () => {
+    const collection = withCommandTimeout(connection.getClient().db(connection.name).collection('large'));
+    const large = 'x'.repeat(15_000_000);
+    const insert = () => collection.insertOne({ large });
     process.kill(database.node.pid, 'SIGSTOP');
     const failures: unknown[] = [];
     try {
@@ -90,6 +123,5 @@ describe('A connection of the gateway’s own', function () {
     }
     expect(failures.map(isUnavailable)).to.deep.equal([true, true, true]);
     await Promise.all([1, 2, 3].map(() => connection.collection('things').findOne({})));
-    access.close();
   });
 });

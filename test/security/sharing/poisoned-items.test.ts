@@ -26,6 +26,7 @@ import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { PendingWork } from '../../../src/pending-work.ts';
@@ -405,7 +406,7 @@ describe('An item that the database cannot take does not block the others:', fun
     const exceeded = createExceededModel(connection, 'gateway_');
     await exceeded.createIndexes();
     const refusals = new RefusedCalls({
-      exceeded,
+      exceeded: durableCollection(exceeded),
       owner: 'wrk_1',
       window: 1_000,
       flushInterval: 60_000,
@@ -422,7 +423,13 @@ describe('An item that the database cannot take does not block the others:', fun
     await exceeded.collection.updateOne({ userId: 'usr_1' }, { $set: { windowStart: 'then', windowEnd: new Date(0) } });
     const published: unknown[] = [];
     const publish = async ({ userId }: { userId: string }) => published.push(userId);
-    await createClosing({ exceeded, publish, grace: 0, shared: new SharedReads(connection, 0), logger })();
+    await createClosing({
+      exceeded: durableCollection(exceeded),
+      publish,
+      grace: 0,
+      shared: new SharedReads(connection, 0),
+      logger,
+    })();
     expect(published).to.deep.equal(['usr_2']);
     expectLoggedOnce();
   });
@@ -430,7 +437,13 @@ describe('An item that the database cannot take does not block the others:', fun
   it('a rate that processes share', async () => {
     const rates = createRateModel(connection, 'gateway_');
     const tallies = new MinuteCounters();
-    const sharing = createSharing({ rates, counters: tallies, owner: 'wrk_1', interval: 60_000, logger });
+    const sharing = createSharing({
+      rates: durableCollection(rates),
+      counters: tallies,
+      owner: 'wrk_1',
+      interval: 60_000,
+      logger,
+    });
     const now = Date.now();
     for (const subject of ['user:usr_1', huge, 'user:usr_2']) tallies.of(subject, now).requests += 1;
     await sharing.exchange();

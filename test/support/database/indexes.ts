@@ -1,10 +1,10 @@
 import type { Connection, Model } from 'mongoose';
+import { databaseOf } from '../../../src/mongo/collection.ts';
 import {
   buildIndexes as buildNeeded,
   type CollectionIndexes,
   indexesOfModel,
 } from '../../../src/mongo/schema/indexes.ts';
-import { primaryOf } from '../../../src/mongo/schema/prepare-schema.ts';
 
 /** Makes collections with their indexes, as a gateway does when it starts. */
 export async function buildIndexes(
@@ -15,5 +15,5 @@ export async function buildIndexes(
   const needed = collections.map((model) =>
     'indexes' in model ? (model as CollectionIndexes) : indexesOfModel(model),
   );
-  await buildNeeded(primaryOf(connection), needed);
+  await buildNeeded(databaseOf(connection), needed);
 }
