@@ -26,7 +26,9 @@ const usage = { prompt_tokens: 8, completion_tokens: 2, total_tokens: 10 };
 
 /** Answers chats, and responses that it keeps. */
 const answer: Script = (res, request) => {
-  const chat = { id: 'chatcmpl-1', object: 'chat.completion', choices: [], usage };
+  const message = { role: 'assistant', content: 'Hello' };
+  const choices = [{ index: 0, message, finish_reason: 'stop' }];
+  const chat = { id: 'chatcmpl-1', object: 'chat.completion', choices, usage };
   const response = { id: 'resp_kept', object: 'response', status: 'completed', model: 'm', output: [], usage };
   return json(200, request.path.includes('/responses') ? response : chat)(res, request);
 };
