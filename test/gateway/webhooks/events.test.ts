@@ -19,7 +19,7 @@ describe('The gateway delivers, signed and only once,', function () {
       {
         // a call costs 2 credits
         credits: {
-          prices: { '*': { input: 1_000_000, output: 1_000_000 } },
+          prices: { '*': { output: 2_000_000 } },
           expectedOutputTokens: 1,
           lowThreshold: 5,
         },
