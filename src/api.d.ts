@@ -5957,7 +5957,8 @@ export interface components {
         /**
          * @description Too many requests or tokens in this minute, or too many bytes of requests at once; `retry-after` and
          *     `retry-after-ms` say when to try again. `rate_limit.exceeded` tells the account of a limit once per key and window.
-         *     `insufficient_quota` is a budget or a quota that is used up: it has `x-should-retry: false`, and says when it resets.
+         *     `insufficient_quota` is a budget or a quota that is used up, or has less left than the call may use: it has
+         *     `x-should-retry: false`, says when it resets, and `param` names a field to lower.
          *     The provider's own 429 comes through as it answered it.
          */
         ModelRateLimited: {

@@ -7,7 +7,8 @@ import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
-import { createBudgetService, createEnforceBudgets, createReadAccountBudgets, createReadUsed } from './budgets.ts';
+import { createBudgetAdmission, createReadAccountBudgets } from './budget-admission.ts';
+import { createBudgetService, createReadUsed } from './budgets.ts';
 import { createCounting, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
 import { type CreditService, createCreditService } from './credits.ts';
@@ -113,13 +114,13 @@ function createUsageAccounting(
 function createBudgets({ models, clock, options }: AccountingDeps, quotas: ThresholdQuotas | undefined) {
   const readUsed = createReadUsed({ ...models, clock });
   const quotaOf = options.quotas?.enforce ? quotas?.quotaOf : undefined;
-  const { logger } = options;
-  const service = createBudgetService(readUsed, models.accountBudgets, options.credits !== undefined);
+  const { logger, credits } = options;
+  const service = createBudgetService(readUsed, models.accountBudgets, credits !== undefined);
   const readBudgets = createReadAccountBudgets(service.ofAccount, logger);
   // keys of the gateway's own come with the budgets of their account; whom a host's own functions name comes without
   const readAccountBudgets = ({ userId, keyId }: ModelCall['principal']) =>
     options.authenticate || (options.dashboard?.authenticate && keyId === undefined) ? readBudgets(userId) : undefined;
-  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, readAccountBudgets }) };
+  return { service, admit: createBudgetAdmission({ readUsed, quotaOf, credits, logger, readAccountBudgets }) };
 }
 
 export function createAccounting(deps: AccountingDeps) {
@@ -148,7 +149,7 @@ export function createAccounting(deps: AccountingDeps) {
       longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens),
     );
   }
-  if (options.usage) admissionChecks.push(({ principal }) => budgets.enforce(principal));
+  if (options.usage) admissionChecks.push(budgets.admit);
   if (credits) admissionChecks.push(credits.admit);
 
   return {

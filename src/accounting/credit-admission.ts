@@ -1,11 +1,10 @@
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
-import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
 import { type Admission, oneAnswer } from '../proxy/admission.ts';
 import type { Ledger } from './ledger.ts';
-import { dearestField, mostCost, type Requested } from './most-cost.ts';
+import { dearestField, howToLower, mostCost, mostCostOptions, type Requested } from './most-cost.ts';
 import { longWorks, toCredits } from './price.ts';
 import type { Reservations, ReserveOutcome } from './reservations.ts';
 
@@ -44,8 +43,7 @@ function tooDear(
   if (free <= 0 && reserved === 0) return insufficient();
   const held = reserved > 0 ? `, beside ${toCredits(reserved)} that are reserved for calls under way` : '';
   const param = free > 0 ? field : undefined;
-  const change = param === 'content-length' ? 'send' : 'lower';
-  const remedy = param === undefined ? 'add some' : `${change} ${param}, or add some`;
+  const remedy = param === undefined ? 'add some' : `${howToLower(param)}, or add some`;
   const left = toCredits(Math.max(0, free));
   return insufficient(
     `This ${kind} may cost ${toCredits(amount)} credits, and this account has ${left} left${held}; ${remedy}`,
@@ -88,8 +86,8 @@ class Reservation implements Admission {
 /** Decides by an account's credits whether it may make a call. */
 export function createCreditAdmission(deps: CreditAdmissionDeps): AdmitByCredits {
   const { reservations, ledger, overdraft, database, observer } = deps;
-  const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = deps.options;
-  const options = { ...deps.options, expectedOutputTokens };
+  const options = mostCostOptions(deps.options);
+  const costOf = (requested: Requested) => mostCost(options, requested);
   const hasPrices = Object.values(options.prices).some((price) => Object.values(price).some((amount) => amount > 0));
 
   async function admitRequested(userId: string, requested: Requested): Promise<Admission> {
@@ -100,11 +98,11 @@ export function createCreditAdmission(deps: CreditAdmissionDeps): AdmitByCredits
       if (hasPrices && (await ledger.balance(userId)) + overdraft <= 0) throw insufficient();
       return noReservation;
     }
-    const amount = mostCost(options, requested);
+    const amount = costOf(requested);
     if (amount === 0) return noReservation;
     if (database?.isUnavailable) throw databaseUnavailable();
     const outcome = await reservations.reserve(userId, amount);
-    if (!outcome.isReserved) throw tooDear(amount, outcome, work ?? 'call', dearestField(options, requested));
+    if (!outcome.isReserved) throw tooDear(amount, outcome, work ?? 'call', dearestField(costOf, requested));
     return new Reservation(reservations, userId, amount);
   }
 

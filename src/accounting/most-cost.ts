@@ -1,3 +1,4 @@
+import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
 import { costOf, longWorks } from './price.ts';
 
@@ -13,17 +14,38 @@ export interface Requested {
 export type MostCostOptions = Pick<CreditOptions, 'prices' | 'storedPrices'> &
   Required<Pick<CreditOptions, 'expectedOutputTokens'>>;
 
-/** They need no credits. */
+/** By the option `credits`. Pure. */
+export function mostCostOptions(credits: CreditOptions = { prices: {} }): MostCostOptions {
+  const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = credits;
+  return { ...credits, expectedOutputTokens };
+}
+
+/** They need no credits, and use no tokens. */
 const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
 
+/** The most tokens that a call can have as output. Pure. */
+function mostOutputTokens({ expectedOutputTokens }: MostCostOptions, { call, output }: Requested): number {
+  const { choices, maxTokens = expectedOutputTokens, furtherTokens = 0 } = output;
+  return call.endpoint === '/embeddings' ? 0 : choices * maxTokens + furtherTokens;
+}
+
+/** More than any call has, so that sums of many stay exact. */
+const maxTokensPerCall = 1_000_000_000_000_000;
+
+/** The most tokens that a call can use by its own words, input and output together. Pure. */
+export function mostTokens(options: MostCostOptions, requested: Requested): number {
+  if (freeEndpoints.has(requested.call.endpoint)) return 0;
+  return Math.min(maxTokensPerCall, requested.inputTokens + mostOutputTokens(options, requested));
+}
+
 /** The most that a call can cost by its own words: of what it leaves open, output is expected and all else nothing. Micro-credits. Pure. */
-export function mostCost(options: MostCostOptions, { call, inputTokens, output }: Requested): number {
+export function mostCost(options: MostCostOptions, requested: Requested): number {
+  const { call, inputTokens, output } = requested;
   const { endpoint, model } = call;
   if (freeEndpoints.has(endpoint)) return 0;
-  const { choices, maxTokens = options.expectedOutputTokens, seconds = 0, characters = 0, stored } = output;
-  const { furtherTokens = 0, tools } = output;
+  const { choices, seconds = 0, characters = 0, stored, tools } = output;
   const images = endpoint.startsWith('/images') ? choices : 0;
-  const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens + furtherTokens;
+  const outputTokens = mostOutputTokens(options, requested);
   const used = {
     ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored },
     estimated: true,
@@ -54,8 +76,11 @@ const limitFields: Readonly<Record<string, string>> = {
   '/responses': 'max_output_tokens',
 };
 
-/** The field of a call that makes it cheapest if it is lowered; `undefined` where none does. Pure. */
-export function dearestField(options: MostCostOptions, requested: Requested): string | undefined {
+/**
+ * The field of a call that makes it cheapest if it is lowered; `undefined` where none does. Pure.
+ * @param mostOf the most of what is to be lowered
+ */
+export function dearestField(mostOf: (requested: Requested) => number, requested: Requested): string | undefined {
   const { call, output } = requested;
   // all that it asks for is in a file
   if (longWorks.has(call.endpoint)) return inputFields[call.endpoint];
@@ -69,13 +94,18 @@ export function dearestField(options: MostCostOptions, requested: Requested): st
       { ...requested, inputTokens: 0, output: { ...output, seconds: 0, characters: 0, stored: undefined } },
     ],
   ];
-  let least = mostCost(options, requested);
+  let least = mostOf(requested);
   let dearest: string | undefined;
   for (const [field, request] of lowered) {
-    const cost = field === undefined ? least : mostCost(options, request);
+    const cost = field === undefined ? least : mostOf(request);
     if (cost >= least) continue;
     least = cost;
     dearest = field;
   }
   return dearest;
+}
+
+/** What a caller does about such a field. Pure. */
+export function howToLower(field: string): string {
+  return `${field === 'content-length' ? 'send' : 'lower'} ${field}`;
 }

@@ -64,9 +64,9 @@ export interface QuotaOptions {
   /** Percentages of the quota. When an account reaches one, `usage.threshold` is sent. @default [80, 100] */
   readonly thresholds?: readonly number[];
   /**
-   * Whether calls are refused (429 `insufficient_quota`) once a quota is used up. What has been counted decides, about a second
-   * after a call has ended: an account may exceed its quota by what it uses in that second, and by its calls under way. Credits
-   * are exact. @default false
+   * Whether calls are refused (429 `insufficient_quota`) once a quota is used up, or where they may use more than is left. What has been
+   * counted decides, about a second after a call has ended, and what calls under way in this process may use: an account may exceed its
+   * quota by what it uses in that second, and by its calls in other processes. Credits are exact. @default false
    */
   readonly enforce?: boolean;
 }
@@ -276,7 +276,7 @@ export const accountRows = {
     kind: yesOrNo,
     default: false,
     variable: 'QUOTA_ENFORCE',
-    meaning: 'Whether calls of an account are refused (429 insufficient_quota) once its quota is used up',
+    meaning: 'Whether calls of an account are refused (429 insufficient_quota) that its quota has no room for',
     example: 'true',
   },
   'credits.prices': {

@@ -26,7 +26,7 @@ describe('budgets over HTTP', () => {
   after(() => account?.close());
 
   const clientOf = (apiKey: string) => account.client.withOptions({ apiKey });
-  const ask = (client: OpenAI) => client.chat.completions.create({ model: 'm', messages });
+  const ask = (client: OpenAI) => client.chat.completions.create({ model: 'm', messages, max_tokens: 1 });
   const post = (path: string, body: object) => account.live.call('POST', path, body);
 
   async function newKey(budgets: readonly object[], scopes = ['models']) {

@@ -1,15 +1,15 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import {
-  createEnforceBudgets,
+  createBudgetAdmission,
   createReadAccountBudgets,
-  createReadUsed,
-  type EnforceBudgets,
   type ReadAccountBudgets,
-} from '../../../src/accounting/budgets.ts';
+} from '../../../src/accounting/budget-admission.ts';
+import { createReadUsed } from '../../../src/accounting/budgets.ts';
 import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
 import { periodsOf } from '../../../src/accounting/sums.ts';
 import type { GatewayError } from '../../../src/errors.ts';
+import type { Principal } from '../../../src/http/principal.ts';
 import type { Budget } from '../../../src/options/budgets.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -26,6 +26,14 @@ const used = {
 };
 const noon = Date.parse('2026-01-31T12:00:00Z');
 const hour = 3_600_000;
+
+/** A call that uses one token. */
+const byCall = (admit: ReturnType<typeof createBudgetAdmission>) => (principal: Principal) =>
+  admit({ requestId: 'req_1', principal, endpoint: '/chat/completions', model: 'm', stream: false }, 1, {
+    choices: 1,
+    maxTokens: 0,
+  });
+type Check = ReturnType<typeof byCall>;
 
 /** What has been used each day: by an account in all, and with one of its keys. */
 const days = ['2025-12-31', '2026-01-30', '2026-01-31'];
@@ -49,24 +57,26 @@ describe('a budget or quota that is enforced', () => {
   });
   after(() => drop());
 
-  function enforce(quota?: Quota, readAccountBudgets?: ReadAccountBudgets): EnforceBudgets {
+  function enforce(quota?: Quota, readAccountBudgets?: ReadAccountBudgets): Check {
     const clock = { now: async () => new Date(now) };
     const models = {
       counters: createCounterModel(connection, 'gateway_'),
       periods: createPeriodModel(connection, 'gateway_'),
       keyTotals: createKeyTotalModel(connection, 'gateway_'),
     };
-    return createEnforceBudgets({
+    const admit = createBudgetAdmission({
       readUsed: createReadUsed({ ...models, clock }),
       quotaOf: () => quota,
       logger: silentLogger,
       ...(readAccountBudgets && { readAccountBudgets: ({ userId }) => readAccountBudgets(userId) }),
     });
+    return byCall(admit);
   }
 
-  async function refusal(of: () => ReturnType<EnforceBudgets>): Promise<string | undefined> {
+  async function refusal(of: () => ReturnType<Check>): Promise<string | undefined> {
     try {
-      return await of();
+      (await of())?.dropped();
+      return undefined;
     } catch (error) {
       expect((error as GatewayError).code).to.equal('insufficient_quota');
       return (error as GatewayError).message;
@@ -155,11 +165,12 @@ describe('a budget or quota that is enforced', () => {
     const failing = async () => {
       throw new Error('away');
     };
-    const check = createEnforceBudgets({
+    const admit = createBudgetAdmission({
       readUsed: { ofAccount: failing, ofKeys: failing },
       quotaOf: () => undefined,
       logger: silentLogger,
     });
+    const check = byCall(admit);
     await check({ userId: 'usr_1', keyId: 'key_1', budgets: [{ period: 'day', requests: 1 }] });
   });
 });

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createEnforceBudgets, createReadUsed } from '../../../src/accounting/budgets.ts';
+import { createBudgetAdmission } from '../../../src/accounting/budget-admission.ts';
+import { createReadUsed } from '../../../src/accounting/budgets.ts';
 import type { Budget } from '../../../src/options/budgets.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -83,8 +84,11 @@ describe('the total of a key', () => {
     await useBefore('key_spent', 2);
     const budgets: Budget[] = [{ period: 'total', tokens: 62 }];
     const refusal = async (budget = budgets) => {
-      const enforce = createEnforceBudgets({ readUsed: readUsed(), quotaOf: () => undefined, logger: silentLogger });
-      return enforce({ userId: 'usr_1', keyId: 'key_spent', budgets: budget })?.then(
+      const admit = createBudgetAdmission({ readUsed: readUsed(), quotaOf: () => undefined, logger: silentLogger });
+      const principal = { userId: 'usr_1', keyId: 'key_spent', budgets: budget };
+      const call = { requestId: 'req_1', principal, endpoint: '/chat/completions', model: 'm', stream: false };
+      const answer = Promise.resolve(admit(call, 1, { choices: 1, maxTokens: 0 }));
+      return answer.then(
         () => undefined,
         ({ code, message }) => `${code}: ${message}`,
       );
