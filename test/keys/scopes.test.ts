@@ -15,7 +15,8 @@ describe('the scopes of API keys', () => {
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { object: 'list', data: [{ id: 'm' }, { id: 'other' }] });
+    // a list of models, and what a chat says at least
+    upstream.script = json(200, { object: 'list', data: [{ id: 'm' }, { id: 'other' }], choices: [{}] });
     live = await startGateway({ upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }] });
   });
   after(async () => {
