@@ -160,9 +160,9 @@ async function useEvents({ gateway, connection, call, receiver }: Host): Promise
   await until(async () => (await call('GET', `/deliveries?event_id=${id}`)).data[0]?.state === 'delivered');
   const { data } = await call('GET', `/deliveries?event_id=${id}`);
   expect((await call('GET', `/deliveries/${data[0].id}`)).attempts).to.have.length(2);
-  // a transaction takes as long as it takes
   const { timeoutMS = 0 } = connection.getClient().options;
   await gateway.transaction(async (session) => {
+    // longer than an operation may take there: a transaction takes as long as it takes
     await sleep(2 * timeoutMS);
     await gateway.publish(payment, { session });
   });
