@@ -160,6 +160,8 @@ export function createAccounting(deps: AccountingDeps) {
     payments,
     limits,
     admissionChecks,
+    /** What sound in a realtime session has to pass that is transcribed: it is no request, and is admitted in parts. */
+    soundChecks: credits ? [credits.admit] : [],
     /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
     start(): void {
       if (options.usage) metering.start();

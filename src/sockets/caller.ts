@@ -9,6 +9,7 @@ import {
   requestAdmission,
   requireAllowedModel,
 } from '../proxy/admission.ts';
+import type { RelayDependencies } from '../proxy/relay.ts';
 import { SocketEnd } from './bridge.ts';
 
 /** How often an admission is asked for again that is refused for the moment alone. */
@@ -19,21 +20,24 @@ export class SocketCaller {
   readonly #opened: Omit<ModelCall, 'stream'>;
   readonly #authenticate: () => Promise<Principal>;
   readonly #checks: readonly AdmissionCheck[];
+  readonly #soundChecks: readonly AdmissionCheck[];
   #principal: Principal;
 
   /**
    * @param opened who has opened the socket, and with what: its model is that of every response, and `undefined` where each names its own
    * @param authenticate says again whose the key is. @throws GatewayError as for any call
+   * @param checks what a response has to pass, and what sound has to pass that is transcribed
    */
   constructor(
     opened: Omit<ModelCall, 'stream'>,
     authenticate: () => Promise<Principal>,
-    checks: readonly AdmissionCheck[],
+    checks: Pick<RelayDependencies, 'admissionChecks' | 'soundChecks'>,
   ) {
     this.#opened = opened;
     this.#principal = opened.principal;
     this.#authenticate = authenticate;
-    this.#checks = checks;
+    this.#checks = checks.admissionChecks;
+    this.#soundChecks = checks.soundChecks;
   }
 
   /** As its key was when it was last checked. */
@@ -65,10 +69,19 @@ export class SocketCaller {
   }
 
   /** Has a response admitted, as a call of its own. @throws GatewayError when it is refused */
-  async admit(call: RequestedCall): Promise<readonly Admission[]> {
+  admit(call: RequestedCall): Promise<readonly Admission[]> {
+    return this.#pass(this.#checks, call);
+  }
+
+  /** Has sound admitted that is transcribed. It is no request of its own. @throws GatewayError when it is refused */
+  admitSound(call: RequestedCall): Promise<readonly Admission[]> {
+    return this.#pass(this.#soundChecks, call);
+  }
+
+  async #pass(checks: readonly AdmissionCheck[], call: RequestedCall): Promise<readonly Admission[]> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await requestAdmission(this.#checks, call, unheard);
+        return await requestAdmission(checks, call, unheard);
       } catch (error) {
         if (!isGatewayError(error) || !isMomentary(error) || tries === mostTries) throw error;
         await sleep(Number(error.headers['retry-after-ms'] ?? 100));

@@ -62,7 +62,8 @@ export class RealtimeSession extends MeteredSession {
 
   protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[] | undefined> {
     if (event.type === soundEvent) {
-      if (!this.#admissions && !(await this.#admitSound(bridge))) return undefined;
+      const isAdmitted = this.#admissions && this.#transcriptions.covers(event);
+      if (!isAdmitted && !(await this.#admitSound(event, bridge))) return undefined;
       // it names nothing
       this.#transcriptions.sent(event);
       return event.rawBody;
@@ -73,6 +74,7 @@ export class RealtimeSession extends MeteredSession {
       const owner = { ...event, principal: this.caller.principal };
       await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
     }
+    await this.#transcriptions.admit(event);
     if (event.type === 'response.create') await this.#ask(event, bridge);
     const sound = this.#transcriptions.sent(event);
     if (sound !== undefined) this.#conversation.heard(sound);
@@ -132,15 +134,16 @@ export class RealtimeSession extends MeteredSession {
   }
 
   /**
-   * Has the response admitted that may follow some sound.
+   * Has the response admitted that may follow some sound, and the transcription of that.
    * @returns whether the sound may go up
    * @throws GatewayError where it is refused, once until it may be asked for again: sound comes many times in a second
    */
-  async #admitSound(bridge: Bridge): Promise<boolean> {
+  async #admitSound(event: ClientEvent, bridge: Bridge): Promise<boolean> {
     if (performance.now() < this.#soundRefusedUntil) return false;
     try {
       await this.#requireKey(bridge);
-      this.#admissions = await this.#admit(this.#nextCall());
+      this.#admissions ??= await this.#admit(this.#nextCall());
+      await this.#transcriptions.admit(event);
       return true;
     } catch (error) {
       if (!isGatewayError(error)) throw error;

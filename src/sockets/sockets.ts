@@ -226,7 +226,7 @@ export class Sockets {
     const caller = new SocketCaller(
       { principal, requestId: id, endpoint: endpoint.path, model: isRealtime ? model : undefined },
       authenticate,
-      relaying.admissionChecks,
+      relaying,
     );
     const info = caller.call(model);
     const requested = { info, estimatedTokens: 0, output: oneAnswer };

@@ -5,6 +5,7 @@ import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import type { SocketCaller } from './caller.ts';
 import type { ClientEvent, UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
+import { SoundAdmission } from './sound-admission.ts';
 
 const transcription = 'conversation.item.input_audio_transcription.';
 /** A part of what a user has said, as it goes up. */
@@ -42,6 +43,13 @@ const silence = (): SentSound => ({ seconds: 0, clears: [] });
 const sum = (amounts: readonly number[]) => amounts.reduce((total, amount) => total + amount, 0);
 /** Formats of G.711, as sessions name them. */
 const g711 = /g711|pcmu|pcma/;
+
+/** Sound of an item that the upstream has shown, and may still transcribe. */
+interface DueSound {
+  readonly seconds: number;
+  /** `undefined` for what is transcribed by whichever model the session has then. */
+  readonly model: string | undefined;
+}
 
 /** How long some sound was, by offsets that the upstream has told. Milliseconds. */
 interface HeardSpeech {
@@ -88,12 +96,26 @@ export class Transcriptions {
   readonly #lengths = new Map<string, number>();
   /** The items that are committed and not transcribed yet. */
   readonly #awaited = new Set<string>();
+  readonly #admission: SoundAdmission;
+  /** The models that an event of the client's names which has not gone up. */
+  #proposed: string[] = [];
+  /** The models that the client has asked for, and that the upstream has not said to have. */
+  readonly #asked: string[] = [];
+  /** By item. */
+  readonly #due = new Map<string, DueSound>();
+  /** All the sound that has gone up. Seconds. */
+  #written = 0;
+  /** How much of it came behind the last speech that the upstream has committed by itself. Seconds. */
+  #unheard = 0;
 
   constructor(deps: RelayDependencies, options: TranscriptionsOptions) {
     this.#options = options;
     this.#works = new MeteredResponses(deps, options.caller.principal, () => this.#work(''));
     this.#model = options.model;
-    if (options.model !== undefined) this.named(options.model);
+    if (options.model !== undefined) this.#rememberName(options.model);
+    this.#admission = new SoundAdmission((model, seconds, isFirst) =>
+      options.caller.admitSound(this.#soundOf(model, seconds, isFirst)),
+    );
   }
 
   /** Whether something is committed and not transcribed yet. */
@@ -103,28 +125,56 @@ export class Transcriptions {
 
   /** The client may have this model transcribe. Whether it does, the upstream says. */
   named(model: string): void {
-    remember(this.#names, upstreamModelName(this.#options.upstream, model), model);
+    this.#rememberName(model);
+    this.#proposed.push(model);
+  }
+
+  /** Whether the sound in an event of the client's is admitted, if it has any. */
+  covers(event: ClientEvent): boolean {
+    const seconds = this.#lengthIn(event);
+    return this.#models().every((model) => this.#admission.covers(model, this.#neededOf(model) + seconds));
+  }
+
+  /**
+   * Has the sound admitted that is in an event of the client's, that it commits, or that a model which it names may transcribe: at the price of each model
+   * that may.
+   * @throws GatewayError where that is refused
+   */
+  async admit(event: ClientEvent): Promise<void> {
+    const seconds = this.#lengthIn(event);
+    const isCommit = event.type === 'input_audio_buffer.commit';
+    if (seconds === 0 && !isCommit && this.#proposed.length === 0) return;
+    try {
+      for (const model of this.#models()) await this.#admission.cover(model, this.#neededOf(model) + seconds);
+    } catch (error) {
+      this.#proposed = [];
+      this.#trim();
+      throw error;
+    }
   }
 
   /** An event of the client's goes up. @returns how long the sound of an item in it is. Seconds */
   sent(event: ClientEvent): number | undefined {
-    const { type, eventId, fields, body, rawBody } = event;
+    const { type, eventId, rawBody } = event;
+    const seconds = this.#lengthIn(event);
     if (type === soundEvent) {
-      const { start = 0, end = 0 } = fields.get('audio') ?? {};
-      // without its quotes
-      this.#buffered.seconds += this.#secondsOf(decodedLength(end - start - 2));
+      this.#buffered.seconds += seconds;
+      this.#written += seconds;
     } else if (type === 'input_audio_buffer.clear') {
-      const { seconds, clears } = this.#buffered;
-      if (clears.length < mostRemembered) clears.push(seconds - sum(clears));
+      const { seconds: buffered, clears } = this.#buffered;
+      if (clears.length < mostRemembered) clears.push(buffered - sum(clears));
     } else if (type === 'input_audio_buffer.commit') {
       this.#commits.push({ ...this.#buffered, eventId });
       this.#buffered = silence();
-    } else if (type === 'session.update') this.#asksForG711 ||= g711.test(rawBody.toString('latin1'));
-    else if (type === 'conversation.item.create' && hasSound((body as UpstreamEvent | undefined)?.item)) {
-      const sound = { seconds: this.#secondsOf(decodedLength(rawBody.length)), clears: [], eventId };
-      this.#created.push(sound);
+    } else if (type === 'session.update') {
+      this.#asksForG711 ||= g711.test(rawBody.toString('latin1'));
+      this.#asked.push(...this.#proposed);
+      this.#asked.splice(0, this.#asked.length - mostRemembered);
+      this.#proposed = [];
+    } else if (hasItemWithSound(event)) {
+      this.#created.push({ seconds, clears: [], eventId });
       if (this.#created.length > mostRemembered) this.#created.shift();
-      return sound.seconds;
+      return seconds;
     }
     return undefined;
   }
@@ -138,6 +188,7 @@ export class Transcriptions {
     else if (type.startsWith('input_audio_buffer.')) this.#heard(event);
     else if (sessionEvents.has(type)) this.#configured(event.session);
     else if (type === 'conversation.item.added' || type === 'conversation.item.created') this.#shown(event.item);
+    this.#trim();
   }
 
   /**
@@ -156,12 +207,48 @@ export class Transcriptions {
     }
     const item = eventId === undefined ? -1 : this.#created.findIndex(isRefused);
     if (item !== -1) this.#created.splice(item, 1);
+    this.#trim();
     return commit !== undefined || item !== -1;
   }
 
   /** The socket has ended: what has begun is charged by an estimate. */
   endAll(ending: Parameters<MeteredResponses['endAll']>[0]): void {
     this.#works.endAll(ending);
+    this.#admission.trim(() => 0);
+  }
+
+  #rememberName(model: string): void {
+    remember(this.#names, upstreamModelName(this.#options.upstream, model), model);
+  }
+
+  /** The models that may transcribe what goes up now: until the upstream says which it has, also those that it was asked for. */
+  #models(): readonly string[] {
+    const models = [...this.#asked, ...this.#proposed];
+    return [...new Set(this.#model === undefined ? models : [this.#model, ...models])];
+  }
+
+  /** How much of the sound that has gone up this model may still transcribe. Seconds. */
+  #neededOf(model: string): number {
+    const mayBegin = this.#models().includes(model);
+    const waiting = [this.#buffered, ...this.#commits, ...this.#created].map(({ seconds }) => seconds);
+    const due = [...this.#due.values()].filter((sound) => sound.model === model || (mayBegin && !sound.model));
+    const seconds = sum(due.map((sound) => sound.seconds)) + (mayBegin ? sum(waiting) + this.#unheard : 0);
+    // what was added and taken away again leaves nothing, also in binary fractions
+    return Math.round(seconds * 1_000) / 1_000;
+  }
+
+  #trim(): void {
+    this.#admission.trim((model) => this.#neededOf(model));
+  }
+
+  /** How long the sound in an event of the client's is. Seconds. */
+  #lengthIn(event: ClientEvent): number {
+    if (event.type === soundEvent) {
+      const { start = 0, end = 0 } = event.fields.get('audio') ?? {};
+      // without its quotes
+      return this.#secondsOf(decodedLength(end - start - 2));
+    }
+    return hasItemWithSound(event) ? this.#secondsOf(decodedLength(event.rawBody.length)) : 0;
   }
 
   /** The upstream's session. What it does not mention has not changed. */
@@ -177,6 +264,8 @@ export class Transcriptions {
     if (transcriber === undefined) return;
     const model = fieldOf(transcriber, 'model');
     this.#model = typeof model === 'string' && model !== '' ? this.#calledName(model) : undefined;
+    // upstreams answer in the order of what they are sent
+    if (this.#model !== undefined) this.#asked.splice(0, this.#asked.indexOf(this.#model) + 1);
   }
 
   /** The name that callers use for a model of the upstream's. */
@@ -195,6 +284,7 @@ export class Transcriptions {
       // upstreams answer in the order of what they are sent: a commit that is not answered came behind it
       const sound = this.#commits[0] ?? this.#buffered;
       sound.seconds -= sound.clears.shift() ?? 0;
+      this.#unheard = 0;
     }
     if (typeof start === 'number') this.#speech = { itemId, start };
     const { itemId: spoken, start: from = 0 } = this.#speech ?? {};
@@ -209,6 +299,7 @@ export class Transcriptions {
     else if (this.#model === undefined) return;
     else this.#works.began(itemId, this.#work(itemId));
     this.#awaited.add(itemId);
+    this.#due.set(itemId, { seconds, model: this.#model });
   }
 
   /** How long the sound is that is committed. Seconds. */
@@ -219,6 +310,8 @@ export class Transcriptions {
     if (commit) return commit.seconds;
     const rest = this.#buffered.seconds;
     this.#buffered = silence();
+    const behind = isHeard ? Math.max(0, this.#written - end / 1_000) : 0;
+    this.#unheard = Math.min(behind, this.#unheard + rest);
     return isHeard ? Math.max(0, end - start) / 1_000 : rest;
   }
 
@@ -227,7 +320,9 @@ export class Transcriptions {
     const id = fieldOf(item, 'id');
     if (typeof id !== 'string' || this.#lengths.has(id) || !hasSound(item)) return;
     const created = this.#created.shift();
-    if (created) remember(this.#lengths, id, created.seconds);
+    if (!created) return;
+    remember(this.#lengths, id, created.seconds);
+    remember(this.#due, id, { seconds: created.seconds, model: undefined });
   }
 
   #transcribed({ type, delta, text, transcript, usage }: UpstreamEvent, itemId: string): void {
@@ -235,6 +330,7 @@ export class Transcriptions {
     if (step === 'failed') {
       this.#works.dropped(itemId);
       this.#awaited.delete(itemId);
+      this.#due.delete(itemId);
       return;
     }
     // an upstream may transcribe what a client has made an item of, and what is not committed yet
@@ -242,6 +338,7 @@ export class Transcriptions {
     if (step === 'completed') {
       this.#works.ended(itemId, usage, undefined, transcript);
       this.#awaited.delete(itemId);
+      this.#due.delete(itemId);
     } else this.#works.wrote(itemId, delta ?? text);
   }
 
@@ -252,13 +349,16 @@ export class Transcriptions {
 
   /** A transcription, with the estimate of what it uses. */
   #callOf(itemId: string): RequestedCall {
-    const { caller, sessionModel } = this.#options;
     const length = this.#lengths.get(itemId) ?? this.#buffered.seconds;
-    const seconds = Math.round(length * 1_000) / 1_000;
+    return this.#soundOf(this.#model ?? this.#options.sessionModel, Math.round(length * 1_000) / 1_000);
+  }
+
+  /** Some sound that a model transcribes. @param isFirst whether its text is expected too, which all the sound of a transcription shares */
+  #soundOf(model: string | undefined, seconds: number, isFirst = true): RequestedCall {
     return {
-      info: caller.call(this.#model ?? sessionModel),
+      info: this.#options.caller.call(model),
       estimatedTokens: Math.ceil(seconds * tokensPerSecond),
-      output: { choices: 1, maxTokens: undefined, seconds },
+      output: { choices: 1, maxTokens: isFirst ? undefined : 0, seconds },
     };
   }
 
@@ -276,6 +376,11 @@ function fieldOf(value: unknown, name: string): unknown {
 function hasSound(item: unknown): boolean {
   const content = fieldOf(item, 'content');
   return Array.isArray(content) && content.some((part) => fieldOf(part, 'type') === 'input_audio');
+}
+
+/** Whether an event of the client's makes such an item. Pure. */
+function hasItemWithSound({ type, body }: ClientEvent): boolean {
+  return type === 'conversation.item.create' && hasSound(fieldOf(body, 'item'));
 }
 
 /** How many bytes so many characters of base64 stand for. Pure. */
