@@ -170,10 +170,10 @@ export class ResponsesSession extends MeteredSession {
   /** @throws GatewayError where the event is refused; SocketEnd where the client may not go on */
   async #ask(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
     if (bridge.isClosing) throw failure('shutting_down');
+    await this.caller.requireKey();
     if (this.isBusy) {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
     }
-    await this.caller.requireKey();
     const request = await this.#readResponseRequest(event);
     if (request.isStored) this.deps.storedObjects.require();
     const keepers = await this.#keepersOf(event);
