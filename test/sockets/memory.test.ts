@@ -62,7 +62,7 @@ describe('the memory that WebSockets take', () => {
   /** What another account does all the while. */
   async function others(): Promise<void> {
     upstream.onRequest = (_request, res) =>
-      void res.writeHead(200, { 'content-type': 'application/json' }).end('{"object":"list","data":[],"model":"m"}');
+      void res.writeHead(200, { 'content-type': 'application/json' }).end('{"object":"list","data":[{}],"model":"m"}');
     const other = await open(otherKey);
     const up = upstream.socket;
     const before = upstream.received.length;

@@ -19,11 +19,11 @@ describe('a transaction whose commit is not confirmed', () => {
   before(async () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } });
+    upstream.script = json(200, { choices: [{}], usage: { prompt_tokens: 0, completion_tokens: 9, total_tokens: 9 } });
     gateway = await createGateway({
       mongo: connection,
       upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
-      credits: { prices: { '*': { input: 1_000_000 } }, lowThreshold: 5 },
+      credits: { prices: { '*': { output: 1_000_000 } }, lowThreshold: 5 },
       quotas: { perUser: { unit: 'requests', daily: 1 }, thresholds: [100] },
     });
     app = await listen(express().use(gateway.router));
@@ -56,7 +56,7 @@ describe('a transaction whose commit is not confirmed', () => {
     const response = await fetch(`${app.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] }),
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 9 }),
     });
     expect(response.status).to.equal(200);
     const counted = () => connection.collection('gateway_usage').countDocuments({ userId, counted: true });

@@ -29,7 +29,9 @@ if (major !== '8') {
       const { stdout } = await run('node', command, { env, maxBuffer: 10_000_000 }).catch(({ stdout, message }) =>
         expect.fail(stdout || message),
       );
-      expect(stdout).to.contain('with mongoose 8:').and.match(/\d\d passing/);
+      expect(stdout)
+        .to.contain('with mongoose 8:')
+        .and.match(/\d\d passing/);
     });
   });
 }

@@ -18,7 +18,7 @@ function readText(text: string) {
   const bytes = Buffer.from(text);
   const scan = new JsonScan(bytes, shape);
   scan.run(bytes.length);
-  return readModelBody({ rawBody: bytes, fields: scan.fields, body: scan.value });
+  return readModelBody({ rawBody: bytes, fields: scan.fields, body: scan.value }, '/chat/completions');
 }
 
 const used = (inputTokens: number, outputTokens: number, cachedInputTokens = 0) => ({
