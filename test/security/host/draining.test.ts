@@ -102,7 +102,7 @@ describe('a gateway that closes', function () {
     await start();
     let finish = (): void => {};
     upstream.script = (res) => {
-      finish = () => void res.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}');
+      finish = () => void res.writeHead(200, { 'content-type': 'application/json' }).end('{"choices":[{}]}');
     };
     const calls = upstream.requests.length;
     const answering = chat(false);
