@@ -138,7 +138,7 @@ describe('an event is JSON, whatever its frames are:', () => {
     });
 
     it(`what a client asks for ${form} is refused as any other`, async () => {
-      const { client } = await open('/responses', 10, ['m']);
+      const { client } = await open('/responses', 100, ['m']);
       const ask = (event: object) =>
         send(client.socket, Buffer.from(JSON.stringify({ type: 'response.create', event_id: 'mine', ...event })));
       const expectRefused = async (code: string) => {
@@ -153,7 +153,7 @@ describe('an event is JSON, whatever its frames are:', () => {
       ask({ model: 'm', input: '' });
       await client.event('response.completed');
       client.received.length = 0;
-      ask({ model: 'm', input: '' });
+      ask({ model: 'm', input: 'more than is left '.repeat(100) });
       await expectRefused('insufficient_credits');
       client.socket.close();
       await client.whenClosed();
