@@ -17,7 +17,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
   const settings = {
     SECRET_KEYS: newSecretKey(),
     PORT: '0',
-    CREDIT_PRICES: '{"*":{"input":50000,"output":100000}}',
+    CREDIT_PRICES: '{"*":{"output":1000000}}',
     CREDIT_LOW_THRESHOLD: '5',
     USER_REQUESTS_PER_MINUTE: '1000',
     QUOTA_UNIT: 'requests',
@@ -86,7 +86,9 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     expect(made.status).to.equal(201);
 
     const client = new OpenAI({ baseURL: baseUrl, apiKey: made.body.key });
-    const question = { model: 'demo-echo', messages: [{ role: 'user' as const, content: 'Hello, gateway' }] };
+    // two credits: what it may cost is what it costs, so that nothing is left over
+    const messages = [{ role: 'user' as const, content: 'Hello, gateway' }];
+    const question = { model: 'demo-echo', messages, max_tokens: 2 };
     let calls = 0;
     let refusal: unknown;
     for (; calls < 100 && !refusal; calls += 1) {
