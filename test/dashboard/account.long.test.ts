@@ -30,7 +30,7 @@ describe('the account pages of the dashboard', function () {
     upstream.script = json(200, answer);
     scene = await startScene({
       upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }],
-      credits: { prices: { '*': { input: 1_000_000, output: 1_000_000 } } },
+      credits: { prices: { '*': { input: 1_000_000, output: 1_000_000 } }, expectedOutputTokens: 100 },
     });
     await scene.live.gateway.credits?.topUp({ userId: 'usr_1', credits: 500, reference: 'welcome' });
   });

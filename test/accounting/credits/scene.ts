@@ -1,3 +1,4 @@
+import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { createRandom } from '../../faults/random.ts';
 import { startProcess } from '../../killed/harness.ts';
@@ -23,6 +24,17 @@ export interface Incident {
   readonly afterCalls: number;
   /** @param answered the calls that have been answered so far */
   happen(answered: readonly AnsweredCall[]): unknown;
+}
+
+/** Makes one dear call. @returns the status of its answer */
+async function callOnce(url: string, key: string): Promise<number> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'large', messages: [{ role: 'user', content: 'One more?' }] }),
+  });
+  await response.arrayBuffer();
+  return response.status;
 }
 
 /** One account, its money, the gateway processes that serve it, and eight clients. */
@@ -82,19 +94,14 @@ export async function openScene(uri: string, seed: number, count: number) {
       console.log(`      answered ${answered.length} · refused ${refused} · put off ${putOff} · broken ${broken}`);
       return outcome;
     },
-    /** What eight more calls at one process are answered. */
-    statusesAt: (url: string) =>
-      Promise.all(
-        Array.from({ length: 8 }, async () => {
-          const response = await fetch(`${url}/v1/chat/completions`, {
-            method: 'POST',
-            headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-            body: JSON.stringify({ model: 'large', messages: [{ role: 'user', content: 'One more?' }] }),
-          });
-          await response.arrayBuffer();
-          return response.status;
-        }),
-      ),
+    /** Makes calls at one process, eight at once, until no call fits what is left: then each is refused, and none is made. */
+    async spendRest(url: string): Promise<void> {
+      for (let made = -1; made < upstream.requests.length; ) {
+        made = upstream.requests.length;
+        const statuses = await Promise.all(Array.from({ length: 8 }, () => callOnce(url, key)));
+        if (upstream.requests.length === made) expect(statuses).to.deep.equal(Array(8).fill(402));
+      }
+    },
     async close() {
       await Promise.all(processes.map((process) => process.kill()));
       await till.close();
