@@ -25,7 +25,7 @@ export interface AccountingDeps {
   readonly models: AccountingModels;
   readonly publish: EventService['publish'];
   readonly transaction: RunInTransaction;
-  readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly database: Pick<DatabaseAccess, 'whenAvailable'>;
   readonly clock: DatabaseClock;
   readonly creditObserver: CreditObserver;
   /** Reads that what is looked for again and again goes with. */

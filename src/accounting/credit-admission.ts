@@ -1,6 +1,6 @@
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import { asUnavailable, databaseUnavailable } from '../mongo/unavailable.ts';
+import { asUnavailable } from '../mongo/unavailable.ts';
 import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
 import { type Admission, oneAnswer } from '../proxy/admission.ts';
 import type { Ledger } from './ledger.ts';
@@ -21,7 +21,7 @@ export interface CreditAdmissionDeps {
   /** How far below zero a call may reach. Micro-credits. */
   readonly overdraft: number;
   /** While it is unavailable, nothing can be reserved. @default it is always available */
-  readonly database?: Pick<DatabaseAccess, 'isUnavailable'> | undefined;
+  readonly database?: Pick<DatabaseAccess, 'whenAvailable'> | undefined;
   /** Learns what is decided. @default none */
   readonly observer?: CreditObserver | undefined;
 }
@@ -100,7 +100,7 @@ export function createCreditAdmission(deps: CreditAdmissionDeps): AdmitByCredits
     }
     const amount = costOf(requested);
     if (amount === 0) return noReservation;
-    if (database?.isUnavailable) throw databaseUnavailable();
+    await database?.whenAvailable();
     const outcome = await reservations.reserve(userId, amount);
     if (!outcome.isReserved) throw tooDear(amount, outcome, work ?? 'call', dearestField(costOf, requested));
     return new Reservation(reservations, userId, amount);

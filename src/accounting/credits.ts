@@ -15,7 +15,7 @@ export interface CreditServiceDeps extends Omit<LedgerDeps, 'lowThreshold' | 'in
   /** This process, `wrk_…`. @default a new one */
   readonly holder?: string;
   /** While it is unavailable, nothing can be reserved. @default it is always available */
-  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly database?: Pick<DatabaseAccess, 'whenAvailable'>;
   readonly options: CreditOptions;
   /** @default none */
   readonly observer?: CreditObserver;

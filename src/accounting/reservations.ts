@@ -84,7 +84,10 @@ export class Reservations {
   async reserve(userId: string, amount: number): Promise<ReserveOutcome> {
     const giveUpAt = performance.now() + releasedWithin;
     for (;;) {
-      const outcome = await this.#of(userId).reserve(amount);
+      // on another connection, if the first has silently died: an update that reaches the database late changes nothing
+      const outcome = await this.#of(userId)
+        .reserve(amount)
+        .catch(() => this.#of(userId).reserve(amount));
       const mayFit = amount <= outcome.free + outcome.reserved;
       if (outcome.isReserved || !mayFit || this.#isClosed || performance.now() > giveUpAt) return outcome;
       await sleep(soon);
