@@ -145,8 +145,8 @@ export function createAccounting(deps: AccountingDeps) {
   const admissionChecks: AdmissionCheck[] = [];
   if (admit) {
     // a batch or a training has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
-    admissionChecks.push(({ principal, endpoint, model }, tokens) =>
-      longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens),
+    admissionChecks.push(({ principal, endpoint, model }, tokens, output) =>
+      longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens, output),
     );
   }
   if (options.usage) admissionChecks.push(budgets.admit);
@@ -160,8 +160,6 @@ export function createAccounting(deps: AccountingDeps) {
     payments,
     limits,
     admissionChecks,
-    /** What sound in a realtime session has to pass that is transcribed: it is no request, and is admitted in parts. */
-    soundChecks: credits ? [credits.admit] : [],
     /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
     start(): void {
       if (options.usage) metering.start();

@@ -69,6 +69,7 @@ const amountNames = { tokens: 'tokens', requests: 'requests', credits: 'microCre
 /** The most that a call can use. */
 interface Need {
   readonly amounts: Amounts;
+  readonly isRequest: boolean;
   /** What the refusal calls the call. */
   readonly kind: string;
   /** The field that makes it need less of a unit if it is lowered; `undefined` where none does. */
@@ -83,10 +84,13 @@ function needOf(options: MostCostOptions, requested: Requested): Need {
   const kind = longWorks.get(call.endpoint);
   // what it may use is known when its file was read
   const isUnread = kind !== undefined && call.model === undefined;
+  const { stored, counts = 'request' } = output;
+  const isRequest = counts === 'request';
   return {
+    isRequest,
     amounts: isUnread
       ? { tokens: 0, requests: 0, microCredits: 0 }
-      : { tokens: tokens(requested), requests: output.stored ? 0 : 1, microCredits: credits(requested) },
+      : { tokens: tokens(requested), requests: stored || !isRequest ? 0 : 1, microCredits: credits(requested) },
     kind: kind ?? 'call',
     fieldOf: (unit) => (unit === 'requests' ? undefined : dearestField({ tokens, credits }[unit], requested)),
   };
@@ -104,7 +108,7 @@ function requireRoom({ owner, kind, budget }: Rule, used: UsedAmounts, reserved:
   const { period } = budget;
   const states = budgetUnits.flatMap((unit) => {
     const [maximum, scale, name] = [budget[unit], scales[unit], amountNames[unit]];
-    if (maximum === undefined) return [];
+    if (maximum === undefined || (unit === 'requests' && !need.isRequest)) return [];
     const amounts = { spent: used[period][name], held: reserved[name], needed: need.amounts[name] };
     return [{ unit, scale, maximum, free: Math.round(maximum * scale) - amounts.spent, ...amounts }];
   });

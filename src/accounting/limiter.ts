@@ -1,6 +1,6 @@
 import { describeThrown, GatewayError } from '../errors.ts';
 import type { Principal } from '../http/principal.ts';
-import type { LimitOptions, RateLimits, RateLimitsFor, UsageRecord } from '../options/options.ts';
+import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
@@ -14,7 +14,11 @@ interface LimitAdmission extends Admission {
  * Counts a call of this principal; `undefined` if nothing limits it.
  * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; then nothing is counted
  */
-export type Admit = (principal: Principal, estimatedTokens: number) => LimitAdmission | undefined;
+export type Admit = (
+  principal: Principal,
+  estimatedTokens: number,
+  output?: Pick<RequestedOutput, 'counts'>,
+) => LimitAdmission | undefined;
 
 export interface LimiterDeps {
   readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
@@ -134,22 +138,24 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     onCounted?.(isAnyNear);
   }
 
-  return function admit(principal, estimatedTokens) {
+  return function admit(principal, estimatedTokens, { counts = 'request' } = {}) {
+    if (counts === 'nothing') return undefined;
+    const isRequest = counts === 'request';
     const at = now();
     const applied = appliedLimitsOf(principal, at);
     if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
     const usages = limitUsagesOf(applied);
-    const exhausted = usages.find(({ limit, used }) => used >= limit);
+    const exhausted = usages.find(({ kind, limit, used }) => used >= limit && (isRequest || kind === 'tokens'));
     if (exhausted) {
       onRefused(principal, exhausted.limit);
       throw rateLimitError(exhausted, rateLimitHeaders(usages, wait), wait);
     }
     for (const { counter } of applied) {
-      counter.requests += 1;
+      if (isRequest) counter.requests += 1;
       counter.tokens += estimatedTokens;
     }
-    for (const usage of usages) usage.used += usage.kind === 'requests' ? 1 : estimatedTokens;
+    for (const usage of usages) usage.used += usage.kind === 'requests' ? Number(isRequest) : estimatedTokens;
     onCounted?.(applied.some(isNear));
     return {
       headers: rateLimitHeaders(usages, wait),

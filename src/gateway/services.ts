@@ -201,7 +201,7 @@ function authenticatorOf(options: ResolvedOptions, authenticateKey: Authenticate
 function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, keys: KeyService) {
   const { options, access, models, metrics, shared, spec } = base;
   const { logger } = options;
-  const { usage, admissionChecks, soundChecks } = accounting;
+  const { usage, admissionChecks } = accounting;
   const storedObjects = createStoredObjects({
     objects: models.stored,
     database: access,
@@ -233,7 +233,6 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
     admissionChecks,
-    soundChecks,
     ...(usage && { usageRecorder: usage }),
     observers: [metrics.models, upstreamWindow],
     storedObjects,

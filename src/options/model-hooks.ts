@@ -158,4 +158,9 @@ export interface RequestedOutput {
   readonly lengthField?: string | undefined;
   /** What a call about an object that upstreams keep moves and makes, as far as it says so. @default nothing */
   readonly stored?: StoredUsage | undefined;
+  /**
+   * What of it counts before it has ended: a request and its tokens, only tokens where its request was counted before, or neither where that has ended when
+   * it has. Credits are reserved in any case, and what budgets have of them and of tokens. @default 'request'
+   */
+  readonly counts?: 'request' | 'tokens' | 'nothing';
 }

@@ -25,8 +25,6 @@ export interface ProxyDependencies {
   readonly hooks?: ModelHooks;
   /** Which checks may refuse a call before it is routed, in this order. @default none */
   readonly admissionChecks?: readonly AdmissionCheck[];
-  /** Which checks may refuse sound in a realtime session that is transcribed, in parts that count as no request. @default none */
-  readonly soundChecks?: readonly AdmissionCheck[];
   /** Where usage records go. `onUsage` is called in any case. @default nowhere */
   readonly usageRecorder?: UsageRecorder;
   readonly storedObjects: StoredObjects;
@@ -99,7 +97,7 @@ function withListeners(
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const { logger, retry = {}, hooks = {}, admissionChecks = [], soundChecks = [], usageRecorder = noRecorder } = deps;
+  const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
   const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret, observers = [] } = deps;
   const { storedObjects, backgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
@@ -110,7 +108,6 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     storedObjects,
     backgroundResponses,
     admissionChecks,
-    soundChecks,
     exposeUpstream,
     maxFiles: deps.maxFiles ?? 10_000,
     maxFileBytes: deps.maxFileBytes ?? Number.POSITIVE_INFINITY,

@@ -43,8 +43,6 @@ export interface RelayDependencies extends RequestOptions {
   readonly upstreams: readonly Upstream[];
   /** Which checks may refuse a call, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
-  /** Which checks may refuse sound in a realtime session that is transcribed, in parts that count as no request. */
-  readonly soundChecks: readonly AdmissionCheck[];
   readonly retry: RetryPolicy;
   readonly usageRecorder: UsageRecorder;
   readonly hooks: RelayHooks | undefined;

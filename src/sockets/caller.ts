@@ -20,24 +20,22 @@ export class SocketCaller {
   readonly #opened: Omit<ModelCall, 'stream'>;
   readonly #authenticate: () => Promise<Principal>;
   readonly #checks: readonly AdmissionCheck[];
-  readonly #soundChecks: readonly AdmissionCheck[];
   #principal: Principal;
 
   /**
    * @param opened who has opened the socket, and with what: its model is that of every response, and `undefined` where each names its own
    * @param authenticate says again whose the key is. @throws GatewayError as for any call
-   * @param checks what a response has to pass, and what sound has to pass that is transcribed
+   * @param checks what a response has to pass
    */
   constructor(
     opened: Omit<ModelCall, 'stream'>,
     authenticate: () => Promise<Principal>,
-    checks: Pick<RelayDependencies, 'admissionChecks' | 'soundChecks'>,
+    checks: Pick<RelayDependencies, 'admissionChecks'>,
   ) {
     this.#opened = opened;
     this.#principal = opened.principal;
     this.#authenticate = authenticate;
     this.#checks = checks.admissionChecks;
-    this.#soundChecks = checks.soundChecks;
   }
 
   /** As its key was when it was last checked. */
@@ -68,20 +66,11 @@ export class SocketCaller {
     }
   }
 
-  /** Has a response admitted, as a call of its own. @throws GatewayError when it is refused */
-  admit(call: RequestedCall): Promise<readonly Admission[]> {
-    return this.#pass(this.#checks, call);
-  }
-
-  /** Has sound admitted that is transcribed. It is no request of its own. @throws GatewayError when it is refused */
-  admitSound(call: RequestedCall): Promise<readonly Admission[]> {
-    return this.#pass(this.#soundChecks, call);
-  }
-
-  async #pass(checks: readonly AdmissionCheck[], call: RequestedCall): Promise<readonly Admission[]> {
+  /** Has a response admitted, as a call of its own, or sound, as a part of one. @throws GatewayError when it is refused */
+  async admit(call: RequestedCall): Promise<readonly Admission[]> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await requestAdmission(checks, call, unheard);
+        return await requestAdmission(this.#checks, call, unheard);
       } catch (error) {
         if (!isGatewayError(error) || !isMomentary(error) || tries === mostTries) throw error;
         await sleep(Number(error.headers['retry-after-ms'] ?? 100));

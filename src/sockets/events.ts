@@ -25,12 +25,15 @@ export const realtimeSession = {
   input_audio_transcription: transcription,
 };
 
+/** The fields that limit the output of a response, of the API and of its beta. */
+export const limitNames = ['max_output_tokens', 'max_response_output_tokens'] as const;
+
 /** What every event has. */
 const common = { type: anything, event_id: anything };
 
 /** The described parts of the events of `/realtime`. */
 export function realtimeShape(spec: Spec): BodyShape {
-  const response = object({ max_output_tokens: anything });
+  const response = object(Object.fromEntries(limitNames.map((name) => [name, anything])));
   const item = object({ content: { type: 'array', items: object({ type: anything }) } });
   return bodyShape(spec, object({ ...common, session: object(realtimeSession), response, audio: anything, item }));
 }
@@ -100,6 +103,14 @@ export interface UpstreamEvent extends Fields {
   };
   readonly error?: { readonly event_id?: unknown; readonly code?: unknown; readonly message?: unknown } | null;
 }
+
+/** With these an upstream says what its session is. */
+export const sessionEvents: ReadonlySet<string> = new Set([
+  'session.created',
+  'session.updated',
+  'transcription_session.created',
+  'transcription_session.updated',
+]);
 
 /** What the events have in them that say something about a response, a transcription, or what is transcribed. */
 const marks = [

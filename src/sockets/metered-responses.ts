@@ -9,7 +9,8 @@ import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { answerBytesPerToken, closedRecord, openRecord, textBytes } from '../proxy/usage-meter.ts';
 import { usedByResponse } from '../stored/ended-response.ts';
-import { responseIdOf, type UpstreamEvent } from './events.ts';
+import { responseIdOf, sessionEvents, type UpstreamEvent } from './events.ts';
+import { decodedLength, pcmRate, soundRate, tokensPerSecond } from './sound.ts';
 
 /** A response that a client has asked for, or that an upstream makes by itself. */
 interface MeteredResponse {
@@ -30,7 +31,9 @@ interface MeteredResponse {
   firstByteMs: number;
   events: number;
   textBytes: number;
-  soundBytes: number;
+  /** How many bytes a second of its sound has. */
+  soundRate: number;
+  soundSeconds: number;
   readonly tools: ToolCalls;
 }
 
@@ -49,9 +52,6 @@ export interface EndedResponse {
   readonly record: UsageRecord;
 }
 
-/** Sound as it comes: base64 of 24,000 samples of 16 bits for each second, of which 50 ms are a token (OpenAI's guide "Managing costs" of the Realtime API). */
-const soundBytesPerToken = (48_000 * 4) / 3 / 20;
-
 /** The responses under way on one WebSocket. Each is charged when it has ended, by one usage record. */
 export class MeteredResponses {
   readonly #deps: RelayDependencies;
@@ -59,6 +59,8 @@ export class MeteredResponses {
   readonly #unasked: (event?: UpstreamEvent) => AskedResponse;
   /** In the order in which they were asked for. */
   readonly #open: MeteredResponse[] = [];
+  /** How many bytes a second of sound has, unless a response says otherwise. */
+  #soundRate: number = pcmRate;
 
   /** @param unasked what a response is that no client has asked for, or whose beginning was not seen */
   constructor(deps: RelayDependencies, principal: Principal, unasked: (event?: UpstreamEvent) => AskedResponse) {
@@ -90,6 +92,7 @@ export class MeteredResponses {
     const response = this.#open.find(({ hasBegun }) => !hasBegun) ?? this.#add(this.#unasked(event), undefined);
     response.id = responseIdOf(event);
     response.hasBegun = true;
+    response.soundRate = soundRate(event.response, 'output') ?? this.#soundRate;
     response.firstByteMs = performance.now() - response.startedAt;
     const { upstream, call, firstByteMs } = response;
     this.#deps.reports.responded(upstream, 200, firstByteMs);
@@ -105,10 +108,11 @@ export class MeteredResponses {
     if (response) response.admissions = await admit(response.call);
   }
 
-  /** The upstream has begun a response, or has sent a part of one. */
+  /** The upstream has begun a response, has sent a part of one, or says what the session is. */
   saw(event: UpstreamEvent): void {
     const { type, response_id, delta, soundBytes } = event;
     if (type === 'response.created') this.#begun(event);
+    else if (sessionEvents.has(type)) this.#soundRate = soundRate(event.session, 'output') ?? this.#soundRate;
     else if (type.startsWith('response.')) {
       this.wrote(response_id, delta, soundBytes);
       this.#underWay(response_id)?.tools.addEvent(event);
@@ -127,7 +131,7 @@ export class MeteredResponses {
     if (!response) return;
     response.events += 1;
     response.textBytes += textBytes(text);
-    response.soundBytes += soundBytes;
+    response.soundSeconds += decodedLength(soundBytes) / response.soundRate;
   }
 
   /**
@@ -207,7 +211,8 @@ export class MeteredResponses {
     const span = UpstreamSpan.start({ upstream, path, model, apiRequest: { requestId, principal } });
     const response: MeteredResponse = {
       ...{ id: undefined, eventId, call, upstream, usage, place, span, admissions },
-      ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0, soundBytes: 0 },
+      ...{ startedAt: performance.now(), hasBegun: false, firstByteMs: 0, events: 0, textBytes: 0 },
+      ...{ soundRate: this.#soundRate, soundSeconds: 0 },
       tools: new ToolCalls(),
     };
     this.#open.push(response);
@@ -229,7 +234,7 @@ export class MeteredResponses {
     const { call, usage, events, tools, startedAt, firstByteMs } = response;
     const { output } = call;
     // sound is counted by its length, not by its bytes
-    const bytes = response.textBytes + (response.soundBytes / soundBytesPerToken) * answerBytesPerToken;
+    const bytes = response.textBytes + response.soundSeconds * tokensPerSecond.spoken * answerBytesPerToken;
     const used = usedByResponse(reported, { bytes, events, tools: tools.use }, usage, { output, ending, hasFailed });
     const durationMs = performance.now() - startedAt;
     const record = closedRecord(usage, used, { upstream: usage.upstream, ending, durationMs, firstByteMs });

@@ -2,16 +2,16 @@ import { isGatewayError, refuse } from '../errors.ts';
 import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
-import { checkModelName, countIn, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
+import { checkModelName, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { type Bridge, SocketEnd } from './bridge.ts';
-import { Conversation } from './conversation.ts';
-import { type ClientEvent, responseIdOf, transcriptionFields, type UpstreamEvent } from './events.ts';
+import { Conversation, outputOf } from './conversation.ts';
+import { type ClientEvent, responseIdOf, sessionEvents, transcriptionFields, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { eventIdOf, MeteredSession, type SessionOptions } from './session.ts';
-import { sessionEvents, soundEvent, Transcriptions } from './transcriptions.ts';
+import { soundEvent, Transcriptions } from './transcriptions.ts';
 
 interface RealtimeOptions extends SessionOptions {
   /** As the caller named it. */
@@ -22,6 +22,23 @@ interface RealtimeOptions extends SessionOptions {
   readonly transcriptionModel: string | undefined;
   /** What was admitted with the handshake, for the first response. */
   readonly admissions: readonly Admission[];
+}
+
+/** What was admitted before the response has begun that it is for. */
+interface AdvanceAdmission {
+  /** The response, as it was expected; `undefined` where only its request was admitted. */
+  readonly call: RequestedCall | undefined;
+  readonly admissions: readonly Admission[];
+}
+
+/** Whether a response costs no more than what was admitted. Pure. */
+function covers(advance: AdvanceAdmission | undefined, { estimatedTokens, output }: RequestedCall): boolean {
+  const expected = advance?.call;
+  return (
+    expected !== undefined &&
+    expected.estimatedTokens >= estimatedTokens &&
+    expected.output.maxTokens === output.maxTokens
+  );
 }
 
 /** How long sound is refused before its admission is asked for again, where the refusal does not say. Milliseconds. */
@@ -35,7 +52,7 @@ export class RealtimeSession extends MeteredSession {
   readonly #options: RealtimeOptions;
   readonly #conversation = new Conversation();
   /** What is admitted for the next response. */
-  #admissions: readonly Admission[] | undefined;
+  #advance: AdvanceAdmission | undefined;
   /** Until when sound is refused, by `performance.now()`. */
   #soundRefusedUntil = 0;
   /** Whether the last response that the upstream has begun by itself was refused, and nothing was admitted since. */
@@ -45,13 +62,13 @@ export class RealtimeSession extends MeteredSession {
   constructor(deps: RelayDependencies, options: RealtimeOptions) {
     super(deps, options);
     this.#options = options;
-    this.#admissions = options.admissions;
+    this.#advance = { call: this.#nextCall(), admissions: options.admissions };
     this.#transcriptions = new Transcriptions(deps, {
       caller: options.caller,
       upstream: options.upstream,
       sessionModel: options.model,
       model: options.transcriptionModel,
-      takeAdmissions: () => this.#takeAdmissions() ?? [],
+      takeAdmissions: () => this.#takeAdmissions(),
       onCommitted: (seconds) => this.#conversation.heard(seconds),
     });
   }
@@ -62,7 +79,7 @@ export class RealtimeSession extends MeteredSession {
 
   protected async take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[] | undefined> {
     if (event.type === soundEvent) {
-      const isAdmitted = this.#admissions && this.#transcriptions.covers(event);
+      const isAdmitted = covers(this.#advance, this.#nextCall()) && this.#transcriptions.covers(event);
       if (!isAdmitted && !(await this.#admitSound(event, bridge))) return undefined;
       // it names nothing
       this.#transcriptions.sent(event);
@@ -85,38 +102,37 @@ export class RealtimeSession extends MeteredSession {
   override ended(hasLeft: boolean): void {
     super.ended(hasLeft);
     this.#transcriptions.endAll(hasLeft ? 'client_left' : 'upstream_failed');
-    for (const admission of this.#takeAdmissions() ?? []) admission.dropped();
+    for (const admission of this.#takeAdmissions()) admission.dropped();
   }
 
-  #takeAdmissions(): readonly Admission[] | undefined {
-    const admissions = this.#admissions;
-    this.#admissions = undefined;
+  #takeAdmissions(): readonly Admission[] {
+    const { admissions = [] } = this.#advance ?? {};
+    this.#advance = undefined;
     return admissions;
   }
 
   protected unasked(): AskedResponse {
-    return { call: this.#nextCall(), upstream: this.upstream, admissions: this.#takeAdmissions() };
+    const call = this.#nextCall();
+    const admissions = covers(this.#advance, call) ? this.#takeAdmissions() : undefined;
+    return { call, upstream: this.upstream, admissions };
   }
 
-  /** A response that begins now. @param given the bytes of what it reads beside the conversation */
-  #nextCall(given = 0): RequestedCall {
+  /**
+   * A response that begins now.
+   * @param given the bytes of what it reads beside the conversation
+   * @param output @default what the session lets it write
+   */
+  #nextCall(given = 0, output = this.#conversation.output): RequestedCall {
     const tokens = this.#conversation.tokens + Math.ceil(given / promptBytesPerToken);
-    return this.requested(this.#options.model, tokens);
+    return { ...this.requested(this.#options.model, tokens), output };
   }
 
   async #ask({ eventId, rawBody, fields }: ClientEvent, bridge: Bridge): Promise<void> {
     const { start = 0, end = 0 } = fields.get('response') ?? {};
-    const next = this.#nextCall(end - start);
-    const limitField = 'response.max_output_tokens';
-    const limit = shortValue(rawBody, fields.get(limitField));
-    // `inf` limits nothing
-    const maxTokens = typeof limit === 'number' ? countIn(limitField, limit) : 0;
-    const isLimited = maxTokens > 0;
-    const call = isLimited ? { ...next, output: { ...next.output, maxTokens, limitField } } : next;
+    const output = outputOf('response', (name) => shortValue(rawBody, fields.get(`response.${name}`)));
+    const call = this.#nextCall(end - start, output);
     await this.#requireKey(bridge);
-    // what was admitted in advance is for those that say nothing
-    const inAdvance = isLimited ? undefined : this.#takeAdmissions();
-    const admissions = inAdvance ?? (await this.#admit(call));
+    const admissions = await this.#admit(call);
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
   }
 
@@ -126,11 +142,23 @@ export class RealtimeSession extends MeteredSession {
     await this.caller.requireKey();
   }
 
+  /** Has the next response admitted. What was admitted in advance is its request; where that is not enough for it, it is given back, and the whole admitted. */
   async #admit(call: RequestedCall): Promise<readonly Admission[]> {
-    const admissions = await this.caller.admit(call);
-    this.#soundRefusedUntil = 0;
-    this.#hasCancelled = false;
-    return admissions;
+    const advance = this.#advance;
+    const taken = this.#takeAdmissions();
+    if (covers(advance, call)) return taken;
+    for (const admission of taken) admission.dropped();
+    try {
+      const output = advance ? ({ ...call.output, counts: 'tokens' } as const) : call.output;
+      const admissions = await this.caller.admit({ ...call, output });
+      this.#soundRefusedUntil = 0;
+      this.#hasCancelled = false;
+      return admissions;
+    } catch (error) {
+      // its request has been counted
+      if (advance) this.#advance ??= { call: undefined, admissions: [] };
+      throw error;
+    }
   }
 
   /**
@@ -142,7 +170,8 @@ export class RealtimeSession extends MeteredSession {
     if (performance.now() < this.#soundRefusedUntil) return false;
     try {
       await this.#requireKey(bridge);
-      this.#admissions ??= await this.#admit(this.#nextCall());
+      const call = this.#nextCall();
+      this.#advance = { call, admissions: await this.#admit(call) };
       await this.#transcriptions.admit(event);
       return true;
     } catch (error) {

@@ -1,5 +1,8 @@
-import { isGatewayError } from '../errors.ts';
+import { type ErrorCode, isGatewayError } from '../errors.ts';
 import type { Admission } from '../proxy/admission.ts';
+
+/** Refusals of what is more than there is left. */
+const isAboutAmount: ReadonlySet<ErrorCode> = new Set(['insufficient_credits', 'insufficient_quota']);
 
 /** Sound of so many seconds that may go up. */
 interface Step {
@@ -9,7 +12,7 @@ interface Step {
 
 /** How much sound is admitted at once: sound comes many times in a second. Seconds. */
 const longStep = 60;
-/** The same where credits are short: what is left may be enough for less. Seconds. */
+/** The same where credits or a budget are short: what is left may be enough for less. Seconds. */
 const shortStep = 1;
 
 /**
@@ -43,7 +46,7 @@ export class SoundAdmission {
       await this.#add(model, Math.max(missing, this.#isShort ? shortStep : longStep));
     } catch (error) {
       const mayFit = !this.#isShort && missing < longStep;
-      if (!mayFit || !isGatewayError(error) || error.code !== 'insufficient_credits') throw error;
+      if (!mayFit || !isGatewayError(error) || !isAboutAmount.has(error.code)) throw error;
       this.#isShort = true;
       await this.#add(model, Math.max(missing, shortStep));
     }

@@ -1,29 +1,16 @@
 import type { Admission, RequestedCall } from '../proxy/admission.ts';
-import { isObject } from '../proxy/answer-result.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import type { SocketCaller } from './caller.ts';
-import type { ClientEvent, UpstreamEvent } from './events.ts';
+import { type ClientEvent, sessionEvents, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
+import { decodedLength, fieldOf, g711, g711Rate, pcmRate, soundRate, tokensPerSecond } from './sound.ts';
 import { SoundAdmission } from './sound-admission.ts';
 
 const transcription = 'conversation.item.input_audio_transcription.';
 /** A part of what a user has said, as it goes up. */
 export const soundEvent = 'input_audio_buffer.append';
 
-/** What an upstream says its session is. */
-export const sessionEvents: ReadonlySet<string> = new Set([
-  'session.created',
-  'session.updated',
-  'transcription_session.created',
-  'transcription_session.updated',
-]);
-
-/** One token for 100 ms of what a user says (OpenAI's guide "Managing costs" of the Realtime API). */
-export const tokensPerSecond = 10;
-/** 24,000 samples of 16 bits, which is also what upstreams take where a session says nothing. */
-const pcmRate = 48_000;
-const g711Rate = 8_000;
 /** How many items' lengths, and how many names of models, are remembered. */
 const mostRemembered = 100;
 /** The date of a snapshot: upstreams that are asked for `gpt-4o-transcribe` may answer with it. */
@@ -41,8 +28,6 @@ interface SentSound {
 
 const silence = (): SentSound => ({ seconds: 0, clears: [] });
 const sum = (amounts: readonly number[]) => amounts.reduce((total, amount) => total + amount, 0);
-/** Formats of G.711, as sessions name them. */
-const g711 = /g711|pcmu|pcma/;
 
 /** Sound of an item that the upstream has shown, and may still transcribe. */
 interface DueSound {
@@ -82,7 +67,7 @@ export class Transcriptions {
   readonly #names = new Map<string, string>();
   /** The model that transcribes what is committed now, as callers name it; `undefined` where nothing is transcribed, or the upstream does not say. */
   #model: string | undefined;
-  #bytesPerSecond = pcmRate;
+  #bytesPerSecond: number = pcmRate;
   /** Whether the client has asked for G.711, and the upstream has not said yet what the session is. */
   #asksForG711 = false;
   /** What has gone up since the last commit. */
@@ -114,7 +99,7 @@ export class Transcriptions {
     this.#model = options.model;
     if (options.model !== undefined) this.#rememberName(options.model);
     this.#admission = new SoundAdmission((model, seconds, isFirst) =>
-      options.caller.admitSound(this.#soundOf(model, seconds, isFirst)),
+      options.caller.admit(this.#soundOf(model, seconds, isFirst)),
     );
   }
 
@@ -256,11 +241,8 @@ export class Transcriptions {
     const input = fieldOf(fieldOf(session, 'audio'), 'input');
     const inInput = fieldOf(input, 'transcription');
     const transcriber = inInput === undefined ? fieldOf(session, 'input_audio_transcription') : inInput;
-    const { type, rate } = (fieldOf(input, 'format') ?? {}) as { readonly type?: unknown; readonly rate?: unknown };
-    const format = String(type ?? fieldOf(session, 'input_audio_format') ?? '');
     this.#asksForG711 = false;
-    if (g711.test(format)) this.#bytesPerSecond = g711Rate;
-    else if (format !== '') this.#bytesPerSecond = typeof rate === 'number' && rate > 0 ? 2 * rate : pcmRate;
+    this.#bytesPerSecond = soundRate(session, 'input') ?? this.#bytesPerSecond;
     if (transcriber === undefined) return;
     const model = fieldOf(transcriber, 'model');
     this.#model = typeof model === 'string' && model !== '' ? this.#calledName(model) : undefined;
@@ -357,19 +339,14 @@ export class Transcriptions {
   #soundOf(model: string | undefined, seconds: number, isFirst = true): RequestedCall {
     return {
       info: this.#options.caller.call(model),
-      estimatedTokens: Math.ceil(seconds * tokensPerSecond),
-      output: { choices: 1, maxTokens: isFirst ? undefined : 0, seconds },
+      estimatedTokens: Math.ceil(seconds * tokensPerSecond.heard),
+      output: { choices: 1, maxTokens: isFirst ? undefined : 0, seconds, counts: 'nothing' },
     };
   }
 
   #secondsOf(bytes: number): number {
     return bytes / (this.#asksForG711 ? g711Rate : this.#bytesPerSecond);
   }
-}
-
-/** A field of what may be an object. */
-function fieldOf(value: unknown, name: string): unknown {
-  return isObject(value) ? value[name] : undefined;
 }
 
 /** Whether an item has sound of a user in it. Pure. */
@@ -382,9 +359,6 @@ function hasSound(item: unknown): boolean {
 function hasItemWithSound({ type, body }: ClientEvent): boolean {
   return type === 'conversation.item.create' && hasSound(fieldOf(body, 'item'));
 }
-
-/** How many bytes so many characters of base64 stand for. Pure. */
-const decodedLength = (characters: number): number => Math.max(0, Math.floor((characters * 3) / 4));
 
 /** Keeps a value, and forgets the oldest of too many. */
 export function remember<Key, Value>(values: Map<Key, Value>, key: Key, value: Value): void {

@@ -54,7 +54,7 @@ describe('the sound of a realtime session that is transcribed at a price', () =>
     const userId = `usr_${accounts}`;
     await gateway.gateway.credits?.topUp({ userId, credits, reference: userId });
     const balance = async () => (await gateway.gateway.credits?.balance(userId))?.creditsRemaining;
-    return { balance, key: await gateway.newKey({ userId }) };
+    return { userId, balance, key: await gateway.newKey({ userId }) };
   };
   const open = async (key: string, model: string | null = 'hear') => {
     upstream.onOpen = (socket) => socket.send(JSON.stringify({ type: 'session.created', session: heardBy(model) }));
@@ -114,7 +114,9 @@ describe('the sound of a realtime session that is transcribed at a price', () =>
       for (const event of send(2, 'fits')) client.send(event);
       await client.event(`${transcription}.completed`);
       for (const event of send(1_000, 'attack')) client.send(event);
-      const { status, error } = await client.event('error');
+      await client.event('error');
+      // an upstream may refuse the commit of nothing, too
+      const { status, error } = client.events.find(({ type }) => type === 'error');
       expect([status, error.code, error.event_id]).to.deep.equal([402, 'insufficient_credits', 'attack']);
       // the session goes on
       client.send({ type: 'session.update', session: { type: 'realtime', instructions: 'Be brief' } });
@@ -127,6 +129,19 @@ describe('the sound of a realtime session that is transcribed at a price', () =>
       await leave(client);
     });
   }
+
+  it('goes up only as far as the budget of its key lasts', async () => {
+    const { userId } = await account(100);
+    const key = await gateway.newKey({ userId, budgets: [{ period: 'day', credits: 0.05 }] });
+    const client = await open(key);
+    client.send(append(2, 'fits'));
+    await upstream.got(1);
+    client.send(append(10, 'over'));
+    const { status, error } = await client.event('error');
+    expect([status, error.code, error.event_id]).to.deep.equal([429, 'insufficient_quota', 'over']);
+    expect(upstream.received).to.have.length(1);
+    await leave(client);
+  });
 
   it('is admitted when a model is asked for that may transcribe it, and at the price of each that may', async () => {
     const { key } = await account(2);
