@@ -8,8 +8,8 @@ import type { AttemptRecord, RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './recoveries.ts';
 import type { ResendResult, SendTest } from './redeliver.ts';
 import { delayAfter } from './retry.ts';
-import { shownHeaders } from './send.ts';
 import type { DeliveryService } from './service.ts';
+import { shownHeaders } from './signature.ts';
 
 type Schemas = components['schemas'];
 

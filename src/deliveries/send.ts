@@ -15,10 +15,10 @@ import {
   textOfBeginning,
 } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type DeliveryTarget, type SecretsInUse, secretsInUse } from '../webhooks/webhook.ts';
+import { type DeliveryTarget, secretsInUse } from '../webhooks/webhook.ts';
 import type { AttemptResult } from './claims.ts';
 import type { CancelReason, Claim, DeliveryDocument, FailureCode } from './model.ts';
-import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
+import { shownHeaders, signatureHeaders } from './signature.ts';
 
 /** One POST. */
 export interface DeliveryRequest {
@@ -208,38 +208,4 @@ export function toDeliveryRequest(
     sign: (bytes) => ({ ...target.headers, ...signatureHeaders({ eventId, startedAt, secrets }, bytes) }),
     maySend,
   };
-}
-
-interface SentEvent {
-  readonly eventId: string;
-  /** By the database's clock; receivers compare it with theirs. */
-  readonly startedAt: Date;
-}
-
-/**
- * The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it.
- */
-export function shownHeaders(
-  attempt: SentEvent & { readonly test: boolean; readonly userAgent: string },
-): Record<string, string> {
-  return {
-    'content-type': 'application/json',
-    'user-agent': attempt.userAgent,
-    'webhook-id': attempt.eventId,
-    'webhook-timestamp': String(Math.floor(attempt.startedAt.getTime() / 1_000)),
-    ...(attempt.test && { 'x-service-test': 'true' }),
-  };
-}
-
-/**
- * The signatures of a delivery: `x-service-signature`, and that of Standard Webhooks
- * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
- */
-export function signatureHeaders(
-  { eventId, startedAt, secrets }: SentEvent & { readonly secrets: SecretsInUse },
-  body: RawBody,
-): Record<string, string> {
-  const timestamp = Math.floor(startedAt.getTime() / 1_000);
-  const signatures = secrets.standard.map((secret) => standardWebhookSignature(eventId, timestamp, body, secret));
-  return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
 }

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import type { SecretsInUse } from '../webhooks/webhook.ts';
 
 /** The exact bytes of a body; a string means its UTF-8 bytes. */
 export type RawBody = string | Uint8Array;
@@ -30,4 +31,38 @@ export function standardWebhookSignature(
   const key = base64 ? Buffer.from(base64, 'base64') : Buffer.from(secret, 'utf8');
   const mac = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
+}
+
+interface SentEvent {
+  readonly eventId: string;
+  /** By the database's clock; receivers compare it with theirs. */
+  readonly startedAt: Date;
+}
+
+/**
+ * The headers of a delivery without its signatures. They can be derived from the attempt, so they are not stored with it.
+ */
+export function shownHeaders(
+  attempt: SentEvent & { readonly test: boolean; readonly userAgent: string },
+): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': attempt.userAgent,
+    'webhook-id': attempt.eventId,
+    'webhook-timestamp': String(Math.floor(attempt.startedAt.getTime() / 1_000)),
+    ...(attempt.test && { 'x-service-test': 'true' }),
+  };
+}
+
+/**
+ * The signatures of a delivery: `x-service-signature`, and that of Standard Webhooks
+ * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
+ */
+export function signatureHeaders(
+  { eventId, startedAt, secrets }: SentEvent & { readonly secrets: SecretsInUse },
+  body: RawBody,
+): Record<string, string> {
+  const timestamp = Math.floor(startedAt.getTime() / 1_000);
+  const signatures = secrets.standard.map((secret) => standardWebhookSignature(eventId, timestamp, body, secret));
+  return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import { shownHeaders, signatureHeaders } from '../../deliveries/send.ts';
+import { shownHeaders, signatureHeaders } from '../../deliveries/signature.ts';
 import { duration, wholeNumber } from '../../options/kinds.ts';
 import { readVersion } from '../../version.ts';
 import { copyProblem } from '../../webhooks/pasted-secret.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { createDeliveryClient, createSend, signatureHeaders } from '../../../src/deliveries/send.ts';
-import { signBody } from '../../../src/deliveries/signature.ts';
+import { createDeliveryClient, createSend } from '../../../src/deliveries/send.ts';
+import { signatureHeaders, signBody } from '../../../src/deliveries/signature.ts';
 import { startReceiver } from '../receiver.ts';
 
 describe('The signature of a delivery', () => {

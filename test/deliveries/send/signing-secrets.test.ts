@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { signatureHeaders } from '../../../src/deliveries/send.ts';
-import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
+import { signatureHeaders, signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 import { secretsInUse } from '../../../src/webhooks/webhook.ts';
 
 const endsAt = new Date('2026-01-01T00:00:00.000Z');

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import express from 'express';
-import { shownHeaders, signatureHeaders } from '../../../src/deliveries/send.ts';
+import { shownHeaders, signatureHeaders } from '../../../src/deliveries/signature.ts';
 import {
   type ReceiverError,
   type WebhookEvent,
