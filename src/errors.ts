@@ -85,6 +85,7 @@ export const errorStatus = {
   upstream_timeout: 504,
   // the gateway itself
   invalid_options: 500,
+  jobs_unavailable: 500,
   secret_unreadable: 500,
   internal_error: 500,
   overloaded: 503,

@@ -1,6 +1,6 @@
-import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/agenda.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
+import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/wake-ups.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { AttemptRef, WebhookRef } from './model.ts';
 

@@ -140,7 +140,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
   });
 
   return {
-    /** Await it before anything else. */
+    /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
     init: jobs.init,
     /** Makes the deliveries of events. */
     fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent } satisfies FanOuts,

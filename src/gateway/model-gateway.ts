@@ -62,7 +62,10 @@ export interface ModelGateway<Custom extends string = string> {
   readonly admin: AdminService & ProcessService;
   /** What the host's payment processor reports: `completed` and `failed`. */
   readonly payments: PaymentService;
-  /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
+  /**
+   * Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does.
+   * @throws GatewayError `jobs_unavailable` where Agenda, an ES module, cannot be imported, as in Jest; nothing has begun then
+   */
   start(): Promise<void>;
   /**
    * Publishes an event to the account's webhooks. Once it resolves, the event cannot be lost.

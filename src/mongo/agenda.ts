@@ -13,7 +13,7 @@ import { type Connection, mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import { createBatcher } from './batcher.ts';
-import { databaseOf, inOneBatch, withCommandTimeout } from './collection.ts';
+import { inOneBatch, withCommandTimeout } from './collection.ts';
 import { failuresIn, isDuplicateKey } from './writes.ts';
 
 /**
@@ -24,43 +24,26 @@ const lockLifetime = 5_000;
 /** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
 const processEvery = 5_000;
 
-/** The index by which Agenda finds jobs that are due; any collection of jobs needs it. */
-export const nextJob = {
-  key: { name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 },
-  name: 'next',
-} as const;
-
-/** The database that jobs are in. A lost job loses nothing, so no write waits for a majority. */
-export function jobsDb(connection: Connection): JobsDb {
-  return databaseOf(connection, { writeConcern: { w: 1 } });
-}
-
-export interface WakeUpsDeps<Data> {
-  /** The name of the jobs. */
-  readonly name: string;
-  readonly connection: Connection;
+/** What an Agenda of ours is made of. */
+export interface AgendaDeps {
   /** Names this process in the jobs that it locks. */
   readonly owner: string;
-  /** The name of the collection, which holds nothing but these jobs. */
+  readonly db: JobsDb;
+  /** The name of the collection, which holds nothing but jobs of one name. */
   readonly collection: string;
-  /** The fields that tell a job from others of its name: another one with the same values moves it. */
-  readonly key: readonly (keyof Data & string)[];
   /**
    * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
    * job whose lock lapses before it runs counts as locked permanently.
    */
   readonly limit: number;
-  /** What the log says if a job was not stored. */
-  readonly notStored: string;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** Makes jobs that only wake a process: what they are about decides for itself what is due, and losing all of them loses nothing. */
-export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>) {
-  const { name, connection, owner, collection, key, limit, notStored, logger } = deps;
+/** An Agenda that can take jobs. It runs them once it is started. */
+export async function openAgenda({ owner, db, collection, limit, logger }: AgendaDeps): Promise<Agenda> {
   const agenda = new Agenda({
     name: owner,
-    backend: createJobsBackend(jobsDb(connection), collection),
+    backend: createJobsBackend(db, collection),
     processEvery,
     maxConcurrency: limit,
     defaultConcurrency: limit,
@@ -70,43 +53,11 @@ export function createWakeUps<Data extends object>(deps: WakeUpsDeps<Data>) {
     removeOnComplete: true,
   });
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
-
-  return {
-    /** Await it before anything else. */
-    async init(): Promise<void> {
-      await agenda.ready;
-    },
-    /** Wakes a process in so many milliseconds, whichever comes first. Logs failures. */
-    async schedule(data: Data, wait: number): Promise<void> {
-      try {
-        const unique = Object.fromEntries(key.map((field) => [`data.${field}`, data[field]]));
-        await agenda
-          .create(name, data)
-          .unique(unique)
-          .schedule(new Date(Date.now() + wait))
-          .save();
-      } catch (error) {
-        logger.warn(notStored, { ...data, reason: String(error) });
-      }
-    },
-    /** Removes the jobs with these fields in their data. @throws what the database does */
-    async remove(data: Partial<Data>): Promise<void> {
-      await agenda.cancel({ data });
-    },
-    /** Runs jobs in this process from now on. @param wake called when a job is due by this process's clock. Must not throw. */
-    async start(wake: (data: Data) => void): Promise<void> {
-      agenda.define<Data>(name, async ({ attrs: { data } }) => wake(data));
-      await agenda.start();
-    },
-    /** Takes no more jobs, and leaves none locked. */
-    async stop(): Promise<void> {
-      await agenda.stop();
-    },
-  };
+  await agenda.ready;
+  return agenda;
 }
 
-export type WakeUps<Data extends object> = ReturnType<typeof createWakeUps<Data>>;
-
+/** The database that jobs are in, by the driver of the connection's mongoose. */
 export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
 type MongoDb = Extract<ConstructorParameters<typeof MongoBackend>[0], { mongo: unknown }>['mongo'];
 type JobCollection = ReturnType<JobsDb['collection']>;

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import getRawBody from 'raw-body';
 import type { webhooks } from '../api.d.ts';
 import type { RawBody } from '../deliveries/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
@@ -162,12 +161,25 @@ async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBod
   const body = [received[rawBodyKey], received.rawBody, received.body].find(isRaw);
   if (body !== undefined) return body;
   if (req.readableDidRead) throw new ReceiverError('body_parsed', bodyIsGone);
+  return readBody(req, maxBytes);
+}
+
+/** @throws ReceiverError `body_too_large`, by its announced length too; `body_incomplete` */
+async function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const tooLarge = () => new ReceiverError('body_too_large', `the body is larger than ${maxBytes} bytes`);
+  if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let length = 0;
   try {
-    return await getRawBody(req, { limit: maxBytes, length: req.headers['content-length'] ?? null });
+    // a request that is destroyed cannot be answered
+    for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+      length += chunk.length;
+      if (length > maxBytes) throw tooLarge();
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
   } catch (cause) {
-    const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
-    throw tooLarge
-      ? new ReceiverError('body_too_large', `the body is larger than ${maxBytes} bytes`, { cause })
-      : new ReceiverError('body_incomplete', 'the body did not arrive whole', { cause });
+    if (cause instanceof ReceiverError) throw cause;
+    throw new ReceiverError('body_incomplete', 'the body did not arrive whole', { cause });
   }
 }

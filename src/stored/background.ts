@@ -1,12 +1,12 @@
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
-import { createWakeUps, nextJob } from '../mongo/agenda.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type Held, LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
+import { createWakeUps, nextJob } from '../mongo/wake-ups.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { type PollResponse, unknownRecord } from './ended-response.ts';
@@ -237,7 +237,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
       return state !== 'running';
     },
 
-    /** Await it before anything else. */
+    /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
     init: jobs.init,
 
     /** Polls upstreams in this process from now on. */
