@@ -82,7 +82,7 @@ const arrows = {
   'cli/commands/events.ts': 'cli/terminal cli/client cli/database/stored.ts',
   'cli/commands/keys.ts': 'cli/terminal cli/client cli/commands cli/database/stored.ts',
   'cli/commands/listen.ts': `version.ts options/kinds.ts cli/terminal cli/client cli/server/test-receiver.ts
-    deliveries/send.ts webhooks/pasted-secret.ts`,
+    deliveries/signature.ts webhooks/pasted-secret.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/config cli/database/database.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database.ts',
@@ -117,7 +117,6 @@ const packages = {
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/api.ts',
   'prom-client': 'gateway operator',
-  'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',
   undici: 'outbound deliveries/send.ts',

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { GatewayError } from '../errors.ts';
+import { readPageFile } from './read-page.ts';
 
 /** One file of a page, ready to be sent. */
 export interface PageFile {
@@ -14,18 +14,17 @@ export interface PageFile {
 /** The file at a path below that of its page: `/`, `/assets/main-3f2a….js`. */
 export type FindFile = (path: string) => PageFile | undefined;
 
-/** Where `npm run build` puts the pages, compressed; the path is the same from `src` and from `dist`. */
-const folder = new URL('../../dist/dashboard/page/', import.meta.url);
-
 const forever = 'public, max-age=31536000, immutable';
 const asksAgain = 'no-cache';
 
+/** The pages. */
+type PageName = 'main' | 'reference';
+
 /**
  * Reads a page that has been built: its script and its style.
- * @param name `main` or `reference`
  * @throws GatewayError `invalid_options` when it has not been built
  */
-export function loadFiles(name: string, documentOf: (assets: Assets) => string): FindFile {
+export function loadFiles(name: PageName, documentOf: (assets: Assets) => string): FindFile {
   const [script, style] = [readAsset(name, 'js', 'javascript'), readAsset(name, 'css', 'css')];
   const html = gzipSync(documentOf({ script: script.name, style: style.name }), { level: 9 });
   return (path) => {
@@ -39,10 +38,10 @@ export function loadFiles(name: string, documentOf: (assets: Assets) => string):
 }
 
 /** The script or the style of a page: its name with its hash, as `main-3f2a….js`, and its paths whatever the hash. */
-function readAsset(page: string, ending: string, type: string) {
+function readAsset(page: PageName, ending: 'js' | 'css', type: string) {
   let gzipped: Buffer;
   try {
-    gzipped = readFileSync(new URL(`${page}.${ending}.gz`, folder));
+    gzipped = readPageFile(`${page}.${ending}`);
   } catch (cause) {
     throw new GatewayError('invalid_options', 'dashboard: its page has not been built; run npm run build', {
       param: 'dashboard',

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
+import { readText } from '../openapi/read-document.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { OpenRequests } from './request.ts';
@@ -49,17 +49,13 @@ function createServedDocument(
 
 const description = 'This gateway. Every path starts with /v1.';
 
-/** openapi.yaml, read once in a process. */
-let text: string | undefined;
-
 /** Serves openapi.yaml as JSON and as YAML to anybody, with the router's own mount path as its server. */
 export function addOpenApiRoutes(
   router: express.Router,
   deps: { readonly openRequests: OpenRequests; readonly logger: Logger },
 ): void {
-  text ??= readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
-  const yaml = text;
   let json: string | undefined;
+  let yaml: string | undefined;
   const jsonAt = createServedDocument('application/json', (url) => {
     json ??= JSON.stringify({ ...sharedSpec(), servers: undefined });
     return `{"servers":${JSON.stringify([{ url, description }])},${json.slice(1)}`;
@@ -67,6 +63,7 @@ export function addOpenApiRoutes(
   const yamlAt = createServedDocument('application/yaml', (url) => {
     // JSON is YAML, so that no path needs escapes of another kind
     const servers = `servers:\n  - url: ${JSON.stringify(url)}\n    description: ${description}\n`;
+    yaml ??= readText();
     return yaml.replace(/^servers:\n(?: .*\n)+/m, () => servers);
   });
   for (const [path, documentAt] of [

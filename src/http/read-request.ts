@@ -4,7 +4,7 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { BodyStream } from './body/body-stream.ts';
 import { readForm } from './body/form.ts';
-import { type BodyBounds, type BodyBuffer, type BodyLimits, checkSize, readBody } from './body/read-body.ts';
+import { type BodyBounds, type BodyBuffer, type BodyLimits, checkSize, keptBody, readBody } from './body/read-body.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
@@ -158,7 +158,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (announcedLength(headers) === 0) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(headers, route.mediaTypes) : '';
-  const rawBody = (req as Keeping)[rawBodyKey];
+  const rawBody = keptBody(req);
   const isRead = rawBody !== undefined || req.readableDidRead;
   if (!isRead && 'streamsUp' in route.operation && route.operation.streamsUp) {
     return { raw: noBytes, stream: new BodyStream(req, headers, plan.streamLimits) };
@@ -191,20 +191,6 @@ function serialiseAgain({ body }: IncomingMessage & { readonly body?: unknown },
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-
-/** Shared between copies of this package in one process, so that one can read what another keeps. */
-const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
-
-type Keeping = IncomingMessage & { [rawBodyKey]?: Buffer };
-
-/**
- * Keeps the exact bytes of a body that the host parses before the gateway sees it:
- * `app.use(express.json({ verify: keepRawBody }))`. Without it such a body is serialised again,
- * which loses 64-bit integers and duplicate keys.
- */
-export function keepRawBody(req: IncomingMessage, _res: unknown, buf: Buffer): void {
-  (req as Keeping)[rawBodyKey] = buf;
-}
 
 /** JSON is UTF-8 (RFC 8259, section 8.1), which includes ASCII. */
 const jsonCharsets: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii']);

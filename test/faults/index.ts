@@ -53,7 +53,7 @@ async function main(): Promise<Row[]> {
     receivers,
     values.soak ? soakedManners : manners,
   );
-  const entry = new URL('../../dist/index.js', import.meta.url).href;
+  const entry = new URL('../../dist/index.mjs', import.meta.url).href;
   const disturbances = createDisturbances();
   cluster.onElection(disturbances.elected);
   const upstream = await startModelUpstream(random);

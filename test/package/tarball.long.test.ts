@@ -22,10 +22,14 @@ describe('the packed tarball', function () {
 
   it('contains the build, the specification, the licence, the README and docs, and neither sources nor tests', () => {
     expect(files).to.include.members([
-      'dist/index.js',
+      'dist/index.mjs',
+      'dist/index.cjs',
       'dist/index.d.ts',
-      'dist/dashboard/page/main.js.gz',
-      'dist/dashboard/page/reference.js.gz',
+      'dist/index.d.cts',
+      'dist/receiver/index.mjs',
+      'dist/receiver/index.cjs',
+      'dist/dashboard/dashboard.cjs',
+      'dist/cli/main.js',
       'dist/third-party-licenses.txt',
       'openapi.yaml',
       'LICENSE',
@@ -34,6 +38,8 @@ describe('the packed tarball', function () {
       'docs/dashboard.png',
     ]);
     expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
+    const code = files.filter((file) => /^dist\/(?!cli\/).*\.[cm]?js$/.test(file));
+    expect(code.length, 'files, of more than 300 sources').to.be.below(40);
   });
 
   it('can be imported from an ES module', async () => {
@@ -53,6 +59,24 @@ describe('the packed tarball', function () {
       expect(stdout, main).to.equal('true invalid_options function\n');
     }
   });
+
+  for (const [module, resolution] of [
+    ['commonjs', 'node10'],
+    ['esnext', 'bundler'],
+  ]) {
+    it(`type-checks with module ${module} and moduleResolution ${resolution}`, async () => {
+      const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
+      const flags = `--strict --skipLibCheck --noEmit --esModuleInterop --target es2022 --types node --module ${module} --moduleResolution ${resolution}`;
+      const checked = run('node', [tsc, ...flags.split(' '), 'resolution.ts'], {
+        cwd: path.join(folder, 'typescript'),
+      });
+      const complaints = await checked.then(
+        () => '',
+        ({ stdout, message }) => stdout || message,
+      );
+      expect(complaints).to.equal('');
+    });
+  }
 
   it('contains no source map, and no reference to one', async () => {
     const texts = files.filter((file) => /\.([cm]?js|ts|cts|css)$/.test(file));

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
-import { keepRawBody } from '../../src/http/read-request.ts';
+import { keepRawBody } from '../../src/http/body/read-body.ts';
 import {
   ReceiverError,
   verifySignature,

@@ -35,6 +35,25 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
   });
 }
 
+/** Shared between copies of this package in one process, so that one can read what another keeps. */
+const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
+
+type Keeping = IncomingMessage & { [rawBodyKey]?: Buffer };
+
+/**
+ * Keeps the exact bytes of a body that the host parses before the gateway sees it:
+ * `app.use(express.json({ verify: keepRawBody }))`. Without it such a body is serialised again,
+ * which loses 64-bit integers and duplicate keys.
+ */
+export function keepRawBody(req: IncomingMessage, _res: unknown, buf: Buffer): void {
+  (req as Keeping)[rawBodyKey] = buf;
+}
+
+/** The bytes that {@link keepRawBody} has kept. */
+export function keptBody(req: IncomingMessage): Buffer | undefined {
+  return (req as Keeping)[rawBodyKey];
+}
+
 /** A body may always have this many chunks, and beyond that one chunk per this many bytes: a chunk costs as much as a few hundred bytes. */
 const freePieces = 10_000;
 const bytesPerPiece = 512;

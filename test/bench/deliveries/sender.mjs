@@ -4,13 +4,15 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import express from 'express';
 import mongoose from 'mongoose';
-import { createModelGateway, hardenServer, scopes } from '../../../dist/index.js';
 import { createCommandCounter } from '../commands.mjs';
 import { serve } from './rpc.mjs';
 
 /** The gateway as it is shipped, compiled, alone in a process: with its router, and with its workers once they are started. */
 const { uri, secretKey, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const { countCommands = false, ...gatewayOptions } = options ?? {};
+// commands are told by the source file that sends them, which only the build of single files knows
+const entry = countCommands ? '../../../dist/index.js' : 'express-model-gateway';
+const { createModelGateway, hardenServer, scopes } = await import(entry);
 const connection = await mongoose.createConnection(uri, { monitorCommands: countCommands }).asPromise();
 const commands = countCommands ? createCommandCounter(connection) : () => [];
 const gateway = await createModelGateway({

@@ -109,7 +109,7 @@ function inFront(router) {
 
 /** The product, as a host serves it: keys in MongoDB, validation, routing over two upstreams, metering. */
 async function gateway(serve, options) {
-  const { createModelGateway } = await import('../../../dist/index.js');
+  const { createModelGateway } = await import('express-model-gateway');
   const secretKeys = [`k1:${Buffer.alloc(32, 7).toString('base64')}`];
   const upstreams = [
     { name: 'one', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['bench-*'] },
