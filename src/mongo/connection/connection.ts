@@ -1,3 +1,4 @@
+import os from 'node:os';
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
 import { refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
@@ -57,11 +58,23 @@ function timesFor(uri: string): Partial<typeof connectionTimes> {
   return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !inUri.has(name.toLowerCase())));
 }
 
+/** The module that a driver would `import()`, which Jest refuses without `--experimental-vm-modules`. Older drivers know no such option. */
+function runtimeAdapters(): object {
+  const adapters = { runtimeAdapters: { os } };
+  try {
+    new mongoose.mongo.MongoClient('mongodb://127.0.0.1', adapters);
+    return adapters;
+  } catch {
+    return {};
+  }
+}
+
 async function open(uri: string): Promise<Connection> {
   const deadline = performance.now() + openWithin;
+  const options = { ...timesFor(uri), ...runtimeAdapters() };
   for (;;) {
     // of no mongoose that the host has: its `disconnect` would close it
-    const connection = new mongoose.Mongoose().createConnection(uri, timesFor(uri));
+    const connection = new mongoose.Mongoose().createConnection(uri, options);
     try {
       return await connection.asPromise();
     } catch (error) {
