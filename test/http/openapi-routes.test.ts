@@ -19,7 +19,10 @@ describe('the description of the API', () => {
     addOpenApiRoutes(router, { openRequests: new OpenRequests(), logger: silentLogger });
     const app = express().use('/tenants/:name', router).use(router);
     app.options('/v1/openapi.json', (_req, res) => void res.status(204).set('x-host', 'cors').end());
-    mounted = await listen(app);
+    // on a busy machine, reading a document takes longer than a server keeps a connection
+    mounted = await listen(app, (server) => {
+      server.keepAliveTimeout = 60_000;
+    });
     inFront = await listen(router);
   });
   after(() => Promise.all([mounted.close(), inFront.close()]));
