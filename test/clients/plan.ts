@@ -118,6 +118,12 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
     '/v1/skills/{skill_id}': async () => ({ skill_id: await newSkill(live) }),
     '/v1/realtime/calls/{call_id}': async () => ({ call_id: await newCall(live) }),
     '/v1/vector_stores/{vector_store_id}': async () => ({ vector_store_id: await made('/v1/vector_stores', {}) }),
+    '/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}': async () => {
+      const vector_store_id = await made('/v1/vector_stores', {});
+      const file_ids = [await newFile(live)];
+      const batch_id = await made(`/v1/vector_stores/${vector_store_id}/file_batches`, { file_ids });
+      return { vector_store_id, batch_id };
+    },
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {
       const id = await newWebhook();

@@ -198,7 +198,7 @@ describe('what accounts are charged for sessions and calls', function () {
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'up', baseUrl: counting.upstream.baseUrl }],
       modelAttempts: 1,
-      credits: { prices, allowance: 100 },
+      credits: { prices },
       maxApiKeys: rounds * sessionsPerRound,
       drainTimeout: 50,
       onUsage: (record: UsageRecord) => void records.push(record),

@@ -120,11 +120,11 @@ SERVED = {
     "conversations.retrieve": lambda: conversations.retrieve(ids["conversation"]),
     "conversations.update": lambda: conversations.update(ids["conversation"], metadata={}),
     "conversations.items.create": lambda: conversations.items.create(ids["conversation"], items=items),
-    "conversations.items.list": lambda: conversations.items.list(ids["conversation"]),
+    "conversations.items.list": lambda: first_kept("item", conversations.items.list(ids["conversation"])),
     "conversations.items.retrieve": lambda: conversations.items.retrieve(
-        "msg_1", conversation_id=ids["conversation"]
+        ids["item"], conversation_id=ids["conversation"]
     ),
-    "conversations.items.delete": lambda: conversations.items.delete("msg_1", conversation_id=ids["conversation"]),
+    "conversations.items.delete": lambda: conversations.items.delete(ids["item"], conversation_id=ids["conversation"]),
     "conversations.delete": lambda: conversations.delete(ids["conversation"]),
     "files.create": lambda: kept("file", client.files.create(file=file, purpose="vision")),
     "files.retrieve": lambda: client.files.retrieve(ids["file"]),

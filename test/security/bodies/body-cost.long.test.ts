@@ -20,7 +20,7 @@ describe('the limits of CPU time and memory for a body', () => {
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [{}] });
+    upstream.script = json(200, { choices: [{}], data: [{}] });
     edge = await startMeasuredEdge(upstream.baseUrl);
     for (let i = 0; i < 30; i += 1) await edge.send(chat, { body: `{${hello}}` });
   });

@@ -112,7 +112,7 @@ describe('any body', () => {
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [{}] });
+    upstream.script = json(200, { choices: [{}], data: [{}] });
     edge = await startMeasuredEdge(upstream.baseUrl);
   });
   after(async () => {

@@ -193,7 +193,7 @@ describe('a request of a hostile client', function () {
   }
 
   it('gets a well-formed answer below 500 or a closed connection, and does not disturb other requests', async () => {
-    const first = 'data: {"choices":[]}\n\n';
+    const first = 'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n';
     const last = 'data: [DONE]\n\n';
     let finish = (): void => {};
     upstream.script = (res, made) => {

@@ -46,6 +46,7 @@ function answerOf(path: string, text: string): unknown {
   if (path.includes('/uploads')) return { id: uploadId, object: 'upload' };
   if (path.includes('/realtime')) return { value: `ek_${talkerIn(text)}`, expires_at: 4_000_000_000 };
   if (path.includes('/files')) return { id: 'file-1', object: 'file' };
+  if (path.endsWith('/moderations')) return { id: 'modr_1', model: 'm', results: [{ flagged: false }] };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
   if (path.includes('/models/')) return model(decodeURIComponent(path.slice(path.indexOf('/models/') + 8)));
