@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import express from 'express';
-import mongoose from 'mongoose';
 import type { ModelGateway } from '../../../src/index.ts';
+import { openDatabase } from '../../../src/mongo/connection/connection.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { moneyOptions, type UpstreamUrls } from '../money/options.ts';
@@ -45,8 +45,10 @@ const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
 const { createModelGateway, GatewayError, hardenServer } = (await import(
   config.entry
 )) as typeof import('../../../src/index.ts');
+/** As a gateway opens its own, whose commands nobody else can watch. */
+const { connection } = await openDatabase(config.uri, silentLogger);
 const gateway: ModelGateway = await createModelGateway({
-  mongo: config.uri,
+  mongo: connection,
   secretKeys: [config.secretKey],
   allowHttp: true,
   allowPrivateNetworks: ['127.0.0.0/8'],
@@ -55,8 +57,6 @@ const gateway: ModelGateway = await createModelGateway({
   logger: silentLogger,
   ...moneyOptions(config.upstreams),
 });
-const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);
-if (!connection) throw new Error('the gateway has no connection');
 await gateway.start();
 const server = hardenServer(createServer(express().use(gateway.router)));
 gateway.attach(server);
