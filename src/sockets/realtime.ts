@@ -85,18 +85,18 @@ export class RealtimeSession extends MeteredSession {
       this.#transcriptions.sent(event);
       return event.rawBody;
     }
-    const data = splice(event.rawBody, this.#checkModels(event));
+    const { edits, transcribing } = this.#checkModels(event);
     const references = await namedObjects(event);
     if (references.length > 0) {
       const owner = { ...event, principal: this.caller.principal };
       await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
     }
-    await this.#transcriptions.admit(event);
+    await this.#transcriptions.admit(event, transcribing);
     if (event.type === 'response.create') await this.#ask(event, bridge);
     const sound = this.#transcriptions.sent(event);
     if (sound !== undefined) this.#conversation.heard(sound);
     else this.#conversation.sent(event);
-    return data;
+    return splice(event.rawBody, edits);
   }
 
   override ended(hasLeft: boolean): void {
@@ -234,12 +234,14 @@ export class RealtimeSession extends MeteredSession {
 
   /**
    * Checks the models that an event names, and gives them the upstream's names.
+   * @returns the edits, and those that are to transcribe
    * @throws GatewayError `invalid_value`, `model_not_allowed`
    */
-  #checkModels({ rawBody, fields }: ClientEvent): readonly Edit[] {
+  #checkModels({ rawBody, fields }: ClientEvent): { readonly edits: readonly Edit[]; readonly transcribing: string[] } {
     const { upstream, caller } = this;
     const { model, calledModel } = this.#options;
     const edits: Edit[] = [];
+    const transcribing: string[] = [];
     const span = fields.get('session.model');
     const named = shortValue(rawBody, span);
     const upstreamName = calledModel === undefined ? undefined : upstreamModelName(upstream, calledModel);
@@ -255,9 +257,9 @@ export class RealtimeSession extends MeteredSession {
       checkModelName(transcriptionModel);
       requireAllowedModel(caller.principal, transcriptionModel);
       this.deps.storedObjects.models.requireOpen(transcriptionModel, caller.principal.userId, [upstream]);
-      this.#transcriptions.named(transcriptionModel);
+      transcribing.push(transcriptionModel);
       edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });
     }
-    return edits;
+    return { edits, transcribing };
   }
 }

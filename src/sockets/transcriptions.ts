@@ -11,6 +11,9 @@ const transcription = 'conversation.item.input_audio_transcription.';
 /** A part of what a user has said, as it goes up. */
 export const soundEvent = 'input_audio_buffer.append';
 
+/** With these a client says what its session is to be. */
+const sessionUpdates: ReadonlySet<unknown> = new Set(['session.update', 'transcription_session.update']);
+
 /** How many items' lengths, and how many names of models, are remembered. */
 const mostRemembered = 100;
 /** The date of a snapshot: upstreams that are asked for `gpt-4o-transcribe` may answer with it. */
@@ -82,8 +85,8 @@ export class Transcriptions {
   /** The items that are committed and not transcribed yet. */
   readonly #awaited = new Set<string>();
   readonly #admission: SoundAdmission;
-  /** The models that an event of the client's names which has not gone up. */
-  #proposed: string[] = [];
+  /** The models that the present event of the client's names, which has not gone up. */
+  #proposed: readonly string[] = [];
   /** The models that the client has asked for, and that the upstream has not said to have. */
   readonly #asked: string[] = [];
   /** By item. */
@@ -108,12 +111,6 @@ export class Transcriptions {
     return this.#commits.length > 0 || this.#awaited.size > 0;
   }
 
-  /** The client may have this model transcribe. Whether it does, the upstream says. */
-  named(model: string): void {
-    this.#rememberName(model);
-    this.#proposed.push(model);
-  }
-
   /** Whether the sound in an event of the client's is admitted, if it has any. */
   covers(event: ClientEvent): boolean {
     const seconds = this.#lengthIn(event);
@@ -123,12 +120,15 @@ export class Transcriptions {
   /**
    * Has the sound admitted that is in an event of the client's, that it commits, or that a model which it names may transcribe: at the price of each model
    * that may.
+   * @param models which it names, and which the client may have transcribe: whether they do, the upstream says. @default none
    * @throws GatewayError where that is refused
    */
-  async admit(event: ClientEvent): Promise<void> {
+  async admit(event: ClientEvent, models: readonly string[] = []): Promise<void> {
     const seconds = this.#lengthIn(event);
     const isCommit = event.type === 'input_audio_buffer.commit';
-    if (seconds === 0 && !isCommit && this.#proposed.length === 0) return;
+    for (const model of models) this.#rememberName(model);
+    this.#proposed = models;
+    if (seconds === 0 && !isCommit && models.length === 0) return;
     try {
       for (const model of this.#models()) await this.#admission.cover(model, this.#neededOf(model) + seconds);
     } catch (error) {
@@ -142,6 +142,9 @@ export class Transcriptions {
   sent(event: ClientEvent): number | undefined {
     const { type, eventId, rawBody } = event;
     const seconds = this.#lengthIn(event);
+    this.#asked.push(...this.#proposed);
+    this.#asked.splice(0, this.#asked.length - mostRemembered);
+    this.#proposed = [];
     if (type === soundEvent) {
       this.#buffered.seconds += seconds;
       this.#written += seconds;
@@ -151,11 +154,8 @@ export class Transcriptions {
     } else if (type === 'input_audio_buffer.commit') {
       this.#commits.push({ ...this.#buffered, eventId });
       this.#buffered = silence();
-    } else if (type === 'session.update') {
+    } else if (sessionUpdates.has(type)) {
       this.#asksForG711 ||= g711.test(rawBody.toString('latin1'));
-      this.#asked.push(...this.#proposed);
-      this.#asked.splice(0, this.#asked.length - mostRemembered);
-      this.#proposed = [];
     } else if (hasItemWithSound(event)) {
       this.#created.push({ seconds, clears: [], eventId });
       if (this.#created.length > mostRemembered) this.#created.shift();

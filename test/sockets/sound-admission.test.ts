@@ -161,6 +161,37 @@ describe('the sound of a realtime session that is transcribed at a price', () =>
     await leave(client);
   });
 
+  for (const { name, type, session } of [
+    { name: 'a session', type: 'session.update', session: heardBy('hear') },
+    {
+      name: 'a transcription session of earlier clients',
+      type: 'transcription_session.update',
+      session: { input_audio_format: 'g711_ulaw', input_audio_transcription: { model: 'hear' } },
+    },
+  ]) {
+    it(`is as long as in the format that ${name} asks for, until the upstream says which it has`, async () => {
+      const { key } = await account(2);
+      upstream.onOpen = (socket) => socket.send(JSON.stringify({ type: 'session.created', session: {} }));
+      const client = await SocketClient.open(`${gateway.url}/realtime?model=talk`, key);
+      await client.event('session.created');
+      client.send({ type, session });
+      client.send(append(250, 'long'));
+      expect((await client.event('error')).error).to.include({ code: 'insufficient_credits', event_id: 'long' });
+      await leave(client);
+    });
+  }
+
+  it('is admitted at the price of no model that an event named which was refused', async () => {
+    const { key } = await account(2);
+    const client = await open(key);
+    const session = { ...heardBy('dear'), tools: [{ type: 'file_search', vector_store_ids: ['vs_of_nobody'] }] };
+    client.send({ type: 'session.update', event_id: 'refused', session });
+    expect((await client.event('error')).error).to.include({ code: 'vector_store_not_found', event_id: 'refused' });
+    client.send(append(10, 'fits'));
+    await until(() => upstream.events.some(({ event_id }) => event_id === 'fits'));
+    await leave(client);
+  });
+
   it('counts as no request, however long it is', async () => {
     const { key, balance } = await account(10);
     const client = await open(key);
