@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { eachText, JsonMembers, mayHaveKey } from '../http/json/search.ts';
+import { eachText, JsonMembers, mayHaveTools } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { Principal } from '../http/principal.ts';
 import { type PricedTool, toolCounts } from '../options/accounts.ts';
@@ -34,8 +34,6 @@ const mostCalls = 1_000_000;
 
 type Body = Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>;
 
-const toolsKey = Buffer.from('"tools"');
-
 /** A text in tools. */
 interface ToolText extends ByteRange {
   readonly key: string;
@@ -48,8 +46,7 @@ interface ToolText extends ByteRange {
 async function textsInTools({ rawBody, fields }: Pick<Body, 'rawBody' | 'fields'>): Promise<ToolText[]> {
   const span = fields.get('tools');
   const { start: from, end: to } = span ?? { start: 0, end: 0 };
-  // deeper inside, a key in other case is not looked for
-  const isElsewhere = [rawBody.subarray(0, from), rawBody.subarray(to)].some((part) => mayHaveKey(part, toolsKey));
+  const isElsewhere = [rawBody.subarray(0, from), rawBody.subarray(to)].some(mayHaveTools);
   if (!span && !isElsewhere) return [];
   const offset = isElsewhere ? 0 : from;
   const texts: ToolText[] = [];

@@ -170,6 +170,10 @@ describe('hosted tools, over HTTP', () => {
       { tools: [{ type: 'image_generation', Model: model }] },
       { tools: [], input: [{ type: 'tool_search_output', tools: [imageTool(model)] }] },
       { input: [{ type: 'additional_tools', tools: [imageTool(model)] }] },
+      // readers that fold case take each of these for `tools`
+      { input: [{ type: 'additional_tools', Tools: [imageTool(model)] }] },
+      { input: [{ type: 'additional_tools', tOOLS: [imageTool(model)] }] },
+      { input: [{ type: 'additional_tools', toolſ: [imageTool(model)] }] },
     ];
     const texts = [
       ...bodies.map((body) => JSON.stringify({ ...request, ...body })),
