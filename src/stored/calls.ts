@@ -31,7 +31,7 @@ import {
   upstreamPath,
 } from './kinds.ts';
 import { requestedStored, StoredMeter } from './metering.ts';
-import { createPartCheck } from './parts.ts';
+import { createPartCheck, partKind } from './parts.ts';
 import { type BodyWatcher, ownedResponse, shownMade, shownParts } from './recorded-answer.ts';
 import { fileReferences, metadataOf, namedObjects, requireOwned } from './references.ts';
 import type { StoredObjects } from './service.ts';
@@ -397,9 +397,9 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
     }
     const watcher = call.showsEnd && isUncounted(object) ? endWatcher(object, response) : undefined;
     if (showsMade) return shownMade(response, showsMade, object, storedObjects, watcher);
-    const part = showsParts && kinds[kind].parts?.[showsParts.param];
+    const part = showsParts && partKind(kind, showsParts.param);
     if (!part) return response;
-    return shownParts(response, { kind: part.kind, list: showsParts.list }, object, storedObjects, watcher);
+    return shownParts(response, { kind: part, list: showsParts.list }, object, storedObjects, watcher);
   }
 
   /** Counts what its upstream works on after the call when an answer about it shows its end. The client waits for none of it. */

@@ -71,13 +71,6 @@ export interface MadeRow {
   readonly list?: 'data';
 }
 
-/** What a further parameter of a path names: a part of the object that the first one names. */
-export interface PartRow {
-  readonly kind: 'item' | 'container_file' | 'skill_version' | 'file' | 'file_batch';
-  /** The path at which an upstream lists those of one object. @default it lists none */
-  readonly list?: string;
-}
-
 /** What is special about the list of a kind. */
 interface ListRow {
   /** @default 'asc' */
@@ -120,8 +113,6 @@ interface KindRow {
   readonly isShared?: boolean;
   /** Of what is known together with the object that it is a part of, and has an id there: the members that name it. @default it is known by its id */
   readonly partNames?: readonly string[];
-  /** What further parameters of paths name: a call goes up only with what is known to be a part of its object, or is listed there. @default nothing */
-  readonly parts?: { readonly [Param in string]?: PartRow };
   /** What its errors are called. @default its own name and `_not_found` */
   readonly notFound?: ErrorCode;
   /** Whether several upstreams may give the same id. @default false: it is unique among everything that they keep */
@@ -187,7 +178,6 @@ const rows = {
     index: 'userResponses',
     namedBy: ['previous_response_id'],
     continuedBy: { param: 'previous_response_id', fields: ['previous_response_id'] },
-    parts: { item_id: { kind: 'item', list: `${ofResponse}/input_items` } },
     eventMember: 'response',
     bringsItems: 'output',
     runsWhile: ['queued', 'in_progress'],
@@ -203,7 +193,6 @@ const rows = {
     remedy: givenId,
     index: 'userConversations',
     continuedBy: { param: 'conversation', fields: ['conversation.id', 'conversation'] },
-    parts: { item_id: { kind: 'item', list: `${ofConversation}/items` } },
     isKept: true,
     calls: {
       createConversation: { method: 'POST', path: '/conversations', takesItems: true },
@@ -327,7 +316,6 @@ const rows = {
     pricedAs: 'container',
     describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
-    parts: { file_id: { kind: 'container_file', list: `${ofContainer}/files` } },
     isMadeOnce: true,
     calls: {
       createContainer: { method: 'POST', path: '/containers' },
@@ -348,7 +336,6 @@ const rows = {
     pricedAs: 'skill',
     describedBy: { name: 'name' },
     namedBy: ['skill_id'],
-    parts: { version: { kind: 'skill_version', list: `${ofSkill}/versions` } },
     isKept: true,
     isMadeOnce: true,
     calls: {
@@ -372,8 +359,6 @@ const rows = {
     pricedAs: 'vector_store',
     describedBy: { name: 'name', bytes: 'usage_bytes' },
     namedBy: ['vector_store_ids'],
-    // a file that was deleted stays in its vector stores
-    parts: { file_id: { kind: 'file', list: `${ofVectorStore}/files` }, batch_id: { kind: 'file_batch' } },
     isKept: true,
     isMadeOnce: true,
     calls: {

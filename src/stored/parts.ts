@@ -7,17 +7,47 @@ import { mayCall } from '../proxy/admission.ts';
 import type { CallDeadline } from '../proxy/call-deadline.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
-import { idParameter, isStoredId, kinds, type PartRow, type StoredCall } from './kinds.ts';
+import { idParameter, isStoredId, kinds, type StoredCall, type StoredKind, storedCalls } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 
+/** What is known as a part of an object. */
+export type PartKind = 'item' | 'container_file' | 'skill_version' | 'file' | 'file_batch';
+
+/**
+ * What further parameters of paths name, by the kind of the object that the first one names: a call goes up only with what is known to be a part of
+ * its object, or is listed there. A file that was deleted stays in its vector stores.
+ */
+const partKinds: { readonly [Kind in StoredKind]?: { readonly [Param in string]?: PartKind } } = {
+  response: { item_id: 'item' },
+  conversation: { item_id: 'item' },
+  container: { file_id: 'container_file' },
+  skill: { version: 'skill_version' },
+  vector_store: { file_id: 'file', batch_id: 'file_batch' },
+};
+
+/** What a parameter names in calls about objects of a kind; `undefined` where that is no part. Pure. */
+export function partKind(kind: StoredKind, param: string): PartKind | undefined {
+  return partKinds[kind]?.[param];
+}
+
+/** The path at which an upstream lists the parts of one object that a parameter names; `undefined` where it lists none. Pure. */
+function listPath(kind: StoredKind, param: string): string | undefined {
+  const isList = ({ method, path, showsParts }: StoredCall): boolean =>
+    method === 'GET' && showsParts?.list === 'data' && showsParts.param === param && path.split('{').length === 2;
+  return Object.values(storedCalls).find((call) => call.kind === kind && isList(call))?.path;
+}
+
 /** A part of an object that a call names. */
-interface NamedPart extends PartRow {
+interface NamedPart {
+  readonly kind: PartKind;
   readonly id: string;
   /** Where it stands. */
   readonly param: string;
+  /** The path at which an upstream lists those of one object. */
+  readonly list: string | undefined;
 }
 
 /** A call about an object that its account owns. */
@@ -48,16 +78,18 @@ const cursor = /^(?:after|before)(?:\[.*)?$/;
 
 /** The parts of its object that a call names: in its path, and where the page of a list of them begins. Pure. */
 function namedParts(call: StoredCall, { params, search }: Pick<ApiRequest, 'params' | 'search'>): NamedPart[] {
-  const { parts = {} } = kinds[call.kind];
-  const inPath = Object.entries(params as Readonly<Record<string, string>>).flatMap(([param, id]) => {
-    const part = param === idParameter(call) ? undefined : parts[param];
-    return part ? [{ ...part, id, param }] : [];
-  });
+  /** @param from where it stands @param param what names its kind */
+  const named = (id: string, param: string, from = param): NamedPart[] => {
+    const kind = partKind(call.kind, param);
+    return kind ? [{ kind, id, param: from, list: listPath(call.kind, param) }] : [];
+  };
+  const inPath = Object.entries(params as Readonly<Record<string, string>>).flatMap(([param, id]) =>
+    param === idParameter(call) ? [] : named(id, param),
+  );
   const { showsParts } = call;
-  const listed = showsParts?.list === 'data' && call.method === 'GET' ? parts[showsParts.param] : undefined;
-  if (!listed) return inPath;
+  if (showsParts?.list !== 'data' || call.method !== 'GET') return inPath;
   const cursors = [...new URLSearchParams(search)].filter(([name, id]) => id !== '' && cursor.test(foldCase(name)));
-  return [...inPath, ...cursors.map(([param, id]) => ({ ...listed, id, param }))];
+  return [...inPath, ...cursors.flatMap(([name, id]) => named(id, showsParts.param, name))];
 }
 
 /**

@@ -13,7 +13,8 @@ import {
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { kinds, type MadeRow, type PartRow, runsOn } from './kinds.ts';
+import { kinds, type MadeRow, runsOn } from './kinds.ts';
+import type { PartKind } from './parts.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
 
@@ -67,7 +68,7 @@ export interface BodyWatcher {
 
 /** What an answer shows of an object: parts of one kind, and the member that is a list of them. */
 export interface ShownParts {
-  readonly kind: PartRow['kind'];
+  readonly kind: PartKind;
   /** @default the answer is the part */
   readonly list?: 'output' | 'data' | undefined;
 }
