@@ -69,12 +69,6 @@ const inputFields: Readonly<Record<string, string>> = {
   '/fine_tuning/jobs': 'training_file',
   '/files': 'file',
 };
-/** The field that limits its output. */
-const limitFields: Readonly<Record<string, string>> = {
-  '/chat/completions': 'max_completion_tokens',
-  '/completions': 'max_tokens',
-  '/responses': 'max_output_tokens',
-};
 
 /**
  * The field of a call that makes it cheapest if it is lowered; `undefined` where none does. Pure.
@@ -84,7 +78,7 @@ export function dearestField(mostOf: (requested: Requested) => number, requested
   const { call, output } = requested;
   // all that it asks for is in a file
   if (longWorks.has(call.endpoint)) return inputFields[call.endpoint];
-  const { choicesField, limitField = limitFields[call.endpoint] } = output;
+  const { choicesField, limitField } = output;
   const lowered: readonly (readonly [string | undefined, Requested])[] = [
     [choicesField, { ...requested, output: { ...output, choices: 1 } }],
     ['tools', { ...requested, output: { ...output, tools: undefined } }],

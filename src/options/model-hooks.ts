@@ -144,7 +144,7 @@ export interface RequestedOutput {
   readonly choicesField?: string | undefined;
   /** The most tokens that each may have; `undefined` where the request does not say. */
   readonly maxTokens: number | undefined;
-  /** The field that says so. @default none does */
+  /** The field that says so, or could. @default none can */
   readonly limitField?: string | undefined;
   /** The most tokens that answers beside these may have. @default there are none */
   readonly furtherTokens?: number;

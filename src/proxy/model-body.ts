@@ -185,9 +185,12 @@ export function countIn(name: string, value: unknown): number {
   return Math.min(countLimit, Math.max(0, Math.ceil(value)));
 }
 
-/** Of fields that say the same the one with the largest number counts: which of them an upstream follows is its own affair. */
+/**
+ * Of fields that say the same the one with the largest number counts: which of them an upstream follows is its own affair.
+ * @returns its name, that of the first where none has one; and 0 where none does
+ */
 function largest(body: Readonly<Record<string, unknown>>, names: readonly string[]) {
-  let most = { name: names[0] as string, count: 0 };
+  let most = { name: names[0], count: 0 };
   for (const name of names) {
     const count = countIn(name, body[name]);
     if (count > most.count) most = { name, count };
@@ -207,9 +210,9 @@ function requestedChoices(body: Readonly<Record<string, unknown>>, names: readon
   };
 }
 
-/** The fields that limit the output, by endpoint. An upstream passes over the one of another endpoint. */
+/** The fields that limit the output, by endpoint: first the one that a request should have. An upstream passes over the one of another endpoint. */
 const limitFields: ReadonlyMap<string | undefined, readonly string[]> = new Map([
-  ['/chat/completions', ['max_tokens', 'max_completion_tokens']],
+  ['/chat/completions', ['max_completion_tokens', 'max_tokens']],
   ['/completions', ['max_tokens']],
   ['/responses', ['max_output_tokens']],
 ]);
@@ -224,7 +227,8 @@ function requestedOutput(body: Readonly<Record<string, unknown>>, path: string |
   const searches = (typeof search === 'object' && search !== null) || searchingModel.test(String(model));
   return {
     ...requestedChoices(body, ['n', 'best_of']),
-    ...(limit.count > 0 ? { maxTokens: limit.count, limitField: limit.name } : { maxTokens: undefined }),
+    maxTokens: limit.count > 0 ? limit.count : undefined,
+    limitField: limit.name,
     ...(searches && { tools: { webSearchCalls: 1 } }),
   };
 }
