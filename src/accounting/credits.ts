@@ -12,8 +12,6 @@ import type { WriteAccount } from './write-account.ts';
 
 export interface CreditServiceDeps extends Omit<LedgerDeps, 'lowThreshold' | 'initial'> {
   readonly writeAccount: WriteAccount;
-  /** This process, `wrk_…`. @default a new one */
-  readonly holder?: string;
   /** While it is unavailable, nothing can be reserved. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'whenAvailable'>;
   readonly options: CreditOptions;
@@ -58,13 +56,14 @@ function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps) {
   const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
-  const { holder = newId('wrk', Date.now()) } = deps;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? accountRows['credits.lowThreshold'].default);
   const initial = toMicro('initialBalance', options.initialBalance ?? accountRows['credits.initialBalance'].default);
   const overdraft = toMicro('overdraft', options.overdraft ?? accountRows['credits.overdraft'].default);
   const ledger = new Ledger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
   const reservations = new Reservations({
-    ...{ accounts, holder, overdraft, logger },
+    ...{ accounts, overdraft, logger },
+    process: newId('wrk', Date.now()),
+    charged: (usageIds) => ledger.booked(usageIds),
     async open(userId) {
       if (initial + overdraft === 0) return false;
       await writeAccount(userId, (session) => ledger.open(userId, session));
@@ -80,14 +79,12 @@ export function createCreditService(deps: CreditServiceDeps) {
   return {
     admit: createCreditAdmission({ reservations, ledger, options, overdraft, database, observer }),
 
-    /** A record of this process will be charged. @returns the process, which is stored with the record */
-    recorded(record: Charged & Pick<UsageDocument, 'userId'>): string {
-      reservations.spent(record.userId, costOf(options, record));
-      return holder;
-    },
+    /** A record of this process will be charged. @returns who holds what it costs until then, which is stored with the record */
+    recorded: (record: Charged & Pick<UsageDocument, 'userId'>): string | undefined =>
+      reservations.spent(record.userId, costOf(options, record)),
 
     /** A record of this process is lost, and will never be charged. */
-    lost: (record: ChargedRecord) => reservations.spent(record.userId, -costOf(options, record)),
+    lost: (record: ChargedRecord) => reservations.lost(record.userId, costOf(options, record), record.holder),
 
     /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
     async charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void> {

@@ -22,7 +22,7 @@ export interface LedgerDeps {
 /** An entry, before it is booked. */
 export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 
-/** An entry, and the process whose reservations it is part of, if any. */
+/** An entry, and who holds what it costs until it is booked, if anybody. */
 export type Booking = LedgerEntry & { readonly holder?: string | undefined };
 
 /** Bookings by their accounts. */

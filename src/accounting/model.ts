@@ -11,7 +11,7 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   readonly ending: CallEnding | null;
   /** Whether it is in the counters; absent while the call is under way. */
   readonly counted?: boolean;
-  /** The process that recorded it, whose reservations its cost is part of. Absent where it was kept reserved for itself. */
+  /** Who holds what it costs until it is charged: the process that recorded it, as it reserves of the account. Absent where nobody does. */
   readonly holder?: string | undefined;
   /** It cannot be counted, and was set aside so that the others can. */
   readonly uncountable?: true;
@@ -183,7 +183,7 @@ const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budget
 
 /** What one process holds of a balance for its calls, or what is held for one call that an upstream works on. Micro-credits. */
 interface StoredReservation {
-  /** The process, or the usage record of the call. */
+  /** The process, with a number for each time that it took the account into its memory; or the usage record of the call. */
   readonly holder: string;
   /** All that was reserved or spent, less what was released. */
   readonly taken: number;

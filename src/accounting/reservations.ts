@@ -1,18 +1,21 @@
 import { type Batcher, createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed, type ReadConfirmed } from '../mongo/confirmed-reads.ts';
-import { createPeriodic, type Periodic, TimeoutError } from '../mongo/periodic.ts';
+import { createPeriodic, type Periodic, TimeoutError, withTimeout } from '../mongo/periodic.ts';
+import { isUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
 export interface ReservationsDeps {
   readonly accounts: AccountModel;
   /** This process, `wrk_…`. */
-  readonly holder: string;
+  readonly process: string;
   /** How far below zero reservations may take a balance. Micro-credits. */
   readonly overdraft: number;
   /** Opens an account that has no ledger. @returns whether that gives it a balance */
   readonly open: (userId: string) => Promise<boolean>;
+  /** Which of these usage records are charged. */
+  readonly charged: (usageIds: readonly string[]) => Promise<readonly string[]>;
   readonly logger: Logger;
 }
 
@@ -51,8 +54,8 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
  * charges for its calls adds what it takes from the balance to a second one, and the difference is what the process holds. So either may
  * be written at any time, and nothing counts twice or not at all.
  *
- * Leases of a part of the balance, from which a process reserved in memory, refused calls although there was enough. Without them a call that comes
- * alone, ten a second, takes 1.06 times the CPU of process and database together, and 96 a second 1.09 times (medians of five pairs, Node 20).
+ * From a lease on a part of the balance, a process could reserve in memory; but calls would be refused although there is enough. A call that comes
+ * alone, ten a second, takes 1.06 times the CPU of process and database together without such leases, and 96 a second 1.09 times (medians of five pairs, Node 20).
  */
 export class Reservations {
   readonly #deps: ReservationsDeps;
@@ -62,6 +65,8 @@ export class Reservations {
   readonly #upkeep: Periodic;
   /** The number of the last update: one that reaches the database late changes nothing. */
   #turn = 0;
+  /** How many accounts were taken into memory. One that comes back is another holder: what the one before has spent may still be charged. */
+  #holders = 0;
   #isClosed = false;
 
   constructor(deps: ReservationsDeps) {
@@ -84,24 +89,36 @@ export class Reservations {
   async reserve(userId: string, amount: number): Promise<ReserveOutcome> {
     const giveUpAt = performance.now() + releasedWithin;
     for (;;) {
-      // on another connection, if the first has silently died: an update that reaches the database late changes nothing
       const outcome = await this.#of(userId)
         .reserve(amount)
-        .catch(() => this.#of(userId).reserve(amount));
+        .catch((error: unknown) => {
+          if (!isUnavailable(error)) throw error;
+          // on another connection, if the first has silently died: an update that reaches the database late changes nothing
+          return this.#of(userId).reserve(amount);
+        });
       const mayFit = amount <= outcome.free + outcome.reserved;
       if (outcome.isReserved || !mayFit || this.#isClosed || performance.now() > giveUpAt) return outcome;
       await sleep(soon);
     }
   }
 
-  /** What was reserved for a call is free again: it has ended, and {@link spent} adds what it will be charged. */
+  /** What was reserved for a call is free again: it has ended, and {@link spent} holds what it will be charged. */
   release(userId: string, amount: number): void {
     this.#of(userId).release(amount);
   }
 
-  /** A record of this process will be charged so much. Negative where it will not be, after all. */
-  spent(userId: string, cost: number): void {
-    if (cost !== 0) this.#of(userId).spent(cost);
+  /**
+   * A record of this process will be charged so much, which is held until then.
+   * @returns the holder, which is stored with the record; `undefined` where nothing is stored of the account for this process: then nothing is held
+   */
+  spent(userId: string, cost: number): string | undefined {
+    return this.#accounts.get(userId)?.spent(cost);
+  }
+
+  /** Such a record will never be charged. */
+  lost(userId: string, cost: number, holder: string | undefined): void {
+    const account = this.#accounts.get(userId);
+    if (account?.holder === holder) account?.lost(cost);
   }
 
   /** What is reserved for a call outlives this process: it is free again when the record with this id is charged. */
@@ -109,7 +126,7 @@ export class Reservations {
     this.#of(userId).keep(amount, usageId);
   }
 
-  /** Such a call has ended, and its record is written. */
+  /** Such a call has ended, as far as this process knows. */
   ended(userId: string, usageId: string): void {
     this.#of(userId).ended(usageId);
   }
@@ -124,7 +141,10 @@ export class Reservations {
   #of(userId: string): AccountReservations {
     const present = this.#accounts.get(userId);
     if (present) return present;
-    const account = new AccountReservations((update) => this.#write(userId, update));
+    this.#holders += 1;
+    const holder = `${this.#deps.process}.${this.#holders}`;
+    const write = (update: ReservationUpdate) => this.#write(userId, holder, update);
+    const account = new AccountReservations({ holder, write, charged: this.#deps.charged });
     this.#accounts.set(userId, account);
     if (!this.#isClosed) this.#upkeep.start();
     return account;
@@ -139,18 +159,18 @@ export class Reservations {
     await Promise.all(told);
   }
 
-  async #write(userId: string, update: ReservationUpdate): Promise<WrittenReservations> {
+  /** @returns `undefined` where the account has no balance */
+  async #write(userId: string, holder: string, update: ReservationUpdate): Promise<WrittenReservations | undefined> {
     this.#turn += 1;
     const turn = this.#turn;
-    const { holder, overdraft, open } = this.#deps;
+    const { overdraft, open } = this.#deps;
     const pipeline = updateOf(holder, overdraft, turn, update);
     const options = { returnDocument: 'after', projection: { reservations: 1 } } as const;
     const find = () => this.#collection.findOneAndUpdate({ _id: userId }, pipeline, options);
     let after = await this.#readConfirmed(userId, find);
     if (!after && (await open(userId))) after = await find();
     const mine = after?.reservations?.find((reservation) => reservation.holder === holder);
-    if (!mine) return { charged: 0 };
-    if (mine.turn !== turn) throw new TimeoutError('another update has come before this one');
+    if (mine && mine.turn !== turn) throw new TimeoutError('another update has come before this one');
     return mine;
   }
 }
@@ -163,10 +183,10 @@ interface ReservationUpdate {
   readonly amounts: readonly number[];
   /** What stays reserved without this process, by usage record. */
   readonly kept: ReadonlyMap<string, number>;
+  /** The usage records for which nothing stays reserved any more. */
+  readonly freed: readonly string[];
   /** What was charged, as far as the process knows: it is forgotten with what is stored of a process that stood still for long. */
   readonly charged: number;
-  /** Whether the process begins anew, whatever it has stored before. */
-  readonly isFirst: boolean;
 }
 
 /** What is stored then. Micro-credits. */
@@ -184,9 +204,9 @@ const longestKept = 30 * 86_400_000;
 /** For so long what a process had reserved is remembered after its lease has ended, so that one that stood still finds what was charged of it. Milliseconds. */
 const rememberedFor = 3_600_000;
 
-/** The update that stores what a process has taken, and reserves as many of the amounts as fit. Pure. */
+/** The update that stores what a process has taken, and reserves as many of the amounts as fit. Behind a later one it changes nothing. Pure. */
 function updateOf(holder: string, overdraft: number, turn: number, update: ReservationUpdate) {
-  const { taken, amounts, kept, isFirst } = update;
+  const { taken, amounts, kept, freed } = update;
   const all = { $ifNull: ['$reservations', []] };
   const isMine = { $eq: ['$$this.holder', holder] };
   const added = [...kept].map(([usageId, amount]) => ({
@@ -202,7 +222,7 @@ function updateOf(holder: string, overdraft: number, turn: number, update: Reser
           $and: [
             { $ne: ['$$this.holder', holder] },
             { $gt: ['$$this.until', { $subtract: ['$$NOW', rememberedFor] }] },
-            ...(kept.size > 0 ? [{ $not: { $in: ['$$this.holder', [...kept.keys()]] } }] : []),
+            { $not: { $in: ['$$this.holder', [...kept.keys(), ...freed]] } },
           ],
         },
       },
@@ -211,36 +231,41 @@ function updateOf(holder: string, overdraft: number, turn: number, update: Reser
   const heldIn = { $max: [0, { $subtract: ['$$this.taken', '$$this.charged'] }] };
   const held = { $cond: [{ $gt: ['$$this.until', '$$NOW'] }, heldIn, 0] };
   const sums = {
-    charged: isFirst ? 0 : { $ifNull: ['$$present.charged', update.charged] },
+    charged: { $ifNull: ['$$present.charged', update.charged] },
     held: { $reduce: { input: '$$others', initialValue: 0, in: { $add: ['$$value', held] } } },
   };
   const keptSum = [...kept.values()].reduce((sum, amount) => sum + amount, 0);
   const own = { $subtract: [taken + keptSum, '$$charged'] };
   const free = { $subtract: [{ $add: ['$balance', overdraft] }, { $add: ['$$held', own] }] };
-  const next = { $add: ['$$value', '$$this'] };
+  const sum = { $add: ['$$value', '$$this'] };
   const granted = {
-    $reduce: { input: amounts, initialValue: 0, in: { $cond: [{ $lte: [next, '$$free'] }, next, '$$value'] } },
+    $reduce: { input: amounts, initialValue: 0, in: { $cond: [{ $lte: [sum, '$$free'] }, sum, '$$value'] } },
   };
   const mine = {
     ...{ holder: { $literal: holder }, taken: { $add: [taken, granted] }, charged: '$$charged' },
     ...{ until: { $add: ['$$NOW', leaseDuration] }, turn, free: '$$free', others: '$$held' },
   };
-  // one that reaches the database behind a later one changes nothing
-  const latest = { $cond: [{ $gt: ['$$present.turn', turn] }, '$$present', mine] };
-  const reservations = { $concatArrays: ['$$others', [latest], added] };
-  return [
-    { $set: { reservations: { $let: { vars, in: { $let: { vars: sums, in: letFree(free, reservations) } } } } } },
-  ];
+  const next = { $concatArrays: ['$$others', [mine], added] };
+  const reservations = { $cond: [{ $gt: ['$$present.turn', turn] }, '$reservations', next] };
+  return [{ $set: { reservations: where(vars, where(sums, where({ free }, reservations))) } }];
 }
 
-function letFree(free: object, result: object) {
-  return { $let: { vars: { free }, in: result } };
+/** An expression in which variables stand for others. */
+function where(vars: object, expression: object) {
+  return { $let: { vars, in: expression } };
 }
 
-/** What one process has reserved and spent of one account. */
+/** Where one process reserves of one account. */
+interface AccountReservationsDeps extends Pick<ReservationsDeps, 'charged'> {
+  readonly holder: string;
+  readonly write: (update: ReservationUpdate) => Promise<WrittenReservations | undefined>;
+}
+
+/** What one process has reserved and spent of one account, since the account came into its memory. */
 class AccountReservations {
+  readonly holder: string;
+  readonly #deps: AccountReservationsDeps;
   readonly #batcher: Batcher<number, ReserveOutcome>;
-  readonly #write: (update: ReservationUpdate) => Promise<WrittenReservations>;
   /** All that was ever reserved or spent, less what was released. */
   #taken = 0;
   /** What of it the database has; `undefined` where that is not known. */
@@ -251,32 +276,46 @@ class AccountReservations {
   #underWay = 0;
   /** What is to stay reserved without this process, and is not stored yet. */
   readonly #kept = new Map<string, number>();
+  /** The usage records of such calls that have ended, and may not be charged yet. */
+  readonly #ended = new Set<string>();
+  /** Those of them that are charged: an update that came behind their charge may have stored that something stays reserved for them. */
+  readonly #freed = new Set<string>();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #isWriting = false;
   #free = 0;
-  #isFirst = true;
+  /** Whether the account has something stored for this holder, so that what is charged can be told apart. */
+  #isStored = false;
   #touchedAt = performance.now();
   #toldAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(write: (update: ReservationUpdate) => Promise<WrittenReservations>) {
-    this.#write = write;
+  constructor(deps: AccountReservationsDeps) {
+    this.#deps = deps;
+    this.holder = deps.holder;
     this.#batcher = createBatcher<number, ReserveOutcome>({
       write: (amounts) => this.#reserveAll(amounts),
       maxSize: 500,
       maxDelay: 2,
-      timeout: longestReserve,
     });
   }
 
-  /** Whether the others have to be told something, or that this process still lives. */
+  /** Whether the others have to be told something, or that this process still lives. An update that is under way says so, and what has asked for it comes first. */
   get isDue(): boolean {
+    if (this.#isWriting) return false;
     const age = performance.now() - this.#toldAt;
     const isHeld = this.#taken !== this.#charged && !this.isIdle;
     // in a steady flow of calls, the next of them tells it
-    return (this.#taken !== this.#told && age > interval / 2) || (isHeld && age > leaseDuration / 3);
+    return (this.#taken !== this.#told && age > interval / 2) || (isHeld && age > leaseDuration / 3) || this.#mustLook;
+  }
+
+  /** Whether it has to be found out which calls that had outlived this process are charged. */
+  get #mustLook(): boolean {
+    return this.#ended.size > 0 && performance.now() - this.#lookedAt > leaseDuration / 3;
   }
 
   get isIdle(): boolean {
-    return this.#underWay === 0 && performance.now() - this.#touchedAt > idleTime;
+    const isUsed = this.#underWay > 0 || this.#ended.size + this.#freed.size > 0;
+    return !isUsed && performance.now() - this.#touchedAt > idleTime;
   }
 
   reserve(amount: number): Promise<ReserveOutcome> {
@@ -292,9 +331,16 @@ class AccountReservations {
       this.#timer ??= setTimeout(() => void this.tell(), soon).unref();
   }
 
-  spent(cost: number): void {
+  /** @returns the holder, if it holds that */
+  spent(cost: number): string | undefined {
+    if (!this.#isStored) return undefined;
     this.#touchedAt = performance.now();
     this.#taken += cost;
+    return this.holder;
+  }
+
+  lost(cost: number): void {
+    this.#taken -= cost;
   }
 
   keep(amount: number, usageId: string): void {
@@ -304,33 +350,52 @@ class AccountReservations {
     void this.tell();
   }
 
-  /** What is not stored by now need not be. */
+  /** What is not stored by now need not be. What is, the charge frees; {@link AccountReservations.#freed} has the rest. */
   ended(usageId: string): void {
     this.#kept.delete(usageId);
+    if (this.#ended.size === 0) this.#lookedAt = performance.now();
+    this.#ended.add(usageId);
   }
 
   /** Stores what this process holds, if that has changed or ends otherwise. Never rejects: if it fails, it is stored later. */
   async tell(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#taken !== this.#told || this.isDue) await this.#batcher.add(0).catch(() => {});
+    if (this.#mustLook) await this.#findCharged();
+    const isNew = this.#taken !== this.#told || this.#freed.size > 0;
+    if (isNew || this.isDue) await this.#batcher.add(0).catch(() => {});
   }
 
-  async #reserveAll(amounts: readonly number[]): Promise<ReserveOutcome[]> {
+  /** Never rejects. */
+  async #findCharged(): Promise<void> {
+    this.#lookedAt = performance.now();
+    const charged = await withTimeout(this.#deps.charged([...this.#ended]), longestReserve).catch(() => []);
+    for (const usageId of charged) {
+      this.#ended.delete(usageId);
+      this.#freed.add(usageId);
+    }
+  }
+
+  async #reserveAll(amounts: readonly number[]): Promise<readonly ReserveOutcome[]> {
     const taken = this.#taken;
     const kept = new Map(this.#kept);
+    const freed = [...this.#freed];
     this.#told = undefined;
-    const written = await this.#write({
-      taken,
-      amounts: amounts.filter((amount) => amount > 0),
-      kept,
-      charged: this.#charged,
-      isFirst: this.#isFirst,
+    this.#isWriting = true;
+    const update = { taken, amounts: amounts.filter((amount) => amount > 0), kept, freed, charged: this.#charged };
+    // here and not in the batcher: what a late answer grants would be reserved for calls that were told of a failure
+    const written = await withTimeout(this.#deps.write(update), longestReserve).finally(() => {
+      this.#isWriting = false;
     });
-    this.#isFirst = false;
     for (const usageId of kept.keys()) this.#kept.delete(usageId);
+    for (const usageId of freed) this.#freed.delete(usageId);
     this.#toldAt = performance.now();
-    return this.#granted(amounts, written, taken);
+    if (written) {
+      this.#isStored = true;
+      return this.#granted(amounts, written, taken);
+    }
+    this.#told = taken;
+    return amounts.map(() => ({ isReserved: false, free: 0, reserved: 0 }));
   }
 
   /** The same decisions as those of the update. */

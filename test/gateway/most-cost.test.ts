@@ -11,6 +11,7 @@ const prices = {
   '*': { input: 0, output: 1_000_000 },
   told: { input: 1_000_000 },
   picture: { image: 40 },
+  drawing: { image: 1 },
   voice: { character: 1_000_000 },
   recording: { second: 1 },
   vector: { input: 1_000_000 },
@@ -313,6 +314,23 @@ describe('what a call may cost at most', function () {
     const error = await refusalOf(chat(clients[0] as OpenAI, { max_tokens: 20 }));
     expect(error.message).to.match(/may cost 20 credits, and this account has 10 left, beside 90 that are reserved/);
     expect((await chat(clients[0] as OpenAI, { max_tokens: 10 })).choices).to.have.length(1);
+  });
+
+  it('is free again when what costs more than was reserved has been charged, also where nothing was', async () => {
+    const credits = { prices: { ...prices, '*': {} }, toolPrices: { web_search: 1 } };
+    const searching = await startOne(credits, 'searching_');
+    try {
+      const { client, balance } = await newAccount(3, [searching]);
+      const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, num_search_queries: 1 };
+      upstream.script = json(200, { id: 'c', object: 'chat.completion', choices: [{ index: 0 }], usage });
+      await chat(client);
+      await until(async () => (await balance()) === 2);
+      upstream.script = json(200, { created: 1, data: [{ url: 'a' }, { url: 'b' }] });
+      const { data } = await client.images.generate({ model: 'drawing', prompt: 'x', n: 2 });
+      expect(data).to.have.length(2);
+    } finally {
+      await searching.close();
+    }
   });
 
   it('is free again at once when a call has failed', async () => {

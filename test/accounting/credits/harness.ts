@@ -35,7 +35,7 @@ export async function startCredits() {
     charge(
       service: CreditService,
       userId: string,
-      records: readonly (readonly [number: number, credits: number, holder?: string])[],
+      records: readonly (readonly [number: number, credits: number, holder?: string | undefined])[],
     ) {
       const none = { model: 'm', cachedInputTokens: 0, outputTokens: 0, images: 0 };
       const charged = records.map(([number, inputTokens, holder]) => ({

@@ -69,7 +69,7 @@ describe('an account that spends its credits at two gateways', function () {
   async function open() {
     const userId = `usr_${users++}`;
     const services: CreditService[] = Array.from({ length: processes }, newService);
-    const unbooked: [number: number, credits: number, holder: string][] = [];
+    const unbooked: [number: number, credits: number, holder: string | undefined][] = [];
     let given = 0;
     let spent = 0;
     let calls = 0;
