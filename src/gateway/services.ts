@@ -242,6 +242,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     maxFileBytes: options.maxFileBytes,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
+    streamHeartbeat: options.streamHeartbeat,
     propagateTrace: options.tracing.propagateToUpstreams === true,
   });
   const secrets = new RealtimeSecrets({

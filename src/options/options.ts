@@ -70,6 +70,11 @@ export interface ModelGatewayOptions<Custom extends string = string>
    */
   readonly abortOnDisconnect?: boolean;
   /**
+   * After how long without anything to send a stream of events gets a comment, `: heartbeat`, so that a balancer on the way to the client does not
+   * take it for dead. Clients pass over comments. Milliseconds, 100 to 3_600_000. @default none
+   */
+  readonly streamHeartbeat?: number;
+  /**
    * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
    * account's owner may: `models`, `webhooks` and `keys`. Where the router is mounted in Express, the request is
    * Express's, with what your middleware has added. In front of Express it is Node's alone.
@@ -146,6 +151,7 @@ export type OptionalOption =
   | 'credits'
   | 'dashboard'
   | 'disableAfterDays'
+  | 'streamHeartbeat'
   | 'proxy'
   | 'webhookProxy';
 

@@ -140,6 +140,13 @@ export const table = {
     meaning: 'Whether the upstream call stops when the client disconnects; false lets it finish, for its exact usage',
     example: 'false',
   },
+  streamHeartbeat: {
+    kind: duration(100, hour),
+    variable: 'STREAM_HEARTBEAT',
+    meaning: 'After how long without anything to send a stream of events gets a comment, which clients pass over',
+    byDefault: 'never',
+    example: '15s',
+  },
   onRequest: { check: aFunction },
   onResponse: { check: aFunction },
   onUsage: { check: aFunction },

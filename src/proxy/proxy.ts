@@ -39,6 +39,8 @@ export interface ProxyDependencies {
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
+  /** After how long without anything to send a stream gets a comment. Milliseconds. @default it gets none */
+  readonly streamHeartbeat?: number | undefined;
   /** Told of requests to upstreams and of usage. @default none */
   readonly observers?: readonly ModelObserver[];
   /** Whether upstreams get the trace context of their requests. @default false */
@@ -109,6 +111,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     backgroundResponses,
     admissionChecks,
     exposeUpstream,
+    streamHeartbeat: deps.streamHeartbeat,
     maxFiles: deps.maxFiles ?? 10_000,
     maxFileBytes: deps.maxFileBytes ?? Number.POSITIVE_INFINITY,
     usageRecorder,

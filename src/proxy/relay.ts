@@ -50,6 +50,8 @@ export interface RelayDependencies extends RequestOptions {
   readonly backgroundResponses: BackgroundResponses;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
+  /** After how long without anything to send a stream gets a comment; `undefined` where it gets none. Milliseconds. */
+  readonly streamHeartbeat: number | undefined;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
   readonly reports: UpstreamReports;
@@ -339,6 +341,7 @@ class RelayedCall implements OpenedCall {
       res,
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
+      heartbeat: this.#deps.streamHeartbeat,
       meter: this.meter,
       asksForStream: body.stream,
       answers: endpoint.answers,

@@ -10,6 +10,7 @@ import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';
 import { failure, failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
+import { Heartbeat } from './heartbeat.ts';
 import { errorWord, holdLimit, holdsJson, isDoneEvent, judgeBody, readEvent } from './inspect-answer.ts';
 import { endOfAudio, errorEvent, LastEvent, ResponseEnd, type ResponseStream, type StreamEnd } from './stream-end.ts';
 import type { UsageMeter } from './usage-meter.ts';
@@ -31,6 +32,8 @@ export interface ResponsePlan {
   readonly endsInDone: boolean;
   /** Whether its streams are those of the Responses API. @default they are not */
   readonly responseStream?: ResponseStream | undefined;
+  /** After how long without anything to send a stream of events gets a comment. Milliseconds. @default it gets none */
+  readonly heartbeat?: number | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
   /** What it has at least, where it is JSON or events. @default anything */
@@ -199,9 +202,11 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
     },
   };
   writeHead(plan);
-  const ended = transfer(plan, handlers);
+  const heartbeat = plan.heartbeat === undefined ? undefined : new Heartbeat(res, framer, plan.heartbeat);
+  const ended = transfer(plan, heartbeat ? { ...handlers, transform: withHeartbeat(framer, heartbeat) } : handlers);
   res.flushHeaders();
   const ending = await ended;
+  heartbeat?.stop();
   meter.events = framer.events;
   if (saysNothing() && ending !== 'client_left') meter.failure = nothingSaid;
   // the last event may be too large to be read
@@ -257,6 +262,11 @@ function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
 /** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
 function isDelimited(headers: OutboundResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
+}
+
+/** The same parts of a stream, each noted by its heartbeat. */
+function withHeartbeat(framer: EventFramer, heartbeat: Heartbeat): Transform {
+  return { push: (chunk) => heartbeat.sending(framer.push(chunk)), end: () => heartbeat.sending(framer.end()) };
 }
 
 /** Writes the head of the answer. */

@@ -53,6 +53,8 @@ export interface StoredRelayDeps extends RequestOptions {
   readonly maxFileBytes: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
+  /** After how long without anything to send a stream gets a comment; `undefined` where it gets none. Milliseconds. */
+  readonly streamHeartbeat: number | undefined;
   readonly logger: Logger;
 }
 
@@ -461,6 +463,7 @@ export function createStoredRelay(deps: StoredRelayDeps): StoredRelay {
       meter.ending = await sendResponse({
         ...{ response, res, shownUpstream, deadline, meter: bytes },
         betweenChunks: upstream.timeouts.betweenChunks,
+        heartbeat: deps.streamHeartbeat,
         answers: call.answers,
         result: resultOf(call),
         asksForStream: !isFile && apiRequest.query.stream === 'true',

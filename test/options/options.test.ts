@@ -80,6 +80,8 @@ describe('the options of a gateway', () => {
     ['keyGracePeriod', { keyGracePeriod: -1 }, /from 0 to 86400000/],
     ['usageBacklog', { usageBacklog: 0 }, /from 1 to 10000000/],
     ['disableAfterDays', { disableAfterDays: 0 }, /from 1 to 365/],
+    ['streamHeartbeat', { streamHeartbeat: 0 }, /from 100 to 3600000/],
+    ['streamHeartbeat', { streamHeartbeat: '15s' }, /from 100 to 3600000/],
     ['disableAfterDays', { disableAfterDays: '7' }, /from 1 to 365/],
     ['recoverRate', { recoverRate: 0 }, /from 1 to/],
     ['credits', { credits: true }, /must be an object/],

@@ -96,6 +96,7 @@ describe('the configuration from the environment', () => {
     [{ CHANGE_STREAMS: 'true' }, (c) => c.options, { changeStreams: true }],
     [{ RECOVER_RATE: '10' }, (c) => c.options, { recoverRate: 10 }],
     [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { disableAfterDays: 5 }],
+    [{ STREAM_HEARTBEAT: '15s' }, (c) => c.options, { streamHeartbeat: 15_000 }],
     [{ DISABLE_ON_GONE: 'true' }, (c) => c.options, { disableOnGone: true }],
     [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
     [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
