@@ -1,31 +1,52 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerChat, checkModel, DemoError, demoModel } from './chat.ts';
 import { embeddings } from './embeddings.ts';
+import { images } from './images.ts';
+import { answerResponse, responseEvents } from './responses.ts';
 import { answerJson, answerStream, type DemoUpstream, doneEvent, readJson, serveUpstream, toEvent } from './server.ts';
 
 /**
- * Starts an upstream to try the gateway with, which says that it is one: an echo as a chat, embeddings, and its one model.
+ * Starts an upstream to try the gateway with, which says that it is one: an echo as chats and responses, embeddings, small pictures, and its one model.
+ * It keeps nothing.
  * @param options.wordDelay milliseconds between the words of a stream. @default 20
  */
 export function startDemoUpstream({ wordDelay = 20 } = {}): Promise<DemoUpstream> {
   return serveUpstream((req, res) => answer(req, res, wordDelay));
 }
 
+type Request = Awaited<ReturnType<typeof readJson>>;
+
+/** What is answered: JSON, or the events of a stream. */
+type Answer = object | readonly string[];
+
+const posts: Readonly<Record<string, (request: Request) => Answer>> = {
+  '/v1/chat/completions'(request) {
+    const { completion, chunks } = answerChat(request);
+    return request.stream === true ? [...chunks.map(toEvent), doneEvent] : completion;
+  },
+  '/v1/responses'(request) {
+    const response = answerResponse(request);
+    return request.stream === true ? responseEvents(response).map(toEvent) : response;
+  },
+  '/v1/embeddings': embeddings,
+  '/v1/images/generations': images,
+};
+
 async function answer(req: IncomingMessage, res: ServerResponse, wordDelay: number): Promise<void> {
-  const target = `${req.method} ${new URL(req.url ?? '/', 'http://demo').pathname}`;
-  if (target === 'POST /v1/chat/completions') {
-    const body = await readJson(req);
-    const { completion, chunks } = answerChat(body);
-    if (body.stream !== true) return answerJson(res, 200, completion);
-    return answerStream(res, [...chunks.map(toEvent), doneEvent], wordDelay);
-  }
-  if (target === 'POST /v1/embeddings') return answerJson(res, 200, embeddings(await readJson(req)));
-  if (target === 'GET /v1/models') return answerJson(res, 200, { object: 'list', data: [demoModel] });
+  const { pathname } = new URL(req.url ?? '/', 'http://demo');
+  const post = req.method === 'POST' && Object.hasOwn(posts, pathname) ? posts[pathname] : undefined;
+  const answered = post ? post(await readJson(req)) : modelsAt(`${req.method} ${pathname}`);
+  return Array.isArray(answered) ? answerStream(res, answered, wordDelay) : answerJson(res, 200, answered);
+}
+
+/** @throws DemoError 404 for another model, and for what the demo does not have */
+function modelsAt(target: string): object {
+  if (target === 'GET /v1/models') return { object: 'list', data: [demoModel] };
   const [, model] = /^GET \/v1\/models\/([^/]+)$/.exec(target) ?? [];
   if (model === undefined) {
-    const problem = `The demo has no ${target}, only chat completions, embeddings and models`;
+    const problem = `The demo has no ${target}, only chat completions, responses, embeddings, images and models`;
     throw new DemoError('not_found', `${problem}; set UPSTREAM_BASE_URL to an upstream that has it`);
   }
   checkModel(decodeURIComponent(model));
-  answerJson(res, 200, demoModel);
+  return demoModel;
 }

@@ -46,9 +46,10 @@ export function answerJson(res: ServerResponse, status: number, body: object): v
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** One event of a stream without a name. */
+/** One event of a stream, named by the `type` of its data if that has one. */
 export function toEvent(data: object): string {
-  return `data: ${JSON.stringify(data)}\n\n`;
+  const name = 'type' in data ? `event: ${data.type}\n` : '';
+  return `${name}data: ${JSON.stringify(data)}\n\n`;
 }
 
 /** The event that ends a stream of chunks. */

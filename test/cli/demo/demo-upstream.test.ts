@@ -1,7 +1,28 @@
+import { crc32, inflateSync } from 'node:zlib';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { startDemoUpstream } from '../../../src/cli/demo/demo-upstream.ts';
 import type { DemoUpstream } from '../../../src/cli/demo/server.ts';
+import { type LiveGateway, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
+
+/** Reads a PNG of three bytes a pixel (W3C PNG, third edition). */
+function pixelsOf(png: Buffer) {
+  expect(png.toString('latin1', 0, 8)).to.equal('\x89PNG\r\n\x1a\n');
+  const parts = new Map<string, Buffer>();
+  for (let at = 8; at < png.length; ) {
+    const end = at + 8 + png.readUInt32BE(at);
+    expect(png.readUInt32BE(end)).to.equal(crc32(png.subarray(at + 4, end)));
+    parts.set(png.toString('latin1', at + 4, at + 8), png.subarray(at + 8, end));
+    at = end + 4;
+  }
+  expect([...parts.keys()]).to.deep.equal(['IHDR', 'IDAT', 'IEND']);
+  const [head, data] = [...parts.values()] as [Buffer, Buffer, Buffer];
+  const [width, height] = [head.readUInt32BE(0), head.readUInt32BE(4)];
+  const pixels = inflateSync(data);
+  expect(pixels).to.have.length(height * (1 + 3 * width));
+  return { width, height, pixels };
+}
 
 describe('the demo upstream', () => {
   let upstream: DemoUpstream;
@@ -56,6 +77,38 @@ describe('the demo upstream', () => {
     expect(usage?.completion_tokens).to.equal(3);
   });
 
+  it('answers responses with the same echo, and their usage', async () => {
+    const { choices } = await client.chat.completions.create({ model, messages });
+    const response = await client.responses.create({ model, input: 'Hello, gateway' });
+    expect(response.output_text).to.equal(choices[0]?.message.content);
+    expect(response).to.include({ object: 'response', status: 'completed', model });
+    expect(response.usage).to.include({ input_tokens: 2, output_tokens: response.output_text.split(' ').length });
+    const next = { model, input: 'And again', previous_response_id: response.id, max_output_tokens: 3 };
+    expect(await client.responses.create(next)).to.include({ status: 'incomplete', output_text: 'This is demo-echo,' });
+  });
+
+  it('streams a response, a word each', async () => {
+    const whole = await client.responses.create({ model, input: 'Hello, gateway' });
+    const stream = client.responses.stream({ model, input: 'Hello, gateway' });
+    const words: string[] = [];
+    for await (const event of stream) if (event.type === 'response.output_text.delta') words.push(event.delta);
+    expect(words.join('')).to.equal(whole.output_text);
+    const { output_text, usage } = await stream.finalResponse();
+    expect(output_text).to.equal(whole.output_text);
+    expect(words).to.have.length(usage?.output_tokens ?? 0);
+  });
+
+  it('draws a small picture, as base64 or as a URL that needs no other server', async () => {
+    const { data = [], usage } = await client.images.generate({ model, prompt: 'a red square', n: 2 });
+    const [one, two] = data.map(({ b64_json }) => Buffer.from(b64_json ?? '', 'base64'));
+    expect(one?.equals(two as Buffer)).to.equal(false);
+    expect(usage).to.include({ input_tokens: 3, output_tokens: 2, total_tokens: 5 });
+    const request = { model, prompt: 'a red square', response_format: 'url' } as const;
+    const [{ url = '' } = {}] = (await client.images.generate(request)).data ?? [];
+    expect(url).to.equal(`data:image/png;base64,${one?.toString('base64')}`);
+    expect(pixelsOf(one as Buffer)).to.deep.include({ width: 16, height: 16 });
+  });
+
   it('gives the same text the same vector, in base64 as in floats', async () => {
     const input = ['one', 'two'];
     const inBase64 = await client.embeddings.create({ model, input });
@@ -80,7 +133,9 @@ describe('the demo upstream', () => {
   it("answers 404 for another model, as OpenAI's client reads it", async () => {
     for (const call of [
       () => client.chat.completions.create({ model: 'gpt-4o', messages }),
+      () => client.responses.create({ model: 'gpt-4o', input: 'x' }),
       () => client.embeddings.create({ model: 'gpt-4o', input: 'x' }),
+      () => client.images.generate({ model: 'gpt-4o', prompt: 'x' }),
       () => client.models.retrieve('gpt-4o'),
     ]) {
       const error = await call().catch((thrown) => thrown);
@@ -90,9 +145,9 @@ describe('the demo upstream', () => {
   });
 
   it('answers 404 to whatever else OpenAI has', async () => {
-    const error = await client.responses.create({ model, input: 'Hello' }).catch((thrown) => thrown);
+    const error = await client.moderations.create({ model, input: 'Hello' }).catch((thrown) => thrown);
     expect(error).to.be.instanceOf(OpenAI.NotFoundError);
-    expect(error.message).to.include('The demo has no POST /v1/responses').and.to.include('UPSTREAM_BASE_URL');
+    expect(error.message).to.include('The demo has no POST /v1/moderations').and.to.include('UPSTREAM_BASE_URL');
   });
 
   it('answers 400 to an invalid request', async () => {
@@ -102,5 +157,59 @@ describe('the demo upstream', () => {
       expect(response.status, body).to.equal(400);
       expect(((await response.json()) as { error: { message: string } }).error.message).to.be.a('string');
     }
+    for (const call of [
+      () => client.responses.create({ model, input: [null] as never }),
+      () => client.embeddings.create({ model, input: [] }),
+      () => client.images.generate({ model, prompt: '' }),
+      () => client.images.generate({ model, prompt: 'x', n: 11 }),
+    ]) {
+      expect(await call().catch((thrown) => thrown)).to.be.instanceOf(OpenAI.BadRequestError);
+    }
+  });
+});
+
+describe('the demo upstream behind a gateway', () => {
+  let upstream: DemoUpstream;
+  let live: LiveGateway;
+  let client: OpenAI;
+  const model = 'demo-echo';
+
+  before(async () => {
+    upstream = await startDemoUpstream({ wordDelay: 0 });
+    live = await startGateway({ upstreams: [{ name: 'demo', baseUrl: upstream.baseUrl }] });
+    client = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
+  });
+  after(async () => {
+    await live.close();
+    await upstream.close();
+  });
+
+  it('has what a newcomer tries first, and the gateway counts what it says was used', async () => {
+    const messages = [{ role: 'user' as const, content: 'Hello, gateway' }];
+    const chat = await client.chat.completions.create({ model, messages });
+    const tokens = chat.usage?.completion_tokens as number;
+    let chatted = '';
+    for await (const { choices } of await client.chat.completions.create({ model, messages, stream: true })) {
+      chatted += choices[0]?.delta.content ?? '';
+    }
+    expect(chatted).to.equal(chat.choices[0]?.message.content);
+
+    const response = await client.responses.create({ model, input: 'Hello, gateway' });
+    expect(response.output_text).to.equal(chatted);
+    const next = client.responses.stream({ model, input: 'Hello, gateway', previous_response_id: response.id });
+    expect((await next.finalResponse()).output_text).to.equal(chatted);
+
+    const { data: vectors } = await client.embeddings.create({ model, input: 'Hello, gateway' });
+    expect(vectors[0]?.embedding).to.have.length(64);
+    const { data: images = [] } = await client.images.generate({ model, prompt: 'Hello, gateway' });
+    expect(pixelsOf(Buffer.from(images[0]?.b64_json ?? '', 'base64'))).to.include({ width: 16 });
+    expect((await client.models.list()).data.map(({ id }) => id)).to.deep.equal([model]);
+
+    const answers = [tokens, tokens, tokens, tokens, 0, 1];
+    const usage = async () => (await live.call('GET', '/v1/usage?group_by=model')).body.data[0] ?? {};
+    await until(async () => (await usage()).requests === answers.length);
+    const inputTokens = 2 * answers.length;
+    const outputTokens = answers.reduce((sum, used) => sum + used);
+    expect(await usage()).to.include({ input_tokens: inputTokens, output_tokens: outputTokens });
   });
 });

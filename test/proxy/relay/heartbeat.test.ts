@@ -29,8 +29,15 @@ class RawAnswer {
     this.socket.on('data', (text) => {
       this.#bytes += text;
     });
-    const head = `POST ${pathname}${path} HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${key}\r\n`;
-    this.socket.write(`${head}content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    const head = [
+      `POST ${pathname}${path} HTTP/1.1`,
+      `host: ${hostname}`,
+      `authorization: Bearer ${key}`,
+      'accept-encoding: x-own',
+      'content-type: application/json',
+      `content-length: ${body.length}`,
+    ];
+    this.socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
   }
 
   get status(): number {

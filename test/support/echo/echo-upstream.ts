@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { answerChat, checkModel, DemoError, demoModel } from '../../../src/cli/demo/chat.ts';
 import { embeddings } from '../../../src/cli/demo/embeddings.ts';
+import { images } from '../../../src/cli/demo/images.ts';
+import { responseEvents, toItems, unfinished } from '../../../src/cli/demo/responses.ts';
 import {
   answerJson,
   answerStream,
@@ -11,7 +13,7 @@ import {
   serveUpstream,
   toEvent,
 } from '../../../src/cli/demo/server.ts';
-import { completion, completionChunks, images, moderations, speech, transcription } from './media.ts';
+import { completion, completionChunks, moderations, speech, transcription } from './media.ts';
 import {
   addItems,
   countInput,
@@ -22,10 +24,7 @@ import {
   itemOf,
   pageOf,
   removeItem,
-  responseEvents,
   storeChat,
-  toItems,
-  unfinished,
   updateChat,
   updateConversation,
 } from './stored.ts';
@@ -57,8 +56,7 @@ async function send(res: ServerResponse, answer: DemoAnswer, wordDelay: number):
   if ('json' in answer) return answerJson(res, 200, answer.json);
   if ('audio' in answer) return void res.writeHead(200, { 'content-type': 'audio/wav' }).end(answer.audio);
   if ('chunks' in answer) return answerStream(res, [...answer.chunks.map(toEvent), doneEvent], wordDelay);
-  const named = answer.events.map((event) => `event: ${(event as { type?: string }).type}\n${toEvent(event)}`);
-  return answerStream(res, named, wordDelay);
+  return answerStream(res, answer.events.map(toEvent), wordDelay);
 }
 
 async function readForm(req: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
