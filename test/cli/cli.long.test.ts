@@ -26,6 +26,7 @@ describe('the command line', function () {
   let gateway: CommandProcess;
   let baseUrl: string;
   let key: string;
+  let stderrAtStart: string;
   const env = () => ({ DATA_DIR: dataDir, PORT: '0', RETRY_DELAYS: '200ms,200ms' });
   const payments = ['events', 'publish', '--user', 'usr_1', '--type', 'payment.completed'];
   /** Through the API, in this process. */
@@ -58,6 +59,7 @@ describe('the command line', function () {
     dataDir = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'cli-test-'));
     await start();
     [, key = ''] = await gateway.until(/^API key: (\S+)$/m);
+    stderrAtStart = gateway.stderr;
   });
   after(async () => {
     await gateway.end();
@@ -77,6 +79,11 @@ describe('the command line', function () {
     expect(gateway.stdout).to.match(/^API key: emg_\S+$/m);
     expect(gateway.stdout.split('\n')).to.include(`Data: ${dataDir}`);
     expect(gateway.stdout).to.match(/^Webhooks may use: plain http, 127\.0\.0\.0\/8/m);
+  });
+
+  it('prints no warning, neither its own nor one of Node', () => {
+    expect(stderrAtStart).to.equal('');
+    expect(gateway.stdout).to.not.match(/^Warning|^\{/m);
   });
 
   it('makes secret.key readable by its owner alone', async () => {

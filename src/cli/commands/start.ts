@@ -24,7 +24,12 @@ async function startHere(config: Configuration, number = 0) {
     import('../server/logger.ts'),
   ]);
   const readable = process.stderr.isTTY && !config.production && { colours: process.stderr.hasColors() };
-  const logger = createLogger({ level: config.logLevel, ...(readable && { readable }) });
+  const logger = createLogger({
+    level: config.logLevel,
+    ...(readable && { readable }),
+    // on a developer's machine it is no warning, but one of the lines that the start prints
+    ...(config.isOnTrial && { printedField: 'allowPrivateNetworks' }),
+  });
   const { metrics } = config;
   const ownMetrics = metrics && { metrics: { ...metrics, port: metrics.port && metrics.port + number } };
   const isForPeople = process.stdout.isTTY || !config.production;
@@ -45,6 +50,7 @@ async function startOneOfSeveral(config: Configuration, number: number): Promise
   }
 }
 
+const starting = 'Starting. This takes some seconds the first time …';
 const stopping = 'Stopping when the open calls have ended. Press Ctrl-C again to stop at once …';
 
 async function start(): Promise<void> {
@@ -53,6 +59,7 @@ async function start(): Promise<void> {
   const number = processNumber(process.env);
   if (number !== undefined) return startOneOfSeveral(config, number);
   await checkAddress(config);
+  if (process.stdout.isTTY) log(starting);
   if (config.workers > 1) {
     const processes = startProcesses(config.workers, log);
     await Promise.race([untilSignal(parent), processes.failed]);

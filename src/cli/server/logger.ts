@@ -11,6 +11,8 @@ export interface LogSettings {
   readonly level: Configuration['logLevel'];
   /** Lines for people, with colours or without. @default JSON, a line an object */
   readonly readable?: { readonly colours: boolean };
+  /** A field whose lines are left out, because the start prints what they say. @default none is left out */
+  readonly printedField?: string;
 }
 
 interface LogTarget {
@@ -21,14 +23,24 @@ interface LogTarget {
  * The logger of the stand-alone server. It writes to stderr: stdout is for what people and scripts read at the start.
  * @param target @default stderr
  */
-export function createLogger({ level, readable }: LogSettings, target?: LogTarget): Logger {
+export function createLogger({ level, readable, printedField }: LogSettings, target?: LogTarget): Logger {
   const onLost = (lines: number) => logger.warn({ lines }, 'log lines were lost: stderr took no more');
   const sink = target ?? (readable ? process.stderr : stderrLines(onLost));
   const paint = readable?.colours ? coloured : plain;
   const lines = readable ? { write: (json: string) => sink.write(`${readableLine(json, paint)}\n`) } : sink;
   const formatters = { level: (label: string) => ({ level: label }) };
-  const logger: pino.Logger = pino({ level, timestamp: pino.stdTimeFunctions.isoTime, formatters }, lines);
+  const timestamp = pino.stdTimeFunctions.isoTime;
+  const hooks = printedField === undefined ? {} : { hooks: { logMethod: withoutLinesOf(printedField) } };
+  const logger: pino.Logger = pino({ level, timestamp, formatters, ...hooks }, lines);
   return logger;
+}
+
+type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
+
+function withoutLinesOf(field: string): LogMethod {
+  return function logMethod(args, log) {
+    if (!Object.hasOwn(Object(args[0]), field)) log.apply(this, args);
+  };
 }
 
 const levelStyles: Readonly<Record<string, Style>> = { error: 'red', warn: 'yellow', info: 'cyan' };

@@ -8,6 +8,7 @@ function demoChat(baseUrl: string, key: string): string[] {
   return [
     'Try a chat:',
     `  curl -s ${baseUrl}/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
+    '',
   ];
 }
 

@@ -47,7 +47,9 @@ describe('the first start with NODE_ENV=production', function () {
         printed += text;
         if (/^API key: emg_\S+\r$/m.test(printed)) break;
       }
-      expect(printed).to.match(/^API key: emg_\S+\r$/m);
+      expect(printed)
+        .to.match(/^Starting\. [^\r]+\r\nBase URL: /)
+        .and.to.match(/^API key: emg_\S+\r$/m);
     } finally {
       // the end of its terminal ends the gateway
       terminal.kill();

@@ -37,6 +37,11 @@ describe('The log of the stand-alone server', () => {
     expect(written({ level: 'info', readable: { colours: true } })[2]).to.include('\u001b[31merror\u001b[39m');
   });
 
+  it('leaves out the lines that the start prints, and no other', () => {
+    const lines = written({ level: 'info', readable: { colours: false }, printedField: 'upstream' });
+    expect(lines.map((line) => line.split(' ')[2])).to.deep.equal(['info', 'error']);
+  });
+
   for (const [level, count] of [
     ['warn', 2],
     ['error', 1],
