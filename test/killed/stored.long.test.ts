@@ -14,11 +14,14 @@ import { until } from '../support/until.ts';
 import { describeKills, type Row, type Stage } from './harness.ts';
 
 const json = { 'content-type': 'application/json' };
+const transcription = 'conversation.item.input_audio_transcription';
 const form = { 'content-type': 'multipart/form-data; boundary=x' };
 /** Credits. */
 const funds = 100;
 /** Of a token. Credits for a million. */
 const price = { input: 1_000, output: 2_000 };
+/** Of a second of sound. Credits. */
+const second = 0.01;
 
 interface Answer {
   readonly status: number;
@@ -36,10 +39,10 @@ async function openScene({ start, defer }: Stage) {
   defer(database.drop);
   const options = {
     secretKeys: [newSecretKey()],
-    credits: { prices: { '*': price } },
+    credits: { prices: { '*': price, hear: { second } } },
     upstreams: [
       { name: 'files', baseUrl: files.baseUrl, models: ['m'] },
-      { name: 'sockets', baseUrl: sockets.baseUrl, models: ['talk'], priority: 1 },
+      { name: 'sockets', baseUrl: sockets.baseUrl, models: ['talk', 'hear'], priority: 1 },
     ],
     backgroundPollInterval: 200,
   };
@@ -273,6 +276,39 @@ const rows: Row[] = [
       },
     }),
   ),
+
+  {
+    subject: 'a transcription in a realtime session',
+    killed: 'in the middle of it',
+    holds: 'it is charged, once, by the length of its sound',
+    async show(stage) {
+      const scene = await openScene(stage);
+      const { sockets } = scene;
+      const input = { transcription: { model: 'hear' }, format: { type: 'audio/pcmu' } };
+      const say = (socket: WebSocket, event: object) => socket.send(JSON.stringify(event));
+      sockets.onOpen = (socket) => say(socket, { type: 'session.created', session: { audio: { input } } });
+      sockets.onEvent = ({ type }, socket) => {
+        if (type !== 'input_audio_buffer.commit') return;
+        say(socket, { type: 'input_audio_buffer.committed', item_id: 'item_1' });
+        say(socket, { type: `${transcription}.delta`, item_id: 'item_1', delta: 'Tag' });
+      };
+      const client = await SocketClient.open(`${scene.url().replace('http', 'ws')}/v1/realtime?model=talk`, scene.key);
+      await client.event('session.created');
+      client.send({ type: 'input_audio_buffer.append', audio: Buffer.alloc(30 * 8_000).toString('base64') });
+      client.send({ type: 'input_audio_buffer.commit' });
+      await client.event(`${transcription}.delta`);
+      // what a kill takes with it are the last moments alone
+      await until(async () => (await scene.usage.countDocuments({ ending: null })) === 1);
+      await scene.kill();
+      expect((await client.whenClosed()).code).to.equal(1006);
+      await scene.restart();
+      const records = await scene.recordsLater();
+      expect(records.map(({ ending, model, seconds }) => [ending, model, seconds])).to.deep.equal([
+        ['orphaned', 'hear', 30],
+      ]);
+      expect(await scene.balance()).to.be.closeTo(funds - 30 * second, 1e-9);
+    },
+  },
 
   {
     subject: 'a batch',
