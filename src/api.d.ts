@@ -1351,6 +1351,65 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/realtime/translations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/translations/client_secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an ephemeral secret for a translation
+         * @description The same as `POST /v1/realtime/client_secrets`, for sessions that translate what is said: the secret is the key of a WebSocket at
+         *     `/v1/realtime/translations`, and of `POST /v1/realtime/translations/calls`.
+         */
+        post: operations["createRealtimeTranslationClientSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/realtime/translations/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a translation over WebRTC
+         * @description Sends an SDP offer, and answers the provider's. Takes JSON, a form (`multipart/form-data`) with `sdp` and `session`, or the offer alone
+         *     (`application/sdp`) with an ephemeral secret, or with the model in the query. The call belongs to your account, and counts as one request.
+         *     What is said in it passes between client and provider, and is not charged.
+         */
+        post: operations["createRealtimeTranslationCall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/vector_stores": {
         parameters: {
             query?: never;
@@ -3612,6 +3671,40 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A translation session. Other fields go to the provider as they are. */
+        RealtimeTranslationSessionRequest: {
+            /** @description The id of the model. */
+            model?: string;
+            /** @description How sound is read, whether it is transcribed too, and the language that it is translated into. */
+            audio?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What a secret is made for. Other fields go to the provider as they are. */
+        RealtimeTranslationClientSecretRequest: {
+            /** @description When the secret expires. */
+            expires_after?: {
+                /** @description From when on its time counts. */
+                anchor?: string;
+                /** @description How long it is good for. */
+                seconds?: number;
+            } & {
+                [key: string]: unknown;
+            };
+            session?: components["schemas"]["RealtimeTranslationSessionRequest"];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An offer, and the session that it is for. Other fields go to the provider as they are. */
+        RealtimeTranslationCallRequest: {
+            /** @description The SDP offer. */
+            sdp: string;
+            session?: components["schemas"]["RealtimeTranslationSessionRequest"];
+        } & {
+            [key: string]: unknown;
+        };
         RealtimeClientSecret: {
             /** @description The secret, `ek_…`. */
             value: string;
@@ -3691,6 +3784,18 @@ export interface components {
             response?: {
                 [key: string]: unknown;
             };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An event that a client sends on a translation session. No others are taken. */
+        RealtimeTranslationClientEvent: {
+            /** @description `session.update`, `session.input_audio_buffer.append` or `session.close`. */
+            type: string;
+            /** @description Comes back in an `error` that refuses this event. */
+            event_id?: string;
+            session?: components["schemas"]["RealtimeTranslationSessionRequest"];
+            /** @description Sound to translate, in base64; 24,000 samples of 16 bits a second, unless the session says otherwise. */
+            audio?: string;
         } & {
             [key: string]: unknown;
         };
@@ -9454,6 +9559,89 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["RealtimeCallNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeTranslationClientSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RealtimeTranslationClientSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The secret, and the session that it opens. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RealtimeClientSecret"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRealtimeTranslationCall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RealtimeTranslationCallRequest"];
+            };
+        };
+        responses: {
+            /** @description The provider's SDP (`application/sdp`). The header `Location` ends in the id of the call. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    /**
+                     * @description The path of the call.
+                     * @example /v1/realtime/translations/calls/rtc_9f2c
+                     */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];

@@ -31,8 +31,8 @@ export interface ModelGateway<Custom extends string = string> {
    */
   readonly router: GatewayRouter;
   /**
-   * Takes a request of the server's event `upgrade` if it asks for a WebSocket at `/v1/realtime` or `/v1/responses`; any other is left
-   * as it is. It reads `req.url` as the router does in front of Express: take the prefix away that you mount the router under.
+   * Takes a request of the server's event `upgrade` if it asks for a WebSocket at `/v1/realtime`, `/v1/realtime/translations` or `/v1/responses`; any other
+   * is left as it is. It reads `req.url` as the router does in front of Express: take the prefix away that you mount the router under.
    * @returns whether the request was the gateway's, which then takes care of the connection
    */
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): boolean;

@@ -104,6 +104,16 @@ export interface UpstreamEvent extends Fields {
   readonly error?: { readonly event_id?: unknown; readonly code?: unknown; readonly message?: unknown } | null;
 }
 
+/** A part of what is to be translated, as it goes up. */
+export const translatedSound = 'session.input_audio_buffer.append';
+
+/** Parts of a translation, as they come down. */
+export const translatedParts: ReadonlySet<string> = new Set([
+  'session.output_audio.delta',
+  'session.output_transcript.delta',
+  'session.input_transcript.delta',
+]);
+
 /** With these an upstream says what its session is. */
 export const sessionEvents: ReadonlySet<string> = new Set([
   'session.created',

@@ -13,10 +13,14 @@ import type { Upstream } from '../proxy/upstream.ts';
 import { type SocketLimits, takesNoWebSocket, type UpstreamAnswer } from './connect.ts';
 import { CountedSocket } from './socket-memory.ts';
 
-/** The endpoints that take WebSockets, by their paths below `/v1` and below an upstream's base URL. Where one takes HTTP too, clients fall back to that. */
+/**
+ * The endpoints that take WebSockets, by their paths below `/v1` and below an upstream's base URL. Where one takes HTTP too, clients fall back to that. A session
+ * has one model, that of its handshake, and may be opened with an ephemeral secret.
+ */
 const endpoints = [
-  { operation: 'connectRealtime', path: '/realtime', hasHttp: false },
-  { operation: 'connectResponses', path: '/responses', hasHttp: true },
+  { operation: 'connectRealtime', path: '/realtime', isSession: true, hasHttp: false },
+  { operation: 'connectRealtimeTranslation', path: '/realtime/translations', isSession: true, hasHttp: false },
+  { operation: 'connectResponses', path: '/responses', isSession: false, hasHttp: true },
 ] as const;
 
 export type SocketEndpoint = (typeof endpoints)[number];

@@ -110,12 +110,14 @@ export class MeteredResponses {
 
   /** The upstream has begun a response, has sent a part of one, or says what the session is. */
   saw(event: UpstreamEvent): void {
-    const { type, response_id, delta, soundBytes } = event;
+    const { type, response_id, delta, soundBytes = 0 } = event;
     if (type === 'response.created') this.#begun(event);
     else if (sessionEvents.has(type)) this.#soundRate = soundRate(event.session, 'output') ?? this.#soundRate;
     else if (type.startsWith('response.')) {
-      this.wrote(response_id, delta, soundBytes);
-      this.#underWay(response_id)?.tools.addEvent(event);
+      const response = this.#underWay(response_id);
+      if (!response) return;
+      this.#addPart(response, delta, decodedLength(soundBytes) / response.soundRate);
+      response.tools.addEvent(event);
     }
   }
 
@@ -125,13 +127,16 @@ export class MeteredResponses {
     return named ?? this.#open.findLast(({ hasBegun }) => hasBegun);
   }
 
-  /** A part has come of what has begun. @param id @default that of the last one */
-  wrote(id: unknown, text: unknown, soundBytes = 0): void {
+  /** A part has come of what has begun. @param id @default that of the last one @param seconds of sound */
+  wrote(id: unknown, text: unknown, seconds = 0): void {
     const response = this.#underWay(id);
-    if (!response) return;
+    if (response) this.#addPart(response, text, seconds);
+  }
+
+  #addPart(response: MeteredResponse, text: unknown, seconds: number): void {
     response.events += 1;
     response.textBytes += textBytes(text);
-    response.soundSeconds += decodedLength(soundBytes) / response.soundRate;
+    response.soundSeconds += seconds;
   }
 
   /**

@@ -1,28 +1,25 @@
 import { isGatewayError, refuse } from '../errors.ts';
-import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
+import type { Admission, RequestedCall } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
-import { checkModelName, type Edit, promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
+import { promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { upstreamModelName } from '../proxy/upstream.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { type Bridge, SocketEnd } from './bridge.ts';
 import { Conversation, outputOf } from './conversation.ts';
-import { type ClientEvent, responseIdOf, sessionEvents, transcriptionFields, type UpstreamEvent } from './events.ts';
+import {
+  type ClientEvent,
+  responseIdOf,
+  sessionEvents,
+  translatedParts,
+  translatedSound,
+  type UpstreamEvent,
+} from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
-import { eventIdOf, MeteredSession, type SessionOptions } from './session.ts';
+import { eventIdOf, MeteredSession } from './session.ts';
+import { checkModels, type ModelSessionOptions } from './session-models.ts';
+import { SoundPause } from './sound-admission.ts';
 import { soundEvent, Transcriptions } from './transcriptions.ts';
-
-interface RealtimeOptions extends SessionOptions {
-  /** As the caller named it. */
-  readonly model: string | undefined;
-  /** As it is asked for at the upstream, by the name that callers use. */
-  readonly calledModel: string | undefined;
-  /** The model that transcribes what users say, as the caller named it, where an ephemeral secret is for one. */
-  readonly transcriptionModel: string | undefined;
-  /** What was admitted with the handshake, for the first response. */
-  readonly admissions: readonly Admission[];
-}
 
 /** What was admitted before the response has begun that it is for. */
 interface AdvanceAdmission {
@@ -41,25 +38,21 @@ function covers(advance: AdvanceAdmission | undefined, { estimatedTokens, output
   );
 }
 
-/** How long sound is refused before its admission is asked for again, where the refusal does not say. Milliseconds. */
-const soundPause = 5_000;
-
 /**
  * A realtime session. Upstreams begin responses by themselves when a user has spoken, so sound goes up only when the next response is admitted: the first
  * with the handshake, each further one when the client asks for it, or sends sound.
  */
 export class RealtimeSession extends MeteredSession {
-  readonly #options: RealtimeOptions;
+  readonly #options: ModelSessionOptions;
   readonly #conversation = new Conversation();
   /** What is admitted for the next response. */
   #advance: AdvanceAdmission | undefined;
-  /** Until when sound is refused, by `performance.now()`. */
-  #soundRefusedUntil = 0;
+  readonly #pause = new SoundPause();
   /** Whether the last response that the upstream has begun by itself was refused, and nothing was admitted since. */
   #hasCancelled = false;
   readonly #transcriptions: Transcriptions;
 
-  constructor(deps: RelayDependencies, options: RealtimeOptions) {
+  constructor(deps: RelayDependencies, options: ModelSessionOptions) {
     super(deps, options);
     this.#options = options;
     this.#advance = { call: this.#nextCall(), admissions: options.admissions };
@@ -85,11 +78,13 @@ export class RealtimeSession extends MeteredSession {
       this.#transcriptions.sent(event);
       return event.rawBody;
     }
-    const { edits, transcribing } = this.#checkModels(event);
+    if (event.type === translatedSound)
+      refuse('invalid_value', 'type', 'belongs to a session at /v1/realtime/translations');
+    const { caller, upstream, deps } = this;
+    const { edits, transcribing } = checkModels(event, { caller, upstream, deps }, this.#options);
     const references = await namedObjects(event);
     if (references.length > 0) {
-      const owner = { ...event, principal: this.caller.principal };
-      await requireOwned(this.deps.storedObjects, owner, { references }, [this.upstream]);
+      await requireOwned(deps.storedObjects, { ...event, principal: caller.principal }, { references }, [upstream]);
     }
     await this.#transcriptions.admit(event, transcribing);
     if (event.type === 'response.create') await this.#ask(event, bridge);
@@ -131,15 +126,9 @@ export class RealtimeSession extends MeteredSession {
     const { start = 0, end = 0 } = fields.get('response') ?? {};
     const output = outputOf('response', (name) => shortValue(rawBody, fields.get(`response.${name}`)));
     const call = this.#nextCall(end - start, output);
-    await this.#requireKey(bridge);
+    await this.requireKey(bridge);
     const admissions = await this.#admit(call);
     this.responses.asked({ call, upstream: this.upstream, admissions, eventId });
-  }
-
-  /** @throws GatewayError where the gateway closes; SocketEnd where the key is not good any more */
-  async #requireKey(bridge: Bridge): Promise<void> {
-    if (bridge.isClosing) throw failure('shutting_down');
-    await this.caller.requireKey();
   }
 
   /** Has the next response admitted. What was admitted in advance is its request; where that is not enough for it, it is given back, and the whole admitted. */
@@ -151,7 +140,7 @@ export class RealtimeSession extends MeteredSession {
     try {
       const output = advance ? ({ ...call.output, counts: 'tokens' } as const) : call.output;
       const admissions = await this.caller.admit({ ...call, output });
-      this.#soundRefusedUntil = 0;
+      this.#pause.end();
       this.#hasCancelled = false;
       return admissions;
     } catch (error) {
@@ -161,26 +150,14 @@ export class RealtimeSession extends MeteredSession {
     }
   }
 
-  /**
-   * Has the response admitted that may follow some sound, and the transcription of that.
-   * @returns whether the sound may go up
-   * @throws GatewayError where it is refused, once until it may be asked for again: sound comes many times in a second
-   */
-  async #admitSound(event: ClientEvent, bridge: Bridge): Promise<boolean> {
-    if (performance.now() < this.#soundRefusedUntil) return false;
-    try {
-      await this.#requireKey(bridge);
+  /** Has the response admitted that may follow some sound, and the transcription of that. @returns whether the sound may go up. @throws GatewayError */
+  #admitSound(event: ClientEvent, bridge: Bridge): Promise<boolean> {
+    return this.#pause.admit(async () => {
+      await this.requireKey(bridge);
       const call = this.#nextCall();
       this.#advance = { call, admissions: await this.#admit(call) };
       await this.#transcriptions.admit(event);
-      return true;
-    } catch (error) {
-      if (!isGatewayError(error)) throw error;
-      const { 'retry-after-ms': exact, 'retry-after': seconds } = error.headers;
-      const wait = Number(exact ?? Number(seconds) * 1_000) || soundPause;
-      this.#soundRefusedUntil = performance.now() + wait;
-      throw error;
-    }
+    });
   }
 
   protected async note(event: UpstreamEvent, bridge: Bridge): Promise<void> {
@@ -188,6 +165,7 @@ export class RealtimeSession extends MeteredSession {
     if (type === 'response.created') await this.#admitUnasked(event, bridge);
     else if (type === 'response.done') this.#noteEnd(event);
     else if (type === 'error') this.#noteRefusal(event);
+    else if (translatedParts.has(type)) throw new SocketEnd(failure('upstream_invalid_response'));
     else {
       if (sessionEvents.has(type)) this.#conversation.configured(event);
       this.#transcriptions.saw(event);
@@ -230,36 +208,5 @@ export class RealtimeSession extends MeteredSession {
     const isAboutSound =
       eventId !== undefined || /input.audio.buffer/.test(`${event.error?.code} ${event.error?.message}`);
     if (!isAboutSound || !this.#transcriptions.refused(eventId)) this.responses.refused(eventId);
-  }
-
-  /**
-   * Checks the models that an event names, and gives them the upstream's names.
-   * @returns the edits, and those that are to transcribe
-   * @throws GatewayError `invalid_value`, `model_not_allowed`
-   */
-  #checkModels({ rawBody, fields }: ClientEvent): { readonly edits: readonly Edit[]; readonly transcribing: string[] } {
-    const { upstream, caller } = this;
-    const { model, calledModel } = this.#options;
-    const edits: Edit[] = [];
-    const transcribing: string[] = [];
-    const span = fields.get('session.model');
-    const named = shortValue(rawBody, span);
-    const upstreamName = calledModel === undefined ? undefined : upstreamModelName(upstream, calledModel);
-    if (span && named !== null && named !== upstreamName) {
-      // clients send back the session that they were shown, which has the upstream's name
-      if (model === undefined || named !== model) refuse('invalid_value', 'session.model', 'cannot be changed');
-      edits.push({ ...span, text: JSON.stringify(upstreamName) });
-    }
-    for (const path of transcriptionFields) {
-      const range = fields.get(`session.${path}`);
-      const transcriptionModel = shortValue(rawBody, range);
-      if (!range || typeof transcriptionModel !== 'string') continue;
-      checkModelName(transcriptionModel);
-      requireAllowedModel(caller.principal, transcriptionModel);
-      this.deps.storedObjects.models.requireOpen(transcriptionModel, caller.principal.userId, [upstream]);
-      transcribing.push(transcriptionModel);
-      edits.push({ ...range, text: JSON.stringify(upstreamModelName(upstream, transcriptionModel)) });
-    }
-    return { edits, transcribing };
   }
 }

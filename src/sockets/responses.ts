@@ -23,7 +23,7 @@ import type { connectUpstream, UpstreamAnswer } from './connect.ts';
 import { type ClientEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
 import { MeteredSession, type SessionOptions } from './session.ts';
-import { remember, snapshot } from './transcriptions.ts';
+import { remember, snapshot } from './transcribing-models.ts';
 
 /** After these a response goes no further. */
 const lastEvents: ReadonlySet<string> = new Set([
@@ -169,8 +169,7 @@ export class ResponsesSession extends MeteredSession {
 
   /** @throws GatewayError where the event is refused; SocketEnd where the client may not go on */
   async #ask(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[]> {
-    if (bridge.isClosing) throw failure('shutting_down');
-    await this.caller.requireKey();
+    await this.requireKey(bridge);
     if (this.isBusy) {
       throw new GatewayError('response_in_progress', 'A response is under way on this WebSocket; wait for its end');
     }

@@ -21,6 +21,14 @@ const sessionCalls = {
   createRealtimeSession: { path: '/realtime/sessions', makes: 'secret' },
   createRealtimeTranscriptionSession: { path: '/realtime/transcription_sessions', makes: 'secret', transcribes: true },
   createRealtimeCall: { path: '/realtime/calls', makes: 'call', sessionIn: 'session' },
+  createRealtimeTranslationClientSecret: {
+    ...{ path: '/realtime/translations/client_secrets', makes: 'secret', sessionIn: 'session' },
+    transcribes: false,
+  },
+  createRealtimeTranslationCall: {
+    ...{ path: '/realtime/translations/calls', makes: 'call', sessionIn: 'session' },
+    transcribes: false,
+  },
   acceptRealtimeCall: { path: '/realtime/calls/{call_id}/accept' },
 } as const satisfies Readonly<Record<string, SessionCall>>;
 
@@ -79,7 +87,12 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     const secret = await secrets.find(req);
     return secret ? secrets.authenticate(secret) : byKey();
   };
-  return { ...table, createRealtimeCall: { ...table.createRealtimeCall, authenticate } };
+  const withSecrets = (operation: RelayOperation) => ({ ...operation, authenticate });
+  return {
+    ...table,
+    createRealtimeCall: withSecrets(table.createRealtimeCall),
+    createRealtimeTranslationCall: withSecrets(table.createRealtimeTranslationCall),
+  };
 
   async function relaySession(call: SessionCall, apiRequest: ApiRequest, res: ServerResponse): Promise<void> {
     const { requestId, principal, params } = apiRequest;

@@ -27,7 +27,7 @@ export interface SessionCall {
   readonly makes?: 'secret' | 'call';
   /** The field of the body that has the session. @default the body itself */
   readonly sessionIn?: 'session';
-  /** Whether the session only transcribes, without saying so. @default false */
+  /** Whether the session only transcribes, whatever its type. @default its type says so */
   readonly transcribes?: boolean;
 }
 

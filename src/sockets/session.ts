@@ -1,7 +1,7 @@
 import { isGatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import { oneAnswer, type RequestedCall } from '../proxy/admission.ts';
-import { isMasked, loggableError, maskedError } from '../proxy/failure.ts';
+import { failure, isMasked, loggableError, maskedError } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
@@ -40,7 +40,7 @@ export abstract class MeteredSession implements SocketSession {
 
   async fromClient(message: Message, bridge: Bridge): Promise<void> {
     const event = await readClientEvent(message, this.#shape);
-    if (!event) return bridge.toUpstream(message);
+    if (!event) return this.takeBytes(message, bridge);
     try {
       const data = await this.take(event, bridge);
       if (data === undefined) return;
@@ -60,6 +60,15 @@ export abstract class MeteredSession implements SocketSession {
     await bridge.toClient(this.masked(message, event));
   }
 
+  /**
+   * Requires that the client may begin something.
+   * @throws GatewayError where the gateway closes; SocketEnd where the key is not good any more
+   */
+  protected async requireKey(bridge: Bridge): Promise<void> {
+    if (bridge.isClosing) throw failure('shutting_down');
+    await this.caller.requireKey();
+  }
+
   check(): Promise<void> {
     return this.caller.requireKey();
   }
@@ -70,6 +79,11 @@ export abstract class MeteredSession implements SocketSession {
 
   /** Takes an event of the client's. @returns what goes up, if anything. @throws GatewayError where it is refused */
   protected abstract take(event: ClientEvent, bridge: Bridge): Promise<Buffer | readonly Buffer[] | undefined>;
+
+  /** Takes bytes of the client's that are no event. */
+  protected takeBytes(message: Message, bridge: Bridge): Promise<void> {
+    return bridge.toUpstream(message);
+  }
 
   /** Notes what an event of the upstream's says, before the client gets it. */
   protected abstract note(event: UpstreamEvent, bridge: Bridge): Promise<void>;

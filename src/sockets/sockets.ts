@@ -44,6 +44,7 @@ import { RealtimeSession } from './realtime.ts';
 import { ResponsesSession } from './responses.ts';
 import { modelWith, type RealtimeSecrets, requireGoodSecret, routeSession } from './secrets.ts';
 import type { CountedSocket } from './socket-memory.ts';
+import { TranslationSession } from './translations.ts';
 
 export interface SocketDependencies {
   /** What calls are relayed with. */
@@ -108,7 +109,11 @@ export class Sockets {
     const maxFragments = Math.max(mostFrames, maxPayload / bytesPerFrame);
     this.#limits = { maxPayload, maxFragments, closeTimeout: this.#pingInterval };
     this.#accept = createAccept(this.#limits);
-    this.#shapes = { '/realtime': realtimeShape(deps.spec), '/responses': responsesShape(deps.spec) };
+    const realtime = realtimeShape(deps.spec);
+    this.#shapes = {
+      ...{ '/realtime': realtime, '/realtime/translations': realtime },
+      '/responses': responsesShape(deps.spec),
+    };
   }
 
   /** Takes a request to upgrade a connection if it asks for a WebSocket of the gateway's. @returns whether it does */
@@ -195,9 +200,9 @@ export class Sockets {
   }
 
   /** What says who the caller is, now and again later. What it gives throws a GatewayError where that may not call models. */
-  async #authentication({ path }: SocketEndpoint, req: IncomingMessage): Promise<() => Promise<Principal>> {
+  async #authentication({ isSession }: SocketEndpoint, req: IncomingMessage): Promise<() => Promise<Principal>> {
     const { authenticate, secrets } = this.#deps;
-    const secret = path === '/realtime' ? await secrets.find(req) : undefined;
+    const secret = isSession ? await secrets.find(req) : undefined;
     return async () => {
       const principal = await (secret ? secrets.authenticate(secret) : authenticate(req, true));
       requireScope(principal, 'models');
@@ -222,9 +227,9 @@ export class Sockets {
     const query = readQuery(searchOf(req.url ?? ''));
     const { model, keepers } = await this.#target(endpoint, query, principal);
     if (model !== undefined) relayed.model = model;
-    const isRealtime = endpoint.path === '/realtime';
+    const { isSession } = endpoint;
     const caller = new SocketCaller(
-      { principal, requestId: id, endpoint: endpoint.path, model: isRealtime ? model : undefined },
+      { principal, requestId: id, endpoint: endpoint.path, model: isSession ? model : undefined },
       authenticate,
       relaying,
     );
@@ -232,7 +237,7 @@ export class Sockets {
     const requested = { info, estimatedTokens: 0, output: oneAnswer };
     let admissions = await requestAdmission(relaying.admissionChecks, requested, res);
     try {
-      const calledModel = (isRealtime ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
+      const calledModel = (isSession ? await relaying.hooks?.onRequest(info) : undefined)?.model ?? model;
       const request = {
         ...{ info, headers: req.headers, search: query.search, isSecret: secret !== undefined },
         ...{ client: handshake.client, limits: this.#limits },
@@ -253,14 +258,14 @@ export class Sockets {
       const shape = this.#shapes[endpoint.path];
       const connect = (others: readonly [Upstream, ...Upstream[]], called: string | undefined) =>
         this.#openUpstream(others, { ...request, search: '', model: called, client: noClient });
-      const session = isRealtime
-        ? new RealtimeSession(relaying, {
-            ...{ caller, upstream, model, calledModel, admissions, shape },
-            transcriptionModel: secret?.transcriptionModel ?? undefined,
-          })
-        : new ResponsesSession(relaying, { caller, upstream, shape, connect });
+      const transcriptionModel = secret?.transcriptionModel ?? undefined;
+      const options = { caller, upstream, model, calledModel, admissions, shape, transcriptionModel };
+      let session: SocketSession;
+      if (endpoint.path === '/realtime') session = new RealtimeSession(relaying, options);
+      else if (isSession) session = new TranslationSession(relaying, options);
+      else session = new ResponsesSession(relaying, { caller, upstream, shape, connect });
       // without a session that takes them, each response is admitted for itself
-      if (!isRealtime) settle(relaying, { admissions }, undefined);
+      if (!isSession) settle(relaying, { admissions }, undefined);
       admissions = [];
       return await this.#join(client, answer.socket, session, principal.userId);
     } finally {
@@ -272,10 +277,13 @@ export class Sockets {
    * The model that a socket is for, and the upstreams that may take it.
    * @throws GatewayError `invalid_value`, `model_not_allowed`, `realtime_call_not_found`
    */
-  async #target({ path }: SocketEndpoint, { callId, model: named }: SessionQuery, principal: Principal) {
+  async #target({ path, isSession }: SocketEndpoint, { callId, model: named }: SessionQuery, principal: Principal) {
     const { storedObjects, upstreams } = this.#deps.relaying;
     const secret = this.#deps.secrets.of(principal);
-    if (path === '/realtime' && callId !== undefined) {
+    if (path === '/realtime/translations' && callId !== undefined) {
+      refuse('invalid_value', 'call_id', 'must be left out: a translation over WebRTC has no WebSocket beside it');
+    }
+    if (isSession && callId !== undefined) {
       // what a call says may be more than its own client was given a secret for
       if (secret) refuse('invalid_value', 'call_id', 'needs an API key in place of an ephemeral secret');
       const references = [callReference(callId)];
@@ -287,7 +295,7 @@ export class Sockets {
     }
     const model = modelWith(secret, named);
     // the models of responses are named with each of them
-    if (path === '/realtime' || model !== undefined) requireAllowedModel(principal, model);
+    if (isSession || model !== undefined) requireAllowedModel(principal, model);
     return { model, keepers: upstreams };
   }
 

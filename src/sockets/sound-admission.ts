@@ -22,6 +22,39 @@ const shortStep = 1;
  */
 type AdmitSound = (model: string, seconds: number, isFirst: boolean) => Promise<readonly Admission[]>;
 
+/** How long sound is refused before its admission is asked for again, where the refusal does not say. Milliseconds. */
+const defaultPause = 5_000;
+
+/** The time in which sound is refused without asking: it comes many times in a second. */
+export class SoundPause {
+  /** By `performance.now()`. */
+  #until = 0;
+
+  /**
+   * Has some sound admitted.
+   * @returns whether it may go up
+   * @throws GatewayError where it is refused, once until it may be asked for again
+   */
+  async admit(ask: () => Promise<void>): Promise<boolean> {
+    if (performance.now() < this.#until) return false;
+    try {
+      await ask();
+      return true;
+    } catch (error) {
+      if (!isGatewayError(error)) throw error;
+      const { 'retry-after-ms': exact, 'retry-after': seconds } = error.headers;
+      const wait = Number(exact ?? Number(seconds) * 1_000) || defaultPause;
+      this.#until = performance.now() + wait;
+      throw error;
+    }
+  }
+
+  /** It may be asked for again. */
+  end(): void {
+    this.#until = 0;
+  }
+}
+
 /** What is admitted of the sound of one session, by the model that may transcribe it, and is not transcribed yet. */
 export class SoundAdmission {
   readonly #admit: AdmitSound;

@@ -1,23 +1,19 @@
 import type { Admission, RequestedCall } from '../proxy/admission.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
-import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
+import type { Upstream } from '../proxy/upstream.ts';
 import type { SocketCaller } from './caller.ts';
 import { type ClientEvent, sessionEvents, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
-import { decodedLength, fieldOf, g711, g711Rate, pcmRate, soundRate, tokensPerSecond } from './sound.ts';
+import { fieldOf, InputRate, tokensPerSecond } from './sound.ts';
 import { SoundAdmission } from './sound-admission.ts';
+import { remember, TranscribingModels } from './transcribing-models.ts';
 
 const transcription = 'conversation.item.input_audio_transcription.';
 /** A part of what a user has said, as it goes up. */
 export const soundEvent = 'input_audio_buffer.append';
 
-/** With these a client says what its session is to be. */
-const sessionUpdates: ReadonlySet<unknown> = new Set(['session.update', 'transcription_session.update']);
-
-/** How many items' lengths, and how many names of models, are remembered. */
+/** How many parts of what was sent are remembered. */
 const mostRemembered = 100;
-/** The date of a snapshot: upstreams that are asked for `gpt-4o-transcribe` may answer with it. */
-export const snapshot = /-\d{4}-\d{2}-\d{2}$/;
 
 /** Sound that has gone up, and that the upstream has not named yet. */
 interface SentSound {
@@ -66,13 +62,8 @@ interface TranscriptionsOptions {
 export class Transcriptions {
   readonly #options: TranscriptionsOptions;
   readonly #works: MeteredResponses;
-  /** The names that callers use, by the upstream's. */
-  readonly #names = new Map<string, string>();
-  /** The model that transcribes what is committed now, as callers name it; `undefined` where nothing is transcribed, or the upstream does not say. */
-  #model: string | undefined;
-  #bytesPerSecond: number = pcmRate;
-  /** Whether the client has asked for G.711, and the upstream has not said yet what the session is. */
-  #asksForG711 = false;
+  readonly #models: TranscribingModels;
+  readonly #rate = new InputRate();
   /** What has gone up since the last commit. */
   #buffered = silence();
   /** The commits of the client that the upstream has not answered. */
@@ -85,10 +76,6 @@ export class Transcriptions {
   /** The items that are committed and not transcribed yet. */
   readonly #awaited = new Set<string>();
   readonly #admission: SoundAdmission;
-  /** The models that the present event of the client's names, which has not gone up. */
-  #proposed: readonly string[] = [];
-  /** The models that the client has asked for, and that the upstream has not said to have. */
-  readonly #asked: string[] = [];
   /** By item. */
   readonly #due = new Map<string, DueSound>();
   /** All the sound that has gone up. Seconds. */
@@ -99,8 +86,7 @@ export class Transcriptions {
   constructor(deps: RelayDependencies, options: TranscriptionsOptions) {
     this.#options = options;
     this.#works = new MeteredResponses(deps, options.caller.principal, () => this.#work(''));
-    this.#model = options.model;
-    if (options.model !== undefined) this.#rememberName(options.model);
+    this.#models = new TranscribingModels(options.upstream, options.model);
     this.#admission = new SoundAdmission((model, seconds, isFirst) =>
       options.caller.admit(this.#soundOf(model, seconds, isFirst)),
     );
@@ -114,7 +100,7 @@ export class Transcriptions {
   /** Whether the sound in an event of the client's is admitted, if it has any. */
   covers(event: ClientEvent): boolean {
     const seconds = this.#lengthIn(event);
-    return this.#models().every((model) => this.#admission.covers(model, this.#neededOf(model) + seconds));
+    return this.#models.all.every((model) => this.#admission.covers(model, this.#neededOf(model) + seconds));
   }
 
   /**
@@ -126,13 +112,12 @@ export class Transcriptions {
   async admit(event: ClientEvent, models: readonly string[] = []): Promise<void> {
     const seconds = this.#lengthIn(event);
     const isCommit = event.type === 'input_audio_buffer.commit';
-    for (const model of models) this.#rememberName(model);
-    this.#proposed = models;
+    this.#models.propose(models);
     if (seconds === 0 && !isCommit && models.length === 0) return;
     try {
-      for (const model of this.#models()) await this.#admission.cover(model, this.#neededOf(model) + seconds);
+      for (const model of this.#models.all) await this.#admission.cover(model, this.#neededOf(model) + seconds);
     } catch (error) {
-      this.#proposed = [];
+      this.#models.withdraw();
       this.#trim();
       throw error;
     }
@@ -140,11 +125,10 @@ export class Transcriptions {
 
   /** An event of the client's goes up. @returns how long the sound of an item in it is. Seconds */
   sent(event: ClientEvent): number | undefined {
-    const { type, eventId, rawBody } = event;
+    const { type, eventId } = event;
     const seconds = this.#lengthIn(event);
-    this.#asked.push(...this.#proposed);
-    this.#asked.splice(0, this.#asked.length - mostRemembered);
-    this.#proposed = [];
+    this.#rate.sent(event);
+    this.#models.ask();
     if (type === soundEvent) {
       this.#buffered.seconds += seconds;
       this.#written += seconds;
@@ -154,8 +138,6 @@ export class Transcriptions {
     } else if (type === 'input_audio_buffer.commit') {
       this.#commits.push({ ...this.#buffered, eventId });
       this.#buffered = silence();
-    } else if (sessionUpdates.has(type)) {
-      this.#asksForG711 ||= g711.test(rawBody.toString('latin1'));
     } else if (hasItemWithSound(event)) {
       this.#created.push({ seconds, clears: [], eventId });
       if (this.#created.length > mostRemembered) this.#created.shift();
@@ -171,7 +153,7 @@ export class Transcriptions {
     if (type.startsWith(transcription)) this.#transcribed(event, itemId);
     else if (type === 'input_audio_buffer.committed') this.#committed(itemId);
     else if (type.startsWith('input_audio_buffer.')) this.#heard(event);
-    else if (sessionEvents.has(type)) this.#configured(event.session);
+    else if (sessionEvents.has(type)) this.#configured(event);
     else if (type === 'conversation.item.added' || type === 'conversation.item.created') this.#shown(event.item);
     this.#trim();
   }
@@ -202,19 +184,9 @@ export class Transcriptions {
     this.#admission.trim(() => 0);
   }
 
-  #rememberName(model: string): void {
-    remember(this.#names, upstreamModelName(this.#options.upstream, model), model);
-  }
-
-  /** The models that may transcribe what goes up now: until the upstream says which it has, also those that it was asked for. */
-  #models(): readonly string[] {
-    const models = [...this.#asked, ...this.#proposed];
-    return [...new Set(this.#model === undefined ? models : [this.#model, ...models])];
-  }
-
   /** How much of the sound that has gone up this model may still transcribe. Seconds. */
   #neededOf(model: string): number {
-    const mayBegin = this.#models().includes(model);
+    const mayBegin = this.#models.all.includes(model);
     const waiting = [this.#buffered, ...this.#commits, ...this.#created].map(({ seconds }) => seconds);
     const due = [...this.#due.values()].filter((sound) => sound.model === model || (mayBegin && !sound.model));
     const seconds = sum(due.map((sound) => sound.seconds)) + (mayBegin ? sum(waiting) + this.#unheard : 0);
@@ -228,35 +200,13 @@ export class Transcriptions {
 
   /** How long the sound in an event of the client's is. Seconds. */
   #lengthIn(event: ClientEvent): number {
-    if (event.type === soundEvent) {
-      const { start = 0, end = 0 } = event.fields.get('audio') ?? {};
-      // without its quotes
-      return this.#secondsOf(decodedLength(end - start - 2));
-    }
-    return hasItemWithSound(event) ? this.#secondsOf(decodedLength(event.rawBody.length)) : 0;
+    if (event.type === soundEvent) return this.#rate.inEvent(event);
+    return hasItemWithSound(event) ? this.#rate.secondsOf(event.rawBody.length) : 0;
   }
 
-  /** The upstream's session. What it does not mention has not changed. */
-  #configured(session: unknown): void {
-    const input = fieldOf(fieldOf(session, 'audio'), 'input');
-    const inInput = fieldOf(input, 'transcription');
-    const transcriber = inInput === undefined ? fieldOf(session, 'input_audio_transcription') : inInput;
-    this.#asksForG711 = false;
-    this.#bytesPerSecond = soundRate(session, 'input') ?? this.#bytesPerSecond;
-    if (transcriber === undefined) return;
-    const model = fieldOf(transcriber, 'model');
-    this.#model = typeof model === 'string' && model !== '' ? this.#calledName(model) : undefined;
-    // upstreams answer in the order of what they are sent
-    if (this.#model !== undefined) this.#asked.splice(0, this.#asked.indexOf(this.#model) + 1);
-  }
-
-  /** The name that callers use for a model of the upstream's. */
-  #calledName(model: string): string {
-    const { upstream } = this.#options;
-    const known = this.#names.get(model) ?? this.#names.get(model.replace(snapshot, ''));
-    if (known !== undefined) return known;
-    if (upstream.serves(model)) return model;
-    return Object.keys(upstream.aliases).find((alias) => upstream.aliases[alias] === model) ?? model;
+  #configured({ session }: UpstreamEvent): void {
+    this.#rate.configured(session);
+    this.#models.configured(session);
   }
 
   /** Notes when somebody spoke. Of what does not pass the gateway, and of what an upstream commits by itself, nothing else says how long it is. */
@@ -278,10 +228,10 @@ export class Transcriptions {
     remember(this.#lengths, itemId, seconds);
     this.#options.onCommitted(seconds);
     if (this.#works.has(itemId)) this.#works.estimated(itemId, this.#callOf(itemId));
-    else if (this.#model === undefined) return;
+    else if (this.#models.current === undefined) return;
     else this.#works.began(itemId, this.#work(itemId));
     this.#awaited.add(itemId);
-    this.#due.set(itemId, { seconds, model: this.#model });
+    this.#due.set(itemId, { seconds, model: this.#models.current });
   }
 
   /** How long the sound is that is committed. Seconds. */
@@ -332,7 +282,7 @@ export class Transcriptions {
   /** A transcription, with the estimate of what it uses. */
   #callOf(itemId: string): RequestedCall {
     const length = this.#lengths.get(itemId) ?? this.#buffered.seconds;
-    return this.#soundOf(this.#model ?? this.#options.sessionModel, Math.round(length * 1_000) / 1_000);
+    return this.#soundOf(this.#models.current ?? this.#options.sessionModel, Math.round(length * 1_000) / 1_000);
   }
 
   /** Some sound that a model transcribes. @param isFirst whether its text is expected too, which all the sound of a transcription shares */
@@ -342,10 +292,6 @@ export class Transcriptions {
       estimatedTokens: Math.ceil(seconds * tokensPerSecond.heard),
       output: { choices: 1, maxTokens: isFirst ? undefined : 0, seconds, counts: 'nothing' },
     };
-  }
-
-  #secondsOf(bytes: number): number {
-    return bytes / (this.#asksForG711 ? g711Rate : this.#bytesPerSecond);
   }
 }
 
@@ -358,12 +304,4 @@ function hasSound(item: unknown): boolean {
 /** Whether an event of the client's makes such an item. Pure. */
 function hasItemWithSound({ type, body }: ClientEvent): boolean {
   return type === 'conversation.item.create' && hasSound(fieldOf(body, 'item'));
-}
-
-/** Keeps a value, and forgets the oldest of too many. */
-export function remember<Key, Value>(values: Map<Key, Value>, key: Key, value: Value): void {
-  values.delete(key);
-  values.set(key, value);
-  const [oldest] = values.keys();
-  if (values.size > mostRemembered) values.delete(oldest as Key);
 }

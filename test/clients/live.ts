@@ -39,7 +39,7 @@ const provider: Script = (res, request) => {
     ({ method, path }) => method.toUpperCase() === request.method && matches(path, pathname),
   );
   const { operation } = found.find(({ path }) => path === pathname) ?? found[0] ?? {};
-  const isCall = pathname === '/v1/realtime/calls';
+  const isCall = /^\/v1\/realtime\/(translations\/)?calls$/.test(pathname);
   const response = resolved(operation?.responses[isCall ? '201' : '200']) as
     | { content?: Record<string, SpecMediaType> }
     | undefined;

@@ -46,7 +46,7 @@ describe('a router with no host behind it', () => {
 
   for (const [method, path] of [
     ['GET', '/v1'],
-    ['POST', '/v1/realtime/translations'],
+    ['POST', '/v1/live/sessions'],
     ['OPTIONS', '/v1/webhooks'],
   ] as const) {
     it(`answers ${method} ${path} with 404 and a list of the model endpoints`, async () => {

@@ -37,7 +37,11 @@ describe('x-websocket of openapi.yaml', () => {
   const urlOf = (path: string) => `${gateway.url}${path.slice('/v1'.length)}`;
 
   it('is on the paths that take WebSockets, and on no others', async () => {
-    expect(sockets.map(({ path }) => path).sort()).to.deep.equal(['/v1/realtime', '/v1/responses']);
+    expect(sockets.map(({ path }) => path).sort()).to.deep.equal([
+      '/v1/realtime',
+      '/v1/realtime/translations',
+      '/v1/responses',
+    ]);
     const isPlain = (path: string) => !path.includes('{') && !sockets.some((socket) => socket.path === path);
     for (const path of Object.keys(spec.paths).filter(isPlain)) {
       const { status } = await refusalOf(urlOf(path), { authorization: `Bearer ${gateway.key}` });
@@ -66,15 +70,24 @@ describe('x-websocket of openapi.yaml', () => {
       });
 
       it('has events that pass, and those that come back', async () => {
-        const asked = { type: 'response.create', event_id: 'mine', model: 'm', input: 'Name a river' };
+        const isTranslation = path === '/v1/realtime/translations';
+        const asked = isTranslation
+          ? { type: 'session.input_audio_buffer.append', audio: 'AAAA' }
+          : { type: 'response.create', event_id: 'mine', model: 'm', input: 'Name a river' };
         const wrong = { type: 'response.create', event_id: 'mine', model: 'm', previous_response_id: 'resp_unknown' };
         expect(fits(clientEvents, asked)).to.equal(true);
         expect(fits(clientEvents, { event_id: 'untyped' })).to.equal(false);
-        upstream.onEvent = (_event, socket) =>
-          path === '/v1/realtime' ? respond(socket) : void answerResponse(socket, 'm');
+        upstream.onEvent = (_event, socket) => {
+          if (path === '/v1/realtime') respond(socket);
+          else if (path === '/v1/responses') answerResponse(socket, 'm');
+          else {
+            socket.send('{"type":"session.output_audio.delta","event_id":"e1","delta":"AAAA"}');
+            socket.send('{"type":"session.closed","event_id":"e2"}');
+          }
+        };
         const client = await SocketClient.open(`${urlOf(path)}?model=m`, gateway.key);
         client.send(asked);
-        await client.event('response.created');
+        await client.event(isTranslation ? 'session.closed' : 'response.created');
         await gateway.charged(1);
         if (path === '/v1/responses') client.send(wrong);
         else client.socket.send('{');

@@ -25,7 +25,7 @@ function templateOf(path: string): string {
 /** The provider answers with the examples of openapi.yaml. */
 const provider: Script = (res, { method, path, body }) => {
   const template = templateOf(path.split('?')[0] as string);
-  if (template === '/v1/realtime/calls') {
+  if (template.startsWith('/v1/realtime/') && template.endsWith('/calls')) {
     const [type = '', { examples = {} } = {}] = Object.entries(documentedContent(template, method, 201))[0] ?? [];
     const [example] = Object.values(examples);
     const headers = { 'content-type': type, location: '/v1/realtime/calls/rtc_9f2c' };
@@ -488,6 +488,17 @@ describe('a client generated from openapi.yaml', () => {
     },
     async createRealtimeCall() {
       expect(await newRealtimeCall()).to.deep.equal({ call_id: 'rtc_9f2c' });
+    },
+    async createRealtimeTranslationClientSecret() {
+      const { data } = await client().POST('/v1/realtime/translations/client_secrets', {
+        body: { session: { model: 'gpt-realtime-translate' } },
+      });
+      expect(data?.value).to.match(/^ek_/);
+    },
+    async createRealtimeTranslationCall() {
+      const call = { body: { sdp: 'v=0', session: { model: 'gpt-realtime-translate' } }, parseAs: 'text' } as const;
+      const { response } = await client().POST('/v1/realtime/translations/calls', call);
+      expect(response.headers.get('location')).to.equal('/v1/realtime/translations/calls/rtc_9f2c');
     },
     async acceptRealtimeCall() {
       const call = { params: { path: await newRealtimeCall() }, body: { model: 'gpt-realtime' } };

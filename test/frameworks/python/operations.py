@@ -172,6 +172,9 @@ SERVED = {
     "skills.versions.delete": lambda: client.skills.versions.delete("1", skill_id=ids["skill"]),
     "skills.delete": lambda: client.skills.delete(ids["skill"]),
     "realtime.client_secrets.create": lambda: client.realtime.client_secrets.create(session=session),
+    "realtime.translations.client_secrets.create": lambda: client.realtime.translations.client_secrets.create(
+        session={"model": "m"}
+    ),
     "realtime.calls.create": lambda: called(client.realtime.calls.create(sdp="v=0", session=session)),
     "realtime.calls.accept": lambda: done(client.realtime.calls.accept(ids["call"], **session)),
     "realtime.calls.refer": lambda: done(client.realtime.calls.refer(ids["call"], target_uri="tel:+14155550123")),

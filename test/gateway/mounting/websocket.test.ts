@@ -90,11 +90,12 @@ describe('a WebSocket handshake', () => {
 
   it('is asked for at a path that takes WebSockets alone, and refused where the server does not attach the gateway', async () => {
     const server = await listen(gateway.router);
-    for (const [method, status, code, upgrade] of [
-      ['GET', 426, 'websocket_required', 'websocket'],
-      ['POST', 405, 'method_not_allowed', undefined],
+    for (const [method, status, code, upgrade, path] of [
+      ['GET', 426, 'websocket_required', 'websocket', '/v1/realtime'],
+      ['POST', 405, 'method_not_allowed', undefined, '/v1/realtime'],
+      ['GET', 426, 'websocket_required', 'websocket', '/v1/realtime/translations'],
     ] as const) {
-      const answer = await exchange(server.port, [`${method} /v1/realtime?model=gpt-realtime HTTP/1.1`]);
+      const answer = await exchange(server.port, [`${method} ${path}?model=gpt-realtime HTTP/1.1`]);
       expect([answer.status, JSON.parse(answer.body).error.code]).to.deep.equal([status, code]);
       expect(answer.headers.upgrade).to.equal(upgrade);
     }

@@ -215,6 +215,8 @@ async function stored(on: Conversation): Promise<void> {
   const transcribed = { instructions: on.talker.userId, input_audio_transcription: transcription };
   await on.operation(200, 'createRealtimeTranscriptionSession', [], { body: transcribed });
   await on.operation(201, 'createRealtimeCall', [], { body: { sdp: 'v=0', session } });
+  await on.operation(200, 'createRealtimeTranslationClientSecret', [], { body: { session } });
+  await on.operation(201, 'createRealtimeTranslationCall', [], { body: { sdp: 'v=0', session } });
   await on.operation(200, 'acceptRealtimeCall', [call], { body: session });
   await on.operation(404, 'acceptRealtimeCall', ['rtc_9'], { body: session });
   await on.operation(200, 'referRealtimeCall', [call], { body: { target_uri: 'tel:+14155550123' } });
