@@ -35,7 +35,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const services = createServices(options, database);
   const { access, models, keys, webhooks, accounting, events, eventHistory, deliveries } = services;
   const { backgroundResponses, notifications, metrics, processRecord } = services;
-  const router = await createGatewayRouter(services);
+  const prefix = options.collectionPrefix;
+  const schema = { connection: database.connection, prefix, needed: everyIndex(models, prefix) };
+  // the database builds indexes while this process compiles schemas
+  const [router] = await Promise.all([createGatewayRouter(services), prepareSchema(schema, options)]);
   const sockets = new Sockets({
     ...options,
     relaying: services.proxy.relaying,
@@ -45,9 +48,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     bodyMemory: services.bodyMemory,
     observers: services.requestObservers,
   });
-  const prefix = options.collectionPrefix;
-  const schema = { connection: database.connection, prefix, needed: everyIndex(models, prefix) };
-  await prepareSchema(schema, options);
   await Promise.all([webhooks.requireEveryKey(), services.storedObjects.models.init()]);
 
   const { budgets, credits, payments, limits } = accounting;

@@ -86,6 +86,39 @@ describe('A process that loads the package', function () {
     });
   });
 
+  it('compiles what the data of an event type must be at its first event, and the requests of a model endpoint at its first call', async () => {
+    const program = `${watchPackages}
+      import { createServer } from 'node:http';
+      import { createModelGateway } from 'express-model-gateway';
+      const gateway = await createModelGateway(${options});
+      const { key } = await gateway.keys.create({ userId: 'usr_1' });
+      const server = createServer(gateway.router).listen(0, '127.0.0.1');
+      await new Promise((resolve) => server.once('listening', resolve));
+      async function chat() {
+        const response = await fetch('http://127.0.0.1:' + server.address().port + '/v1/chat/completions', {
+          method: 'POST',
+          headers: { authorization: 'Bearer ' + key, 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'none', messages: [{ role: 'user', content: 'Hi' }] }),
+        });
+        return (await response.json()).error.code;
+      }
+      const data = { user_id: 'usr_1', credits_remaining: 1, threshold: 2 };
+      const publish = () => gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
+      // a compiled schema is code without a file
+      const compiled = () => urls.filter((url) => url === '').length;
+      const compiling = [];
+      for (const work of [publish, publish, chat, chat]) {
+        const before = compiled();
+        await work();
+        compiling.push(compiled() > before);
+      }
+      console.log(JSON.stringify({ compiling, code: await chat() }));
+      server.closeAllConnections();
+      server.close();
+      await gateway.close();`;
+    expect(await output(program)).to.deep.equal({ compiling: [true, false, true, false], code: 'model_not_found' });
+  });
+
   it('has no jobs where no ES module can be imported, as in Jest: start says what to do and begins nothing', async () => {
     // files of the package, and of the driver, are compiled as Jest compiles them without --experimental-vm-modules
     const program = `

@@ -61,7 +61,7 @@ const compiled = new WeakMap<Spec, Map<string, Promise<RequestChecks>>>();
 
 /**
  * The checks of some routes of a document. Gateways of a process that have the same document and routes share them: to compile them
- * takes 320 to 520 ms of CPU, which counts in a host's tests.
+ * takes 200 to 400 ms of CPU, which counts in a host's tests.
  */
 export function requestChecks(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {
   const ofSpec = compiled.get(spec) ?? new Map<string, Promise<RequestChecks>>();

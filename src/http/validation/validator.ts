@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import express from 'express';
 import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
@@ -98,6 +99,8 @@ function runThrough(app: express.Express, req: ParsedRequest): Promise<void> {
 /** Compiles every schema, so that no request waits for it and a broken document fails at start-up. */
 async function compile(validate: Validate, routes: readonly Route[]): Promise<void> {
   for (const route of routes) {
+    // the database, which builds indexes meanwhile, is given its next one
+    await setImmediate();
     const req = new IncomingMessage(new Socket());
     req.method = route.method;
     const params = Object.fromEntries([...route.path.matchAll(pathParameter)].map(([, name]) => [name, '-']));
