@@ -40,6 +40,7 @@ export interface ModelGateway<Custom extends string = string> {
    * Listens for a server's event `upgrade`, and takes what is the gateway's. The rest is left to your other listeners. If there are none, it
    * is served as a plain request, as it would be if nobody listened.
    * @param options `prefix`: the path that the router is mounted under, such as `/api`. @default the root
+   * @throws GatewayError `websocket_not_served` on Bun
    */
   attach(server: Server, options?: { readonly prefix?: string }): void;
   /** API keys: create, update, revoke, list; and `authenticate`, for a host that takes them beside its own. */

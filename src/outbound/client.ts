@@ -10,7 +10,8 @@ import axios, {
   CanceledError,
   isAxiosError,
 } from 'axios';
-import { Agent, type Dispatcher } from 'undici';
+// By this path: in the place of `undici`, Bun puts a module of its own, which cannot dispatch.
+import { Agent, type Dispatcher } from 'undici/index.js';
 import { type AllowAddress, createResolver, guardedLookup, type ResolveHost } from './addresses.ts';
 import { type Connector, createTunnel, plainConnector, withinTime } from './connector.ts';
 import {

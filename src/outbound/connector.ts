@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import { buildConnector, Client, errors } from 'undici';
+// By this path: in the place of `undici`, Bun puts a module of its own, which cannot dispatch.
+import { buildConnector, Client, errors } from 'undici/index.js';
 import { OutboundError, outboundError } from './outbound-error.ts';
 
 export type Connector = buildConnector.connector;

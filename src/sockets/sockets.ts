@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { type ErrorCode, refuse } from '../errors.ts';
+import { type ErrorCode, GatewayError, refuse } from '../errors.ts';
 import {
   AccountMemory,
   createInFlightLimit,
@@ -84,6 +84,18 @@ const bytesPerFrame = 4_096;
 /** How long close frames may take to be answered when the gateway closes. Milliseconds. */
 const closeTimeout = 1_000;
 
+/**
+ * Bun puts a module of its own in the place of `ws`. That does not show the connections below its WebSockets, whose bytes are counted here.
+ * @throws GatewayError `websocket_not_served`
+ */
+function requireWs(): void {
+  if (process.versions.bun === undefined) return;
+  throw new GatewayError(
+    'websocket_not_served',
+    'The gateway serves no WebSockets on Bun, which replaces the package ws',
+  );
+}
+
 /** The WebSockets of a gateway: each of a client's is joined with one of an upstream's. */
 export class Sockets {
   readonly #deps: SocketDependencies;
@@ -129,8 +141,9 @@ export class Sockets {
     return true;
   }
 
-  /** Takes those requests from a server. @throws GatewayError `invalid_value` for a prefix that is no path */
+  /** Takes those requests from a server. @throws GatewayError `invalid_value` for a prefix that is no path, `websocket_not_served` on Bun */
   attach(server: Server, { prefix = '' }: AttachOptions = {}): void {
+    requireWs();
     if (!/^(\/[^/?#]+)*$/.test(prefix)) refuse('invalid_value', 'prefix', "must be a path such as '/api'");
     server.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
       const { url = '' } = req;
@@ -172,6 +185,7 @@ export class Sockets {
       res.setHeader('x-request-id', id);
       res.setHeader('cache-control', 'no-store');
       if (this.#isClosing) throw failure('shutting_down');
+      requireWs();
       requireOneHost(req.headers, req.rawHeaders);
       requireHandshake(req);
       readSubprotocols(req);

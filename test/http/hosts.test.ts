@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import express, { type RequestHandler } from 'express';
@@ -12,8 +13,14 @@ const bearer = `Bearer ${goodKey}`;
 const chat = '{"model":"m", "messages":[{"role":"user","content":"h\\u00e9"}],"seed":9007199254740993}';
 const webhook = '{"url":"https://example.com","events":["credits.low"],"secret":"12345678"}';
 
-/** How a host parses bodies before the gateway sees them. */
-type Parser = 'no parser' | 'express.json()' | 'express.json({ verify: keepRawBody })';
+/** How a host, or the platform in front of it, parses bodies before the gateway sees them. */
+const parsers = [
+  'no parser',
+  'express.json()',
+  'express.json({ verify: keepRawBody })',
+  'a platform that keeps rawBody',
+] as const;
+type Parser = (typeof parsers)[number];
 
 interface HostKind {
   readonly framework: typeof express;
@@ -21,9 +28,15 @@ interface HostKind {
   readonly parser: Parser;
 }
 
+/** As cloud functions do. */
+function keepAsPlatform(req: IncomingMessage & { rawBody?: Buffer }, _res: unknown, bytes: Buffer): void {
+  req.rawBody = bytes;
+}
+
 function parserOf({ framework, parser }: HostKind): RequestHandler[] {
   if (parser === 'no parser') return [];
-  return [framework.json(parser === 'express.json()' ? {} : { verify: keepRawBody })];
+  if (parser === 'express.json()') return [framework.json()];
+  return [framework.json({ verify: parser === 'a platform that keeps rawBody' ? keepAsPlatform : keepRawBody })];
 }
 
 /** A host's app with the edge in it, a route of its own behind it that tells what it got, and an error handler. */
@@ -167,7 +180,7 @@ for (const [version, framework] of [
   ['Express 4', express4],
 ] as const) {
   for (const prefix of ['', '/api/llm']) {
-    for (const parser of ['no parser', 'express.json()', 'express.json({ verify: keepRawBody })'] as const) {
+    for (const parser of parsers) {
       hostContract(`${version} at ${prefix || '/'} after ${parser}`, { framework, prefix, parser });
     }
   }

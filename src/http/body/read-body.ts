@@ -38,7 +38,12 @@ export function readBody(req: IncomingMessage, headers: IncomingHttpHeaders, bou
 /** Shared between copies of this package in one process, so that one can read what another keeps. */
 const rawBodyKey = Symbol.for('express-model-gateway.rawBody');
 
-type Keeping = IncomingMessage & { [rawBodyKey]?: Buffer };
+/** A request, and the places where hosts and platforms leave its raw body. */
+interface Keeping extends IncomingMessage {
+  [rawBodyKey]?: Buffer;
+  /** By custom of cloud functions, whose framework has parsed each body, and of `express.json({ verify })` recipes. */
+  readonly rawBody?: unknown;
+}
 
 /**
  * Keeps the exact bytes of a body that the host parses before the gateway sees it:
@@ -49,9 +54,9 @@ export function keepRawBody(req: IncomingMessage, _res: unknown, buf: Buffer): v
   (req as Keeping)[rawBodyKey] = buf;
 }
 
-/** The bytes that {@link keepRawBody} has kept. */
-export function keptBody(req: IncomingMessage): Buffer | undefined {
-  return (req as Keeping)[rawBodyKey];
+/** The exact bytes of a body that was read before, where the host or its platform has kept them. */
+export function keptBody(req: Keeping): Buffer | undefined {
+  return req[rawBodyKey] ?? (Buffer.isBuffer(req.rawBody) ? req.rawBody : undefined);
 }
 
 /** A body may always have this many chunks, and beyond that one chunk per this many bytes: a chunk costs as much as a few hundred bytes. */
