@@ -1,10 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { build } from 'esbuild';
 import { freshUri } from '../support/mongo.ts';
 import { root } from './tarball.ts';
 
@@ -151,55 +147,3 @@ describe('A process that loads the package', function () {
     expect(message).to.include('NODE_OPTIONS=--experimental-vm-modules');
   });
 });
-
-describe('A bundle of a host, in a folder without packages', function () {
-  this.timeout(60_000);
-  let folder: string;
-
-  before(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'emg-bundle-'));
-  });
-  after(() => rm(folder, { recursive: true, force: true }));
-
-  for (const [format, banner] of [
-    ['cjs', ''],
-    // Express and mongoose need it too
-    ['esm', "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"],
-  ] as const) {
-    it(`serves models, webhooks, the dashboard and openapi.yaml, and delivers: esbuild, ${format}`, async () => {
-      const outfile = path.join(folder, format, format === 'cjs' ? 'main.cjs' : 'main.mjs');
-      const source = await readFile(path.join(root, 'test/project-setups/bundled/main.mjs'), 'utf8');
-      await build({
-        // a program in CommonJS cannot await at its top
-        stdin: {
-          contents: format === 'cjs' ? inFunction(source) : source,
-          resolveDir: path.join(root, 'test/project-setups/bundled'),
-        },
-        outfile,
-        bundle: true,
-        platform: 'node',
-        format,
-        banner: { js: banner },
-        logLevel: 'error',
-      });
-      const env = { ...process.env, MONGODB_URI: freshUri() };
-      const { stdout, stderr } = await run('node', [outfile], { cwd: folder, env });
-      expect(stderr).to.equal('');
-      expect(JSON.parse(stdout)).to.deep.equal({
-        chat: 'Hello',
-        webhook: 201,
-        delivered: true,
-        script: 200,
-        reference: 200,
-        json: '3.1.0',
-        yaml: 'openapi: 3.1.0',
-      });
-    });
-  }
-});
-
-/** A module whose statements but its imports are in a function. */
-function inFunction(source: string): string {
-  const end = source.lastIndexOf("';", source.indexOf('\n\n')) + 2;
-  return `${source.slice(0, end)}\n(async () => {${source.slice(end)}})();\n`;
-}

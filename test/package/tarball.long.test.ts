@@ -42,42 +42,6 @@ describe('the packed tarball', function () {
     expect(code.length, 'files, of more than 300 sources').to.be.below(40);
   });
 
-  it('can be imported from an ES module', async () => {
-    const { stdout } = await run('node', ['esm/main.mjs'], { cwd: folder });
-    expect(stdout).to.equal('true invalid_options function\n');
-  });
-
-  it('can be required from CommonJS', async () => {
-    const { stdout } = await run('node', ['cjs/main.cjs'], { cwd: folder });
-    expect(stdout).to.equal('true invalid_options function\n');
-  });
-
-  it('type-checks and runs from TypeScript with library checks on, as ES module and CommonJS, with module node16', async () => {
-    await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
-    for (const main of ['main.mjs', 'main.cjs']) {
-      const { stdout } = await run('node', [`typescript/out/${main}`], { cwd: folder });
-      expect(stdout, main).to.equal('true invalid_options function\n');
-    }
-  });
-
-  for (const [module, resolution] of [
-    ['commonjs', 'node10'],
-    ['esnext', 'bundler'],
-  ]) {
-    it(`type-checks with module ${module} and moduleResolution ${resolution}`, async () => {
-      const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
-      const flags = `--strict --skipLibCheck --noEmit --esModuleInterop --target es2022 --types node --module ${module} --moduleResolution ${resolution}`;
-      const checked = run('node', [tsc, ...flags.split(' '), 'resolution.ts'], {
-        cwd: path.join(folder, 'typescript'),
-      });
-      const complaints = await checked.then(
-        () => '',
-        ({ stdout, message }) => stdout || message,
-      );
-      expect(complaints).to.equal('');
-    });
-  }
-
   it('contains no source map, and no reference to one', async () => {
     const texts = files.filter((file) => /\.([cm]?js|ts|cts|css)$/.test(file));
     const mapped = texts.filter((file) =>

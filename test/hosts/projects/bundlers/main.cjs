@@ -1,0 +1,13 @@
+const express = require('express');
+const { createModelGateway, GatewayError } = require('express-model-gateway');
+const { webhookReceiver } = require('express-model-gateway/receiver');
+const mongoose = require('mongoose');
+const { tryHost } = require('./host.cjs');
+
+tryHost(
+  { express, mongoose, createModelGateway, GatewayError, webhookReceiver },
+  {
+    gateway: { dashboard: { path: '/dashboard' } },
+    paths: ['/dashboard/', '/dashboard/reference/', '/v1/openapi.json', '/v1/openapi.yaml'],
+  },
+);

@@ -1,0 +1,3 @@
+import type { ConnectOptions } from 'mongoose';
+
+export const mongo: ConnectOptions;
