@@ -41,6 +41,8 @@ const releasedWithin = 900;
 const soon = 50;
 /** How long the database can take to reserve. Milliseconds. */
 const longestReserve = 2_000;
+/** How long it is asked again when it was not reached: the driver gives up all connections to a silent server after 4 s. Milliseconds. */
+const retriedFor = 4_500;
 /** How long an account that makes no calls stays in memory. Milliseconds. */
 const idleTime = 600_000;
 
@@ -89,16 +91,23 @@ export class Reservations {
   async reserve(userId: string, amount: number): Promise<ReserveOutcome> {
     const giveUpAt = performance.now() + releasedWithin;
     for (;;) {
-      const outcome = await this.#of(userId)
-        .reserve(amount)
-        .catch((error: unknown) => {
-          if (!isUnavailable(error)) throw error;
-          // on another connection, if the first has silently died: an update that reaches the database late changes nothing
-          return this.#of(userId).reserve(amount);
-        });
+      const outcome = await this.#reserveNow(userId, amount);
       const mayFit = amount <= outcome.free + outcome.reserved;
       if (outcome.isReserved || !mayFit || this.#isClosed || performance.now() > giveUpAt) return outcome;
       await sleep(soon);
+    }
+  }
+
+  /** Reserves it if it fits now. Where a connection has silently died, asks again on another: an update that reaches the database late changes nothing. */
+  async #reserveNow(userId: string, amount: number): Promise<ReserveOutcome> {
+    const giveUpAt = performance.now() + retriedFor;
+    for (;;) {
+      try {
+        return await this.#of(userId).reserve(amount);
+      } catch (error) {
+        if (!isUnavailable(error) || performance.now() > giveUpAt) throw error;
+        await sleep(soon);
+      }
     }
   }
 

@@ -58,8 +58,8 @@ describe('what is reserved of a balance while the database is slow', function ()
 
   it('is not kept for a call that was refused because it took too long', async () => {
     const userId = await newAccount(4);
-    // both tries are made, later than they are waited for
-    await disturb(2, { blockConnection: true, blockTimeMS: 2_300 });
+    // each try is made, later than it is waited for
+    await disturb(3, { blockConnection: true, blockTimeMS: 2_300 });
     const refusal = await failureOf(admit(userId, 3));
     expect(refusal).to.include({ code: 'database_unavailable' });
     const admission = await admit(userId, 3);
