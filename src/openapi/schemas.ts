@@ -2,7 +2,7 @@ import type { Spec, SpecSchema } from './spec.ts';
 
 type Named = Readonly<Record<string, SpecSchema>>;
 
-/** Follows a `$ref` such as `#/components/schemas/Error`; returns any other schema as it is. */
+/** Follows a `$ref` such as `#/components/schemas/ErrorResponse`; returns any other schema as it is. */
 export function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema {
   const pointer = schema?.$ref;
   if (typeof pointer !== 'string') return schema ?? {};

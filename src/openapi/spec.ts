@@ -5,7 +5,7 @@ export const specMethods = ['get', 'put', 'post', 'delete', 'options', 'head', '
 
 export type SpecMethod = (typeof specMethods)[number];
 
-/** A JSON schema of the document; `$ref`s in it are JSON pointers such as `#/components/schemas/Error`. */
+/** A JSON schema of the document; `$ref`s in it are JSON pointers such as `#/components/schemas/ErrorResponse`. */
 export type SpecSchema = Readonly<Record<string, unknown>>;
 
 export interface SpecMediaType {

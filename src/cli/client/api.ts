@@ -97,9 +97,9 @@ const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
   database_unavailable: 'The operator should check that MongoDB is running.',
 };
 
-async function errorIn(response: Response): Promise<Schemas['Error']['error'] | undefined> {
+async function errorIn(response: Response): Promise<Schemas['ErrorResponse']['error'] | undefined> {
   try {
-    const { error } = JSON.parse(await response.text()) as Schemas['Error'];
+    const { error } = JSON.parse(await response.text()) as Schemas['ErrorResponse'];
     return typeof error?.message === 'string' ? error : undefined;
   } catch {
     return undefined;

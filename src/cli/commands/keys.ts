@@ -87,7 +87,7 @@ function createCommand(terminal: Terminal): Command {
       'keys create --name trial --budget day:requests=100 --budget total:credits=5',
       'keys create --database --user usr_1',
     )
-    .showsEither<[CreateOptions], Schemas['NewApiKey']>(
+    .showsEither<[CreateOptions], Schemas['ApiKeyCreated']>(
       (env, { expires, ...options }) =>
         createStoredKey(env, {
           userId: inDatabase(options),

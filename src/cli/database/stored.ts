@@ -10,7 +10,7 @@ type Budgets = readonly Schemas['Budget'][];
  * Creates a key for any account, directly in the database.
  * @throws GatewayError `invalid_value`; `invalid_options` for budgets of credits without prices
  */
-export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['NewApiKey']> {
+export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['ApiKeyCreated']> {
   requirePrices(env, input.budgets);
   return beside(env, async ({ keys }, toListed) => {
     const { key, ...created } = await keys.create(input);

@@ -52,4 +52,4 @@ export type Budget = Schemas['Budget'];
 export type BudgetUsage = Schemas['BudgetUsage'];
 
 export type ApiKey = Schemas['ApiKey'];
-export type NewApiKey = Schemas['NewApiKey'];
+export type NewApiKey = Schemas['ApiKeyCreated'];
