@@ -8,13 +8,14 @@ import type { LiveGateway } from '../support/gateway.ts';
 import { operations } from '../support/spec.ts';
 import { type ClientGenerator, type Outcome, type Plan, run } from './generated-client.ts';
 import { goClient } from './go/generator.ts';
+import { goOpenapiGeneratorClient } from './go-openapi-generator/generator.ts';
 import { javaClient } from './java/generator.ts';
 import { type Answer, customType, matches, recordAnswers, startForClients } from './live.ts';
 import { planCalls } from './plan.ts';
 import { pythonClient, pythonPackages } from './python/generator.ts';
 import { urllib3Client } from './python-urllib3/generator.ts';
 import { rustClient } from './rust/generator.ts';
-import { typescriptClient } from './typescript/generator.ts';
+import { heyApiClient, kubbClient, orvalClient, typescriptFetchClient } from './typescript/generator.ts';
 
 /** Which fields a JSON value has, at which paths. What is null or empty may be absent in what a client makes of it. */
 function fieldsOf(value: unknown, path = ''): string[] {
@@ -65,7 +66,12 @@ describe('openapi.yaml', function () {
   });
 });
 
-for (const generator of [typescriptClient, pythonClient, urllib3Client, goClient, javaClient, rustClient]) {
+const generators = [
+  ...[heyApiClient, typescriptFetchClient, orvalClient, kubbClient],
+  ...[pythonClient, urllib3Client, goClient, goOpenapiGeneratorClient, javaClient, rustClient],
+];
+
+for (const generator of generators) {
   describe(`a client by ${generator.name}`, function () {
     this.timeout(300_000);
     let live: LiveGateway;

@@ -28,20 +28,23 @@ function tools(): Promise<string> {
   );
 }
 
-/** Generates a client into the folder `client` of a folder; resolves to what openapi-generator has printed about the document. */
-export async function generateWithOpenapiGenerator(folder: string, options: readonly string[]): Promise<string> {
+/** Neither tests nor documentation, unless the options say what is generated. */
+const parts =
+  '--global-property=apis,models,webhooks,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false';
+
+/** Generates a client into a folder of a folder; resolves to what openapi-generator has printed about the document. */
+export async function generateWithOpenapiGenerator(
+  folder: string,
+  options: readonly string[],
+  output = 'client',
+): Promise<string> {
   const jar = join(await tools(), 'openapi_generator_cli/openapi-generator.jar');
-  const places = ['-i', join(root, 'openapi.yaml'), '-o', 'client'];
-  // neither tests nor documentation
-  const parts = 'apis,models,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false';
-  const { stdout, stderr } = await run(
-    [
-      'java',
-      ...shortLived,
-      ...['-Dlog.level=warn', '-jar', jar, 'generate', ...places, ...options, `--global-property=${parts}`],
-    ],
-    { cwd: folder },
-  );
+  const places = ['-i', join(root, 'openapi.yaml'), '-o', output];
+  const saysParts = options.some((option) => option.startsWith('--global-property='));
+  const command = ['java', ...shortLived, '-Dlog.level=warn', '-jar', jar, 'generate'] as const;
+  const { stdout, stderr } = await run([...command, ...places, ...options, ...(saysParts ? [] : [parts])], {
+    cwd: folder,
+  });
   const lines = `${stdout}${stderr}`.split('\n');
   return lines.filter((line) => !ofItself.some((known) => known.test(line))).join('\n');
 }

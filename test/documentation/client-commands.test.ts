@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'chai';
 import { generator as goGenerator } from '../clients/go/generator.ts';
+import { goOptions } from '../clients/go-openapi-generator/generator.ts';
 import { javaOptions } from '../clients/java/generator.ts';
 import { version as openapiGenerator } from '../clients/openapi-generator.ts';
 import { pythonOptions } from '../clients/python/generator.ts';
 import { urllib3Options } from '../clients/python-urllib3/generator.ts';
 import { rustOptions } from '../clients/rust/generator.ts';
+import { typescriptFetchOptions } from '../clients/typescript/generator.ts';
 import { root } from '../package/tarball.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 import { blockWith } from './programs.ts';
@@ -32,6 +34,8 @@ describe('The commands of docs/clients.md', () => {
   const shells = codeBlocks.filter(({ document, language }) => document === page && language === 'sh');
 
   for (const [name, text, options] of [
+    ['TypeScript, by openapi-generator', '-g typescript-fetch', typescriptFetchOptions],
+    ['Go, by openapi-generator', '-g go', goOptions],
     ['Java', '-g java', javaOptions],
     ['Python, by openapi-generator', '-g python', urllib3Options],
     // Cargo.lock of the tests needs a version that no release changes
@@ -53,6 +57,11 @@ describe('The commands of docs/clients.md', () => {
     expect(blockWith(page, 'sh', 'go run').code).to.include(`go run ${goGenerator} -config config.yaml openapi.yaml`);
   });
 
+  it('have the configuration that test/clients generates with, for Kubb', () => {
+    const { code } = blockWith(page, 'js', '@kubb/core');
+    expect(code).to.equal(read('test/clients/typescript/kubb/kubb.config.js'));
+  });
+
   it('generate from openapi.yaml as it is', () => {
     for (const { code } of shells) expect(code).to.not.match(/\b(?:sed|awk|perl)\b|\S+\.yaml.*> /);
     expect(blockWith(page, 'sh', '-g rust').code).to.include('generate -i openapi.yaml -g rust');
@@ -62,6 +71,10 @@ describe('The commands of docs/clients.md', () => {
     const named = shells.flatMap(({ code }) => code.match(/\S+(?:==|@v?\d)\S*/g) ?? []);
     const python = read('test/clients/python/requirements.txt').match(/^openapi-python-client==\S+/m)?.[0];
     const heyApi = `@hey-api/openapi-ts@${devDependencies['@hey-api/openapi-ts']}`;
-    expect(new Set(named)).to.deep.equal(new Set([openapiGenerator, python, heyApi, goGenerator]));
+    const ofPackages = ['orval', 'kubb'].flatMap((name) => {
+      const { dependencies } = JSON.parse(read(`test/clients/typescript/${name}/package.json`));
+      return Object.entries(dependencies).flatMap(([pkg, version]) => (pkg === 'axios' ? [] : [`${pkg}@${version}`]));
+    });
+    expect(new Set(named)).to.deep.equal(new Set([openapiGenerator, python, heyApi, goGenerator, ...ofPackages]));
   });
 });

@@ -1,4 +1,4 @@
-import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { blockWith } from '../../documentation/programs.ts';
@@ -12,12 +12,12 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 /** The version of the client is not that of openapi.yaml, because it stands in Cargo.lock. */
 const properties = 'packageName=gateway,packageVersion=0.0.0,supportAsync=false,useChrono=false';
 
-/** Writes the call of each generated function into the program. */
+/** Writes the call of each function in the modules of the crate into the program. */
 async function writeCalls(folder: string): Promise<void> {
   const apis = join(folder, 'client/src/apis');
-  const files = (await readdir(apis)).filter((file) => file.endsWith('_api.rs')).sort();
-  const functions = files.map(async (file) =>
-    functionsIn(file.replace('.rs', ''), await readFile(join(apis, file), 'utf8')),
+  const declared = (await readFile(join(apis, 'mod.rs'), 'utf8')).matchAll(/^pub mod (\w+_api);/gm);
+  const functions = [...declared].map(async ([, name = '']) =>
+    functionsIn(name, await readFile(join(apis, `${name}.rs`), 'utf8')),
   );
   await writeFile(join(folder, 'src/calls.rs'), callsOf((await Promise.all(functions)).flat()));
 }
