@@ -71,11 +71,10 @@ async function runHost(
     HOST_REPORT: path.join(project, 'report.json'),
     ...host.env,
   };
-  for (const command of host.build ?? []) await shell(command, { cwd: project, env });
-
   const cwd = host.bundle ? await mkdtemp(path.join(tmpdir(), 'emg-bundle-')) : project;
-  if (host.bundle) await cp(path.join(project, host.bundle), cwd, { recursive: true });
   try {
+    for (const command of host.build ?? []) await shell(command, { cwd: project, env });
+    if (host.bundle) await cp(path.join(project, host.bundle), cwd, { recursive: true });
     // a host that does not end by itself has kept something open
     const { stderr } = await shell(host.run, { cwd, env });
     return { report: JSON.parse(await readFile(env.HOST_REPORT, 'utf8')), stderr };
