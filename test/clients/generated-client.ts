@@ -63,7 +63,8 @@ export function run(
           new Error(`${command} ${args.join(' ').slice(0, 500)}: ${code}\n${`${stdout}${stderr}`.slice(0, 8_000)}`),
         );
     });
-    child.stdin.end(input);
+    // one that has ended without reading its input is judged by its exit code
+    child.stdin.on('error', () => {}).end(input);
   });
 }
 
