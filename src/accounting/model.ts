@@ -197,6 +197,10 @@ interface StoredReservation {
   readonly free?: number;
   /** What others held then. */
   readonly others?: number;
+  /** What of it was reserved for calls to come. */
+  readonly spare?: number;
+  /** What calls have asked for then and not got: as long as some wait, nothing is reserved for calls to come. */
+  readonly unmet?: number;
 }
 
 /** The balance of one account. */

@@ -47,6 +47,7 @@ function answerOf(path: string, text: string): unknown {
   if (path.includes('/realtime')) return { value: `ek_${talkerIn(text)}`, expires_at: 4_000_000_000 };
   if (path.includes('/files')) return { id: 'file-1', object: 'file' };
   if (path.endsWith('/moderations')) return { id: 'modr_1', model: 'm', results: [{ flagged: false }] };
+  if (path.includes('/audio/')) return { text: 'Hé' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
   if (path.includes('/models/')) return model(decodeURIComponent(path.slice(path.indexOf('/models/') + 8)));
@@ -60,6 +61,8 @@ export const steady: Script = (res, request) => {
   if (text.includes('"dying"')) return reset(`data: ${JSON.stringify(pieces[0])}\n\n`)(res, request);
   if (text.includes('"stream":true')) return events(pieces)(res, request);
   const location = `/v1/realtime/calls/rtc_${talkerIn(text)}`;
+  if (request.path.endsWith('/speech'))
+    return json(200, Buffer.from('MP3'), { 'content-type': 'audio/mpeg' })(res, request);
   if (request.path.endsWith('/calls')) return json(201, {}, { location })(res, request);
   return json(200, answerOf(request.path, text), { 'x-of-upstream': 'yes', 'openai-processing-ms': '5' })(res, request);
 };
