@@ -199,7 +199,7 @@ interface StoredReservation {
   readonly others?: number;
   /** What of it was reserved for calls to come. */
   readonly spare?: number;
-  /** What calls have asked for then and not got: as long as some wait, nothing is reserved for calls to come. */
+  /** What calls have asked for lately and not got. Nothing is reserved for calls to come that leaves less than that, and plenty. */
   readonly unmet?: number;
 }
 

@@ -7,17 +7,19 @@
  * cost has been charged by that time. Milliseconds.
  */
 export const leaseDuration = 10_000;
-/** A process reserves that only where so many times as much is free: then nobody waits for it. */
+/** A process reserves for calls to come only where so many times as much is free: then nobody waits for it. */
 const plenty = 16;
 
 /** What one update stores. Micro-credits. */
 export interface ReservationUpdate {
-  /** All that the process has reserved or spent, without `amounts`. */
+  /** All that the process has reserved or spent, without `amounts` and `spare`. */
   readonly taken: number;
   /** What is to be reserved, in this order, as far as it fits. */
   readonly amounts: readonly number[];
   /** What is to be reserved beside these for calls to come, where there is plenty. */
   readonly spare: number;
+  /** What calls that ask again have not got at the updates before. */
+  readonly unmet: number;
   /** What stays reserved without this process, by usage record. */
   readonly kept: ReadonlyMap<string, number>;
   /** The usage records for which nothing stays reserved any more. */
@@ -45,7 +47,7 @@ const rememberedFor = 3_600_000;
 
 /** The update that stores what a process has taken, and reserves as many of the amounts as fit. Behind a later one it changes nothing. Pure. */
 export function updateOf(holder: string, overdraft: number, turn: number, update: ReservationUpdate) {
-  const { taken, amounts, spare, kept, freed } = update;
+  const { taken, amounts, spare, unmet, kept, freed } = update;
   const all = { $ifNull: ['$reservations', []] };
   const isMine = { $eq: ['$$this.holder', holder] };
   const added = [...kept].map(([usageId, amount]) => ({
@@ -75,7 +77,7 @@ export function updateOf(holder: string, overdraft: number, turn: number, update
   const sums = {
     charged: { $ifNull: ['$$present.charged', update.charged] },
     held: sumOf(heldIn),
-    waited: sumOf({ $ifNull: ['$$this.unmet', 0] }),
+    lacking: sumOf({ $ifNull: ['$$this.unmet', 0] }),
   };
   const keptSum = [...kept.values()].reduce((sum, amount) => sum + amount, 0);
   const own = { $subtract: [taken + keptSum, '$$charged'] };
@@ -85,12 +87,12 @@ export function updateOf(holder: string, overdraft: number, turn: number, update
     $reduce: { input: amounts, initialValue: 0, in: { $cond: [{ $lte: [sum, '$$free'] }, sum, '$$value'] } },
   };
   const asked = amounts.reduce((total, amount) => total + amount, 0);
-  const needed = { $add: [asked, '$$waited', spare * plenty] };
+  const needed = { $add: [asked + unmet, '$$lacking', spare * plenty] };
   const decided = { granted, spare: { $cond: [{ $gte: ['$$free', needed] }, spare, 0] } };
   const mine = {
     ...{ holder: { $literal: holder }, taken: { $add: [taken, '$$granted', '$$spare'] }, charged: '$$charged' },
     ...{ until: { $add: ['$$NOW', leaseDuration] }, turn, free: '$$free', others: '$$held' },
-    ...{ spare: '$$spare', unmet: { $subtract: [asked, '$$granted'] } },
+    ...{ spare: '$$spare', unmet: { $max: [unmet, { $subtract: [asked, '$$granted'] }] } },
   };
   const next = { $concatArrays: ['$$others', [mine], added] };
   const reservations = { $cond: [{ $gt: ['$$present.turn', turn] }, '$reservations', next] };

@@ -167,28 +167,26 @@ export class Reservations {
   }
 
   async #tellAll(): Promise<void> {
-    const told: Promise<void>[] = [];
     const sparing: string[] = [];
     for (const [userId, account] of this.#accounts) {
-      if (account.isDue) told.push(account.tell());
+      // none of them waits for a slow one
+      if (account.isDue) void account.tell();
       else if (account.isIdle) this.#accounts.delete(userId);
       else if (account.hasSpare) sparing.push(userId);
     }
-    await Promise.all([...told, this.#makeWay(sparing)]);
+    await this.#makeWay(sparing);
   }
 
   /** Gives back what is reserved for calls to come where calls elsewhere have not got what they asked for. Never rejects. */
   async #makeWay(userIds: readonly string[]): Promise<void> {
     if (userIds.length === 0) return;
-    const isWaited = { $and: [{ $gt: ['$$this.unmet', 0] }, { $gt: ['$$this.until', '$$NOW'] }] };
-    const $expr = { $ne: [{ $filter: { input: '$reservations', cond: isWaited } }, []] };
+    const isLacking = { $and: [{ $gt: ['$$this.unmet', 0] }, { $gt: ['$$this.until', '$$NOW'] }] };
+    const $expr = { $ne: [{ $filter: { input: '$reservations', cond: isLacking } }, []] };
     const options = { projection: { _id: 1 } } as const;
     // where the database does not answer, nothing is reserved in memory once half of the lease is over
-    const waited = await this.#collection
-      .find({ _id: { $in: [...userIds] }, $expr }, options)
-      .toArray()
-      .catch(() => []);
-    await Promise.all(waited.map(({ _id }) => this.#accounts.get(_id)?.tell(true)));
+    const reading = this.#collection.find({ _id: { $in: [...userIds] }, $expr }, options).toArray();
+    const lacking = await withTimeout(reading, longestReserve).catch(() => []);
+    for (const { _id } of lacking) void this.#accounts.get(_id)?.tell(true);
   }
 
   /** @returns `undefined` where the account has no balance */
@@ -228,10 +226,11 @@ class AccountReservations {
   #underWay = 0;
   /** Reserved for calls to come: what calls have released comes back to it, and what they cost is taken from it first. */
   #spare = 0;
-  /** It never has more: what the last update has granted, with what calls had reserved by then. */
+  /** The most that it has: what the last update has granted, with what calls had reserved by then. */
   #mostSpare = 0;
-  /** What calls have not got at the last update. */
+  /** What calls have lately not got. They ask again {@link soon}: what other calls get in between does not hide it from other processes. */
   #unmet = 0;
+  #unmetAt = Number.NEGATIVE_INFINITY;
   readonly #flow = new Flow();
   #isClosed = false;
   /** What is to stay reserved without this process, and is not stored yet. */
@@ -285,13 +284,13 @@ class AccountReservations {
 
   reserve(amount: number): Promise<ReserveOutcome> {
     this.#touchedAt = performance.now();
-    this.#flow.add(amount);
     // of a process that has stood still, the lease may be over
     const isHeld = performance.now() - this.#toldAt < leaseDuration / 2;
     return isHeld && amount <= this.#spare ? Promise.resolve(this.#fromSpare(amount)) : this.#batcher.add(amount);
   }
 
   #fromSpare(amount: number): ReserveOutcome {
+    this.#flow.add(amount);
     this.#spare -= amount;
     this.#underWay += amount;
     return { isReserved: true, free: this.#free, reserved: this.#taken - this.#charged };
@@ -299,7 +298,9 @@ class AccountReservations {
 
   release(amount: number): void {
     this.#underWay -= amount;
-    const kept = Math.min(amount, this.#mostSpare - this.#spare);
+    // what calls have cost beyond what the database holds is made good first
+    const owed = Math.max(0, this.#taken - (this.#told ?? this.#taken));
+    const kept = Math.max(0, Math.min(amount - owed, this.#mostSpare - this.#spare));
     this.#spare += kept;
     this.#taken -= amount - kept;
     // others may wait for it
@@ -341,13 +342,14 @@ class AccountReservations {
     this.#timer = undefined;
     if (this.#mustLook) await this.#findCharged();
     const isNew = this.#taken !== this.#told || this.#freed.size > 0;
-    if (always || isNew || this.isDue) await this.#batcher.add(0).catch(() => {});
+    const isLast = this.#isClosed && this.#spare > 0;
+    if (always || isNew || isLast || this.isDue) await this.#batcher.add(0).catch(() => {});
   }
 
   /** Keeps nothing for calls to come. */
   close(): Promise<void> {
     this.#isClosed = true;
-    return this.tell(this.#spare > 0);
+    return this.tell();
   }
 
   /** Never rejects. */
@@ -372,37 +374,46 @@ class AccountReservations {
     this.#isWriting = true;
     const spare = this.#isClosed ? 0 : this.#flow.soon();
     const asked = amounts.filter((amount) => amount > 0);
-    const update = { taken, amounts: asked, spare, kept, freed, charged: this.#charged };
+    const unmet = performance.now() - this.#unmetAt < interval / 2 ? this.#unmet : 0;
+    const update = { taken, amounts: asked, spare, unmet, kept, freed, charged: this.#charged };
+    // the lease begins then or later
+    const startedAt = performance.now();
     // here and not in the batcher: what a late answer grants would be reserved for calls that were told of a failure
     const written = await withTimeout(this.#deps.write(update), longestReserve).finally(() => {
       this.#isWriting = false;
     });
     for (const usageId of kept.keys()) this.#kept.delete(usageId);
     for (const usageId of freed) this.#freed.delete(usageId);
-    this.#toldAt = performance.now();
+    this.#toldAt = startedAt;
     if (written) {
       this.#isStored = true;
-      return this.#granted(amounts, written, taken);
+      return this.#granted(amounts, written, update);
     }
     this.#told = taken;
+    this.#unmet = 0;
     return amounts.map(() => ({ isReserved: false, free: 0, reserved: 0 }));
   }
 
   /** The same decisions as those of the update. */
-  #granted(amounts: readonly number[], written: WrittenReservations, taken: number) {
+  #granted(amounts: readonly number[], written: WrittenReservations, { taken, unmet }: ReservationUpdate) {
     const { free = 0, others = 0, spare = 0, charged } = written;
     let granted = 0;
     const outcomes = amounts.map((amount) => {
       const isReserved = amount > 0 && granted + amount <= free;
       const outcome = { isReserved, free: free - granted, reserved: others + taken - charged + granted };
-      if (isReserved) granted += amount;
+      if (isReserved) {
+        granted += amount;
+        this.#flow.add(amount);
+      }
       return outcome;
     });
     this.#taken += granted + spare;
     this.#underWay += granted;
     this.#spare = spare;
     this.#mostSpare = spare > 0 ? spare + this.#underWay : 0;
-    this.#unmet = amounts.reduce((sum, amount) => sum + amount, 0) - granted;
+    const refused = amounts.reduce((sum, amount) => sum + amount, 0) - granted;
+    if (refused > 0) this.#unmetAt = performance.now();
+    this.#unmet = Math.max(refused, unmet);
     this.#told = taken + granted + spare;
     this.#charged = charged;
     this.#free = free - granted - spare;

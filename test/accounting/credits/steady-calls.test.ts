@@ -106,6 +106,13 @@ describe('calls of an account that come steadily', function () {
     });
   }
 
+  it('keep no other call from all that is left where they come at both processes', async () => {
+    const userId = await newAccount(1_000_000);
+    const both = [await flow(userId, services[0]), await flow(userId, services[1])];
+    await until(() => both.every(({ state }) => state.calls > 300));
+    for (const service of services) (await admit(userId, 999_990, service)).dropped();
+  });
+
   it('are held for nobody where little is left', async () => {
     const userId = await newAccount(40);
     const admitted = [];
