@@ -200,10 +200,12 @@ async function stored(on: Conversation): Promise<void> {
   await on.operation(200, 'updateVectorStoreFile', ['vs_1', 'file-1'], { body: { attributes: metadata } });
   await on.operation(200, 'retrieveVectorStoreFileContent', ['vs_1', 'file-1']);
   await on.operation(200, 'deleteVectorStoreFile', ['vs_1', 'file-1']);
-  await on.operation(200, 'createVectorStoreFileBatch', ['vs_1'], { body: { file_ids: ['file-1'] } });
-  await on.operation(200, 'retrieveVectorStoreFileBatch', ['vs_1', 'vsfb_1']);
-  await on.operation(200, 'listFilesInVectorStoreBatch', ['vs_1', 'vsfb_1']);
-  await on.operation(200, 'cancelVectorStoreFileBatch', ['vs_1', 'vsfb_1']);
+  const fileBatch = `vsfb_${on.talker.userId}`;
+  const inBatch = { file_ids: ['file-1'], attributes: { file_batch: fileBatch } };
+  await on.operation(200, 'createVectorStoreFileBatch', ['vs_1'], { body: inBatch });
+  await on.operation(200, 'retrieveVectorStoreFileBatch', ['vs_1', fileBatch]);
+  await on.operation(200, 'listFilesInVectorStoreBatch', ['vs_1', fileBatch]);
+  await on.operation(200, 'cancelVectorStoreFileBatch', ['vs_1', fileBatch]);
   await on.operation(200, 'deleteVectorStore', ['vs_1']);
   await on.operation(200, 'deleteFile', ['file-1']);
 

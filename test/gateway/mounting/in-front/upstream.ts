@@ -27,7 +27,15 @@ const talkerIn = (text: string): string => /"instructions":"(\w+)"/.exec(text)?.
 function answerOf(path: string, text: string): unknown {
   if (path.endsWith('/embeddings'))
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
+  if (path.endsWith('/input_tokens')) return { object: 'response.input_tokens', input_tokens: 1 };
   if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
+  // a part of an object, alone and in the list of them
+  if (/\/items/.test(path)) return { id: 'msg_1', object: 'list', data: [{ id: 'msg_1', type: 'message' }] };
+  if (/\/containers\/\w+\/files/.test(path)) return { id: 'cfile_1', object: 'list', data: [{ id: 'cfile_1' }] };
+  if (/\/versions/.test(path)) return { id: 'skillver_1', object: 'list', version: '1', data: [{ version: '1' }] };
+  const fileBatchId = /"file_batch":"(\w+)"/.exec(text)?.[1] ?? path.split('/')[5] ?? 'any';
+  if (/\/file_batches/.test(path)) return { id: fileBatchId, object: 'list', data: [] };
+  if (/\/vector_stores\/\w+\/files/.test(path)) return { id: 'file-1', object: 'list', data: [{ id: 'file-1' }] };
   if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
   if (path.includes('/containers')) return { id: 'cntr_1', object: 'container', data: [] };
   if (path.includes('/skills')) return { id: 'skill_1', object: 'skill', data: [] };
