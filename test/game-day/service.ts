@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 const answer = JSON.stringify({
   object: 'list',
   data: [],
-  choices: [],
+  choices: [{}],
   usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
 });
 
