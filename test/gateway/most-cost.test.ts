@@ -3,6 +3,7 @@ import OpenAI from 'openai';
 import type { CreditOptions } from '../../src/index.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { refusalOf } from '../support/refusal.ts';
 import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -73,15 +74,6 @@ describe('what a call may cost at most', function () {
   const messages = [{ role: 'user' as const, content: 'Hi' }];
   const chat = (client: OpenAI, more: object = {}) =>
     client.chat.completions.create({ model: 'm', messages, max_tokens: 1, ...more });
-
-  async function refusalOf(call: Promise<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
-    const error = await call.then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    );
-    expect(error).to.be.instanceOf(OpenAI.APIError);
-    return error as InstanceType<typeof OpenAI.APIError>;
-  }
 
   const sound = () => new File([new Uint8Array(8_000 * 60)], 'talk.mp3');
   const image = () => new File([new Uint8Array(100)], 'a.png', { type: 'image/png' });

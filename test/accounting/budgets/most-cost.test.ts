@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import OpenAI from 'openai';
 import type { Budget, ModelGatewayOptions } from '../../../src/index.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
+import { refusalOf } from '../../support/refusal.ts';
 import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 
@@ -25,15 +26,6 @@ const chat = (client: OpenAI, more: object = {}) =>
 const places = ['API key', 'account', 'quota'] as const;
 type Place = (typeof places)[number];
 const ownerOf = (place: Place) => (place === 'API key' ? place : 'account');
-
-async function refusalOf(call: Promise<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
-  const error = await call.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  expect(error).to.be.instanceOf(OpenAI.APIError);
-  return error as InstanceType<typeof OpenAI.APIError>;
-}
 
 describe('the most that a call may use of budgets and quotas', function () {
   this.timeout(60_000);
