@@ -111,7 +111,7 @@ export async function createGatewayRouter(services: Services): Promise<GatewayRo
     observers,
     logger,
   });
-  const router = createRouter(logger, modelPaths(spec, operations));
+  const router = createRouter(logger, { models: modelPaths(spec, operations), notServed: spec['x-not-served'] });
   if (dashboard)
     addDashboard(router, { dashboard, reference: options.serveOpenApi, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);

@@ -1,4 +1,4 @@
-import { type IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
@@ -212,29 +212,4 @@ export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: 
   req.resume();
   req.once('end', end);
   req.once('close', end);
-}
-
-/** V8 keeps them since Node 24. */
-const dropsHiddenClasses = Number.parseInt(process.versions.v8, 10) < 13;
-
-/**
- * Express gives each request and response another prototype. From then on V8 makes a new hidden class for each property that is added to any of them: no two are alike,
- * and its inline caches never hold. An object that loses a property, but its latest, gets a table of its properties, and one hidden class with all such
- * objects. A mounted call costs 8 % less CPU with this (4 to 14).
- */
-export function shareHiddenClasses(req: IncomingMessage, res: ServerResponse): void {
-  if (!dropsHiddenClasses) return;
-  deleteAndSet(req, IncomingMessage.prototype, 'complete');
-  deleteAndSet(res, ServerResponse.prototype, 'sendDate');
-}
-
-/**
- * Takes a property of an object away for a moment where its prototype is another one, unless the property is another object's, as in HTTP/2 and
- * where a host passes on an object that inherits from Node's.
- */
-function deleteAndSet<T extends object>(object: T, prototype: T, name: keyof T): void {
-  if (Object.getPrototypeOf(object) === prototype || !Object.hasOwn(object, name)) return;
-  const value = object[name];
-  delete object[name];
-  object[name] = value;
 }

@@ -7,15 +7,7 @@ import type { Logger } from '../options/options.ts';
 import type { Operation } from './operation.ts';
 import { type Scope, scopes } from './principal.ts';
 import { answerError, sendReply } from './reply.ts';
-import {
-  ClientDisconnect,
-  isAnswered,
-  type OpenRequests,
-  pathOf,
-  requestId,
-  requireOneHost,
-  shareHiddenClasses,
-} from './request.ts';
+import { ClientDisconnect, isAnswered, type OpenRequests, pathOf, requestId, requireOneHost } from './request.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
@@ -24,52 +16,34 @@ import {
  */
 export type GatewayRouter = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
-/** Paths that the gateway does not serve for a reason. Of APIs that OpenAI ends: https://developers.openai.com/api/docs/deprecations. */
-const notServed: readonly (readonly [paths: RegExp, says: string])[] = [
-  [
-    /^\/v1\/(?:assistants|threads)(?:\/|$)/,
-    'OpenAI has shut the Assistants API down on 26 August 2026: use /v1/responses and /v1/conversations',
-  ],
-  [/^\/v1\/videos(?:\/|$)/, 'OpenAI has shut the Videos API down on 24 September 2026'],
-  [
-    /^\/v1\/evals(?:\/|$)/,
-    "OpenAI's Evals API can only be read since 31 October 2026, and is shut down on 30 November 2026",
-  ],
-  [
-    /^\/v1\/fine_tuning\/alpha(?:\/|$)/,
-    'Graders alone are an alpha, and what their models use could not be charged: name them in a job',
-  ],
-  [
-    /^\/v1\/fine_tuning\/checkpoints(?:\/|$)/,
-    "Permissions of checkpoints need an admin key of the provider's organization, which the operator has: a checkpoint is its account's alone",
-  ],
-];
+/** What the answer to a request for an unknown path below `/v1` names. */
+interface KnownPaths {
+  /** Those of the model endpoints. */
+  readonly models: readonly string[];
+  /** Those that are not served for a reason, which the answer gives. @default none */
+  readonly notServed?: Spec['x-not-served'];
+}
 
-function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
+function answerNotFound(req: IncomingMessage, res: ServerResponse, { models, notServed = [] }: KnownPaths): void {
   const { method } = req;
   const path = pathOf(req);
   let error = new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
   if (/^\/v1(?:\/|$)/.test(path)) {
-    const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${modelPaths.join(', ')} and those below them`;
-    const says = notServed.find(([paths]) => paths.test(path))?.[1];
-    error = new GatewayError('endpoint_not_served', says === undefined ? message : `${message}. ${says}`);
+    const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${models.join(', ')} and those below them`;
+    const entry = notServed.find(({ paths }) => paths.some((known) => `${path}/`.startsWith(`${known}/`)));
+    error = new GatewayError('endpoint_not_served', entry === undefined ? message : `${message}. ${entry.reason}`);
   }
   res.setHeader('x-request-id', requestId(req.headers, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
 }
 
-/**
- * Makes an Express router. Without `next`, it answers requests for unknown paths with 404.
- * @param modelPaths the paths of the model endpoints, which the answer names
- */
-export function createRouter(logger: Logger, modelPaths: readonly string[] = []): express.Router & GatewayRouter {
+/** Makes an Express router. Without `next`, it answers requests for unknown paths with 404. */
+export function createRouter(logger: Logger, paths: KnownPaths = { models: [] }): express.Router & GatewayRouter {
   const router = express.Router({ caseSensitive: true }) as express.Router & GatewayRouter & { handle: GatewayRouter };
   const handle = router.handle.bind(router);
   router.handle = (req, res, next) => {
-    // before Express' router adds properties of its own
-    shareHiddenClasses(req, res);
-    handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res, modelPaths)));
+    handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res, paths)));
   };
   return router;
 }

@@ -54,6 +54,8 @@ export interface Spec {
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>> & {
     readonly schemas: Readonly<Record<string, SpecSchema>>;
   };
+  /** Paths that the gateway knows and does not serve, with all below them. The reason is a sentence without its full stop. */
+  readonly 'x-not-served': readonly { readonly paths: readonly string[]; readonly reason: string }[];
 }
 
 /** What an operation says of a JSON body. */

@@ -67,7 +67,10 @@ export async function createFakeEdge({
     logger,
     ...own,
   });
-  const router = createRouter(logger, ['/v1/chat/completions', '/v1/models']);
+  const router = createRouter(logger, {
+    models: ['/v1/chat/completions', '/v1/models'],
+    notServed: sharedSpec()['x-not-served'],
+  });
   addApi(router, createAuthenticator({ byKey: authenticate }).byKey);
   return router;
 }

@@ -9,7 +9,7 @@ import { recordingLogger } from '../../support/logger.ts';
 
 type Router = ModelGateway['router'];
 
-const knowsNothing: Router = createRouter(recordingLogger(), ['/v1/models']);
+const knowsNothing: Router = createRouter(recordingLogger(), { models: ['/v1/models'] });
 
 /** What a server with this router answers to a GET. */
 async function get(router: Router, path = '/', hstsMaxAge?: number): Promise<Response> {
