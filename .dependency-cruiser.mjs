@@ -7,7 +7,7 @@
 
 const base = 'errors.ts ids.ts pending-work.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
-const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts http/principal.ts`;
+const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts`;
 
 /** @type {Record<string, string>} */
 const arrows = {
@@ -16,9 +16,8 @@ const arrows = {
   'pending-work.ts': '',
   'version.ts': '',
   'api.d.ts': '',
-  // What the operator sees shows the other subjects, all but this file: they write to it.
-  'operator/tracing.ts': 'version.ts',
-  options: 'errors.ts http/principal.ts',
+  tracing: 'version.ts',
+  options: 'errors.ts',
   openapi: base,
   mongo: base,
   fairness: `${base} mongo`,
@@ -28,17 +27,17 @@ const arrows = {
   'http/body': `${base} openapi fairness outbound/content-decoder.ts http/json
     http/operation.ts http/reply.ts http/request.ts http/router.ts`,
   'http/validation': `${base} openapi http/json http/body http/router.ts`,
-  http: `${base} openapi fairness operator/tracing.ts http/json http/body http/validation`,
+  http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
   stored: `${domain} http/json outbound
     proxy/admission.ts proxy/answer-body.ts proxy/answer-result.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
     proxy/hosted-tools.ts
     proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts
     proxy/upstream-state.ts proxy/usage-meter.ts`,
-  proxy: `${base} fairness operator/tracing.ts http/operation.ts http/principal.ts http/json/search.ts outbound stored`,
+  proxy: `${base} fairness tracing http/operation.ts http/json/search.ts outbound stored`,
 
   // A call over HTTP runs none of it, unless it prepares a realtime session.
-  sockets: `${base} openapi fairness operator/tracing.ts http http/json outbound proxy stored`,
+  sockets: `${base} openapi fairness tracing http http/json outbound proxy stored`,
 
   // What attempts say of a webhook is recorded without its registration, and the registration does not ask how it fares.
   'webhooks/recorder.ts': `${domain} webhooks/model.ts`,
@@ -46,14 +45,14 @@ const arrows = {
     webhooks/subscribers.ts webhooks/url.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/recorder.ts webhooks/service.ts`,
 
-  events: `${domain} operator/tracing.ts openapi webhooks/webhook.ts`,
+  events: `${domain} tracing openapi webhooks/webhook.ts`,
 
   keys: `${domain} events`,
   // It books entries, and knows nothing of calls and payments.
   'accounting/ledger.ts': `${domain} events accounting/model.ts accounting/price.ts accounting/publish-or-log.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/upstream.ts accounting/ledger.ts`,
 
-  deliveries: `${domain} operator/tracing.ts outbound events webhooks/webhook.ts webhooks/recorder.ts`,
+  deliveries: `${domain} tracing outbound events webhooks/webhook.ts webhooks/recorder.ts`,
 
   operator: `${domain} http/operation.ts proxy/proxy.ts proxy/hooks.ts keys accounting
     webhooks webhooks/recorder.ts events deliveries stored/model.ts`,
@@ -93,7 +92,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'mongo/agenda.ts',
-  '@opentelemetry/api': 'operator/tracing.ts',
+  '@opentelemetry/api': 'tracing',
   agenda: 'mongo/agenda.ts',
   ajv: 'http/validation events/catalogue.ts',
   'ajv-formats': 'http/validation events/catalogue.ts',

@@ -9,7 +9,6 @@ export type { CheckResult, GatewayHealth } from './gateway/health/gateway-health
 export type { GatewayNotifications, NotificationListener } from './gateway/notifications.ts';
 export type { ModelGateway } from './gateway.ts';
 export type { HardenOptions } from './http/harden-server.ts';
-export type { Principal, Scope } from './http/principal.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
 export type { AccountSummary, AccountUsage } from './operator/accounts.ts';
 export type { ProcessInfo, ProcessRole } from './operator/model.ts';
@@ -37,6 +36,7 @@ export type {
   UpstreamTimeouts,
   UsageRecord,
 } from './options/options.ts';
+export type { Principal, Scope } from './options/principal.ts';
 export type { DisabledWebhook } from './options/webhooks.ts';
 export type { Filters, FilterValue, Metadata } from './webhooks/optional-fields.ts';
 export type { Resealed } from './webhooks/secrets.ts';

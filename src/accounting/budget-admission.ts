@@ -1,8 +1,8 @@
 import { GatewayError } from '../errors.ts';
-import type { Principal } from '../http/principal.ts';
 import { withTimeout } from '../mongo/periodic.ts';
 import { type Budget, type BudgetPeriod, type BudgetUnit, budgetUnits } from '../options/budgets.ts';
 import type { CreditOptions, Logger, ModelCall, Quota, RequestedOutput } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import { type Admission, oneAnswer } from '../proxy/admission.ts';
 import { type Amounts, needTotal, type ReadUsed, resetOf, type UsedAmounts } from './budgets.ts';
 import {

@@ -1,6 +1,6 @@
 import { describeThrown, GatewayError } from '../errors.ts';
-import type { Principal } from '../http/principal.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 

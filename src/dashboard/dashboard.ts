@@ -3,11 +3,11 @@ import express from 'express';
 import helmet from 'helmet';
 import type { AddApi } from '../http/api.ts';
 import type { Authenticator } from '../http/authentication.ts';
-import { accountScopes } from '../http/principal.ts';
 import { sendReply } from '../http/reply.ts';
 import { type OpenRequests, pathOf } from '../http/request.ts';
 import { answerReads } from '../http/router.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
+import { accountScopes } from '../options/principal.ts';
 import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 
 export interface DashboardDeps {

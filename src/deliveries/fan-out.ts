@@ -2,9 +2,9 @@ import type { FannedOut, HeldEvent, Outbox, RenewEvents, StoredEvent } from '../
 import type { FanOuts, PreparedFanOut } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import { LeaseKeeper } from '../mongo/lease.ts';
-import { inFanOutSpan } from '../operator/tracing.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { PendingWork } from '../pending-work.ts';
+import { inFanOutSpan } from '../tracing/spans.ts';
 import type { DeliveryTarget, ReadTargets } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';

@@ -1,5 +1,4 @@
 import { timeSince } from '../mongo/clock.ts';
-import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../operator/tracing.ts';
 import {
   createDispatcher,
   createHttpClient,
@@ -15,6 +14,7 @@ import {
   textOfBeginning,
 } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import { type DeliveryTarget, secretsInUse } from '../webhooks/webhook.ts';
 import type { AttemptResult } from './claims.ts';
 import type { CancelReason, Claim, DeliveryDocument, FailureCode } from './model.ts';

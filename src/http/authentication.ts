@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { isStorableId } from '../ids.ts';
 import { toBudgets } from '../options/budgets.ts';
-import { accountScopes, type Principal, type Scope, scopes } from './principal.ts';
+import { accountScopes, type Principal, type Scope, scopes } from '../options/principal.ts';
 import { hostOf, timesSent } from './request.ts';
 
 /** Who makes a request, and what shows it. */

@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import type { BudgetUsage } from '../options/budgets.ts';
-import type { Principal } from './principal.ts';
+import type { Principal } from '../options/principal.ts';
 
 /** A budget as the API answers it. */
 export function toBudgetBody({ resetsAt, ...budget }: BudgetUsage): components['schemas']['BudgetUsage'] {

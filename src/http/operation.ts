@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
 import type { ErrorCode } from '../errors.ts';
+import type { Principal } from '../options/principal.ts';
 import type { BodyStream } from './body/body-stream.ts';
 import type { Form } from './body/form.ts';
-import type { Principal } from './principal.ts';
 import type { ClientDisconnect } from './request.ts';
 
 /** Where a value stands in the bytes: `start` inclusive, `end` exclusive. */

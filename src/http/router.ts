@@ -4,8 +4,8 @@ import { GatewayError } from '../errors.ts';
 import { resolveSchema } from '../openapi/schemas.ts';
 import { bodiesOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
+import { type Scope, scopes } from '../options/principal.ts';
 import type { Operation } from './operation.ts';
-import { type Scope, scopes } from './principal.ts';
 import { answerError, sendReply } from './reply.ts';
 import { ClientDisconnect, isAnswered, type OpenRequests, pathOf, requestId, requireOneHost } from './request.ts';
 

@@ -1,7 +1,7 @@
 import { refuse } from '../errors.ts';
-import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId, isStorable, modelNameLimit } from '../ids.ts';
 import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../options/budgets.ts';
+import { accountScopes, scopes as everyScope, type Scope } from '../options/principal.ts';
 import type { KeyDocument } from './model.ts';
 
 /** An API key, without its text. */

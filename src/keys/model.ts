@@ -1,7 +1,7 @@
 import { type Model, Schema } from 'mongoose';
-import type { Scope } from '../http/principal.ts';
 import { durableCollection, durableSchema, inOneBatch, modelFactory } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
+import type { Scope } from '../options/principal.ts';
 
 /** One API key, as it is stored. Its text is never stored. */
 export interface KeyDocument {

@@ -3,8 +3,8 @@ import { GatewayError } from '../errors.ts';
 import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
 import { toTime } from '../http/incoming-time.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
-import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
 import type { Page } from '../mongo/list-page.ts';
+import { accountScopes, type Principal, type Scope } from '../options/principal.ts';
 import type { ApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 

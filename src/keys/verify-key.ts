@@ -1,11 +1,11 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Principal } from '../http/principal.ts';
 import { createBatcher, writeIsolated } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
 import type { Budget } from '../options/budgets.ts';
+import type { Principal } from '../options/principal.ts';
 import { good, type KeyDocument, type KeyModel } from './model.ts';
 
 export interface KeyVerifierDeps extends KeyCacheOptions {

@@ -1,4 +1,3 @@
-import type { Principal } from '../http/principal.ts';
 import {
   amount,
   type Check,
@@ -14,6 +13,7 @@ import {
   yesOrNo,
 } from './kinds.ts';
 import type { StoredUsage, ToolCounts } from './model-hooks.ts';
+import type { Principal } from './principal.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {

@@ -1,4 +1,4 @@
-import type { Principal } from '../http/principal.ts';
+import type { Principal } from './principal.ts';
 
 /** One model call, as a host's hooks see it. */
 export interface ModelCall {

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
-import type { Principal } from '../http/principal.ts';
 import type { CreditOptions, LimitOptions, QuotaOptions } from './accounts.ts';
 import type { Logger } from './logger.ts';
 import type { ModelHooks } from './model-hooks.ts';
+import type { Principal } from './principal.ts';
 import type {
   BackgroundOptions,
   BodyOptions,

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Principal } from '../http/principal.ts';
 import { refuseOption } from './kinds.ts';
+import type { Principal } from './principal.ts';
 
 /** Background responses (`background: true`). Durations are milliseconds. */
 export interface BackgroundOptions {

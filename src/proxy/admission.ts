@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
-import type { Principal } from '../http/principal.ts';
 import type { ModelCall, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 
 /** What a call asks for that does not say it. */
 export const oneAnswer: RequestedOutput = Object.freeze({ choices: 1, maxTokens: undefined });

@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors.ts';
 import { eachText, JsonMembers, mayHaveTools } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import type { Principal } from '../http/principal.ts';
 import { type PricedTool, toolCounts } from '../options/accounts.ts';
 import type { RequestedTools, ToolCounts } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import { beginsAsJson, type Fields, ItemEvents } from '../stored/answer-ids.ts';
 import { requireAllowedModel } from './admission.ts';
 import { isObject } from './answer-result.ts';

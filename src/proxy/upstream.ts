@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
-import { inSpan, UpstreamSpan } from '../operator/tracing.ts';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
 import { createDispatcher, createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
 import { type Connect, createTunnelConnect } from '../outbound/connector.ts';
 import { type OutboundResponse, splitUrl } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { inSpan, UpstreamSpan } from '../tracing/spans.ts';
 import { decoded } from './answer-body.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import { type HeaderPlan, planHeaders, upstreamRequestHeaders, withAccountsIdempotencyKey } from './headers.ts';

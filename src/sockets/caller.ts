@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type GatewayError, isGatewayError } from '../errors.ts';
-import type { Principal } from '../http/principal.ts';
 import type { ModelCall } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import {
   type Admission,
   type AdmissionCheck,

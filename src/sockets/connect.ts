@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ClientOptions } from 'ws';
 import type { ApiRequest } from '../http/operation.ts';
-import { UpstreamSpan } from '../operator/tracing.ts';
 import type { ModelCall } from '../options/options.ts';
 import type { Connect } from '../outbound/connector.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
@@ -13,6 +12,7 @@ import type { RelayDependencies } from '../proxy/relay.ts';
 import { tryUpstreams } from '../proxy/retry.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
+import { UpstreamSpan } from '../tracing/spans.ts';
 import { withModel } from './query.ts';
 import { CountedSocket } from './socket-memory.ts';
 

@@ -1,6 +1,5 @@
-import type { Principal } from '../http/principal.ts';
-import { UpstreamSpan } from '../operator/tracing.ts';
 import type { CallEnding, OpenUsage, UsageRecord } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import { type Admission, type RequestedCall, settle } from '../proxy/admission.ts';
 import { ToolCalls } from '../proxy/hosted-tools.ts';
 import type { ErrorInside } from '../proxy/inspect-answer.ts';
@@ -9,6 +8,7 @@ import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { answerBytesPerToken, closedRecord, openRecord, textBytes } from '../proxy/usage-meter.ts';
 import { usedByResponse } from '../stored/ended-response.ts';
+import { UpstreamSpan } from '../tracing/spans.ts';
 import { responseIdOf, sessionEvents, type UpstreamEvent } from './events.ts';
 import { decodedLength, pcmRate, soundRate, tokensPerSecond } from './sound.ts';
 

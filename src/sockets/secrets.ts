@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { bearerToken } from '../http/authentication.ts';
-import type { Principal } from '../http/principal.ts';
 import { isId } from '../ids.ts';
+import type { Principal } from '../options/principal.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import { type ModelOwners, routeModel, type Upstream } from '../proxy/upstream.ts';

@@ -12,11 +12,11 @@ import {
 import { requireScope } from '../http/authentication.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
 import type { EndedRequest, RequestObserver } from '../http/operation.ts';
-import type { Principal } from '../http/principal.ts';
 import { answerError } from '../http/reply.ts';
 import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/request.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
+import type { Principal } from '../options/principal.ts';
 import { PendingWork } from '../pending-work.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';

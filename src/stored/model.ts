@@ -1,6 +1,6 @@
 import { type Model, Schema } from 'mongoose';
-import type { Principal } from '../http/principal.ts';
 import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import type { Principal } from '../options/principal.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
 import type { BackgroundUsage, StoredObject } from './stored-object.ts';
 

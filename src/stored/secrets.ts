@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { Principal } from '../http/principal.ts';
 import { durableCollection, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Principal } from '../options/principal.ts';
 import type { StoredObjectModel } from './model.ts';
 
 /** A secret that an upstream has made for the clients of an account, without its text. */

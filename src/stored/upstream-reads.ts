@@ -1,5 +1,5 @@
 import type { ApiRequest } from '../http/operation.ts';
-import type { Principal } from '../http/principal.ts';
+import type { Principal } from '../options/principal.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { decoded } from '../proxy/answer-body.ts';
 import type { CallDeadline, Deadline } from '../proxy/call-deadline.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { scopes } from '../../src/http/principal.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { scopes } from '../../src/options/principal.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { operations } from '../support/spec.ts';

@@ -1,4 +1,4 @@
-import type { Budget } from '../options/budgets.ts';
+import type { Budget } from './budgets.ts';
 
 /**
  * What an API key may be used for. No scope includes another. `x-scope` in openapi.yaml says which one an operation needs.
