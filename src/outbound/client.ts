@@ -10,8 +10,9 @@ import axios, {
   CanceledError,
   isAxiosError,
 } from 'axios';
-// By this path: in the place of `undici`, Bun puts a module of its own, which cannot dispatch.
-import { Agent, type Dispatcher } from 'undici/index.js';
+import type { Dispatcher } from 'undici';
+// by its path: undici.d.ts says why
+import Agent from 'undici/lib/dispatcher/agent.js';
 import { type AllowAddress, createResolver, guardedLookup, type ResolveHost } from './addresses.ts';
 import { type Connector, createTunnel, plainConnector, withinTime } from './connector.ts';
 import {

@@ -1,6 +1,10 @@
 import type { Socket } from 'node:net';
-// By this path: in the place of `undici`, Bun puts a module of its own, which cannot dispatch.
-import { buildConnector, Client, errors } from 'undici/index.js';
+import type { buildConnector } from 'undici';
+// by their paths: undici.d.ts says why
+import connectThrough from 'undici/lib/api/api-connect.js';
+import createConnector from 'undici/lib/core/connect.js';
+import errors from 'undici/lib/core/errors.js';
+import Client from 'undici/lib/dispatcher/client.js';
 import { OutboundError, outboundError } from './outbound-error.ts';
 
 export type Connector = buildConnector.connector;
@@ -23,7 +27,7 @@ const addressTimeout = 2_000;
 
 /** Makes HTTP/1.1 connections, without a limit of the exact time. */
 export function plainConnector(options: Omit<buildConnector.BuildOptions, 'allowH2'>): Connector {
-  return buildConnector({ autoSelectFamilyAttemptTimeout: addressTimeout, ...options, allowH2: false });
+  return createConnector({ autoSelectFamilyAttemptTimeout: addressTimeout, ...options, allowH2: false });
 }
 
 /**
@@ -84,11 +88,10 @@ export function createTunnel({ proxy, timeout, ca }: TunnelOptions): Connector {
       connect: ({ servername: _, ...options }, callback) => toProxy(options, callback),
       headersTimeout: timeout,
     });
-    const answer = await client
-      .connect({ path: authority, headers: { host: authority, ...headers } })
-      .catch((cause) => {
-        throw outboundError('proxy_unreachable', cause);
-      });
+    const request = { path: authority, headers: { host: authority, ...headers } };
+    const answer = await connectThrough.call(client, request).catch((cause) => {
+      throw outboundError('proxy_unreachable', cause);
+    });
     const socket = answer.socket as Socket;
     if (answer.statusCode >= 200 && answer.statusCode < 300) return socket;
     socket.on('error', () => {}).destroy();

@@ -82,6 +82,25 @@ describe('A process that loads the package', function () {
     });
   });
 
+  it("keeps Node's own fetch, as its first call finds when a gateway has started: it takes a content-length of the host's", async () => {
+    const program = `
+      import { createServer } from 'node:http';
+      import { createModelGateway } from 'express-model-gateway';
+      const gateway = await createModelGateway(${options});
+      await gateway.start();
+      // where every copy of undici, and the one in Node, looks for the agent of the process
+      const agents = [1, 2].map((version) => globalThis[Symbol.for('undici.globalDispatcher.' + version)]);
+      const { default: Agent } = await import('undici/lib/dispatcher/agent.js');
+      const server = createServer((req, res) => req.pipe(res)).listen(0, '127.0.0.1');
+      await new Promise((resolve) => server.once('listening', resolve));
+      const response = await fetch('http://127.0.0.1:' + server.address().port, { method: 'POST', headers: { 'content-length': '5' }, body: 'Hello' });
+      console.log(JSON.stringify({ replaced: agents.some((agent) => agent instanceof Agent), echo: await response.text() }));
+      server.closeAllConnections();
+      server.close();
+      await gateway.close();`;
+    expect(await output(program)).to.deep.equal({ replaced: false, echo: 'Hello' });
+  });
+
   it('compiles what the data of an event type must be at its first event, and the requests of a model endpoint at its first call', async () => {
     const program = `${watchPackages}
       import { createServer } from 'node:http';
