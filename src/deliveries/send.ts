@@ -6,13 +6,8 @@ import {
   type HttpClient,
   type RequestConfig,
 } from '../outbound/client.ts';
-import {
-  type BeginningLimits,
-  Deadline,
-  firstHeader,
-  type OutboundResponse,
-  textOfBeginning,
-} from '../outbound/exchange.ts';
+import { Deadline } from '../outbound/deadline.ts';
+import { type BeginningLimits, firstHeader, type OutboundResponse, textOfBeginning } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { endAttemptSpan, inSpan, startAttemptSpan, type TracedAttempt, traceparentOf } from '../tracing/spans.ts';
 import { type DeliveryTarget, secretsInUse } from '../webhooks/webhook.ts';
@@ -120,7 +115,7 @@ export function createSend(client: DeliveryClient, timeout: number, propagateTra
       }
       result = resultOf(error);
     } finally {
-      signal.clear();
+      signal.release();
     }
     const durationMs = Math.round(performance.now() - sentAt);
     if (span) endAttemptSpan(span, { ...result, error: result.code });

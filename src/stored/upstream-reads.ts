@@ -1,8 +1,9 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { Principal } from '../options/principal.ts';
+import { Deadline } from '../outbound/deadline.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { decoded } from '../proxy/answer-body.ts';
-import type { CallDeadline, Deadline } from '../proxy/call-deadline.ts';
+import type { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, requireRelayable } from '../proxy/failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../proxy/headers.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
@@ -52,7 +53,7 @@ export async function readStored<Read>(
       throw failure(status === 200 ? 'upstream_invalid_response' : 'upstream_error');
     }
     deadline.arm(betweenChunks);
-    return await read(response.data, () => deadline.arm(betweenChunks));
+    return await read(response.data, () => deadline.reset());
   } finally {
     deadline.release();
     place.release();
@@ -60,41 +61,24 @@ export async function readStored<Read>(
 }
 
 /** Ends one of several reads of a call: at its own time limit, or with the call. */
-class ReadDeadline extends EventTarget implements Deadline {
-  aborted = false;
-  reason: unknown;
+class ReadDeadline extends Deadline {
   readonly #call: CallDeadline;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(call: CallDeadline) {
-    super();
+    super(Number.POSITIVE_INFINITY);
     this.#call = call;
-    if (call.aborted) this.#abort(call.reason);
+    if (call.aborted) this.abort(call.reason);
     else call.addEventListener('abort', this.#onCallAborted);
   }
 
-  get isOver(): boolean {
+  override get isOver(): boolean {
     return this.aborted || this.#call.isOver;
   }
 
-  /** Requires that the read is over, or the deadline armed again, within this many milliseconds. */
-  arm(limit: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#abort(new DOMException('the upstream took too long', 'TimeoutError')), limit);
-  }
-
-  /** The read is over. */
-  release(): void {
-    clearTimeout(this.#timer);
+  override release(): void {
+    super.release();
     this.#call.removeEventListener('abort', this.#onCallAborted);
   }
 
-  #onCallAborted = (): void => this.#abort(this.#call.reason);
-
-  #abort(reason: unknown): void {
-    if (this.aborted) return;
-    this.aborted = true;
-    this.reason = reason;
-    this.dispatchEvent(new Event('abort'));
-  }
+  #onCallAborted = (): void => this.abort(this.#call.reason);
 }

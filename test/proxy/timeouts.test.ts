@@ -2,8 +2,10 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UpstreamTimeouts } from '../../src/options/options.ts';
+import { startReceiverThread } from '../deliveries/send/receiver-thread.ts';
 import { listenOn } from '../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { until } from '../support/until.ts';
 import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 const jsonHeaders = { 'content-type': 'application/json' };
@@ -58,6 +60,19 @@ describe('the time limit of an upstream', () => {
     expect(took).to.be.within(499, 8_000);
     expect(await (await upstream.received(1)).closed).to.equal(false);
     expect(upstream.requests).to.have.lengthOf(1);
+  });
+
+  it('for the first byte gets back what the process could not use of it, being stopped', async () => {
+    const thread = await startReceiverThread(2_900, '{"choices":[1]}', 'application/json');
+    try {
+      const answer = ask({ firstByte: 1_500 }, hang, false, new URL('/v1', thread.url).href);
+      await until(async () => (await thread.requests()) === 1);
+      thread.holdLoop(2_500);
+      const { status, text } = await answer;
+      expect([status, text]).to.deep.equal([200, '{"choices":[1]}']);
+    } finally {
+      await thread.stop();
+    }
   });
 
   it('for the first byte ends with the head, however long the body takes', async () => {

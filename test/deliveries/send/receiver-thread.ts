@@ -13,7 +13,7 @@ const server = createServer((socket) => {
   socket.on('error', () => {}).on('close', () => sockets.delete(socket));
   socket.on('data', () => {
     requests += 1;
-    setTimeout(() => socket.write('HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\nok'), workerData.answerAfter);
+    setTimeout(() => socket.write(workerData.answer), workerData.answerAfter);
   });
 });
 server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
@@ -28,11 +28,13 @@ parentPort.on('message', (what) => {
 /**
  * A receiver of short requests that can do something while the sender's event loop stands still.
  * @param answerAfter milliseconds
+ * @param type of the answer's body
  */
-export async function startReceiverThread(answerAfter = 0) {
+export async function startReceiverThread(answerAfter = 0, body = 'ok', type = 'text/plain') {
   const shared = new SharedArrayBuffer(8);
   const flag = new Int32Array(shared);
-  const worker = new Worker(source, { eval: true, workerData: { shared, answerAfter } });
+  const answer = `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const worker = new Worker(source, { eval: true, workerData: { shared, answerAfter, answer } });
   const [port] = await once(worker, 'message');
   return {
     url: `http://127.0.0.1:${port}/hook`,
