@@ -8,7 +8,7 @@
  */
 export const leaseDuration = 10_000;
 /** A process reserves for calls to come only where so many times as much is free: then nobody waits for it. */
-const plenty = 16;
+export const plenty = 16;
 
 /** What one update stores. Micro-credits. */
 export interface ReservationUpdate {

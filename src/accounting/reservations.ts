@@ -5,7 +5,13 @@ import { createPeriodic, type Periodic, TimeoutError, withTimeout } from '../mon
 import { isUnavailable } from '../mongo/unavailable.ts';
 import type { Logger } from '../options/options.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
-import { leaseDuration, type ReservationUpdate, updateOf, type WrittenReservations } from './reservation-update.ts';
+import {
+  leaseDuration,
+  plenty,
+  type ReservationUpdate,
+  updateOf,
+  type WrittenReservations,
+} from './reservation-update.ts';
 
 export interface ReservationsDeps {
   readonly accounts: AccountModel;
@@ -91,9 +97,10 @@ export class Reservations {
    * told yet, and for calls whose answers have just ended.
    */
   async reserve(userId: string, amount: number): Promise<ReserveOutcome> {
-    const giveUpAt = performance.now() + releasedWithin;
+    let giveUpAt: number | undefined;
     for (;;) {
       const outcome = await this.#reserveNow(userId, amount);
+      giveUpAt ??= performance.now() + releasedWithin;
       const mayFit = amount <= outcome.free + outcome.reserved;
       if (outcome.isReserved || !mayFit || this.#isClosed || performance.now() > giveUpAt) return outcome;
       await sleep(soon);
@@ -233,6 +240,8 @@ class AccountReservations {
   #unmet = 0;
   #unmetAt = Number.NEGATIVE_INFINITY;
   readonly #flow = new Flow();
+  /** Whether the next update gives back what is there for calls to come. */
+  #givesBack = false;
   #isClosed = false;
   /** What is to stay reserved without this process, and is not stored yet. */
   readonly #kept = new Map<string, number>();
@@ -337,13 +346,14 @@ class AccountReservations {
     this.#ended.add(usageId);
   }
 
-  /** Stores what this process holds, if that has changed or ends otherwise, or `always`. Never rejects: if it fails, it is stored later. */
+  /** Stores what this process holds, if that has changed or ends otherwise, or `always`, and then without what is there for calls to come. Never rejects: if it fails, it is stored later. */
   async tell(always = false): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#mustLook) await this.#findCharged();
     const isNew = this.#taken !== this.#told || this.#freed.size > 0;
     const isLast = this.#isClosed && this.#spare > 0;
+    if (always) this.#givesBack = true;
     if (always || isNew || isLast || this.isDue) await this.#batcher.add(0).catch(() => {});
   }
 
@@ -364,23 +374,26 @@ class AccountReservations {
   }
 
   async #reserveAll(amounts: readonly number[]): Promise<readonly ReserveOutcome[]> {
-    // what is there for calls to come is asked for anew
-    this.#taken -= this.#spare;
-    this.#spare = 0;
-    this.#mostSpare = 0;
+    const asked = amounts.filter((amount) => amount > 0);
+    const soonNeeded = this.#isClosed ? 0 : this.#flow.soon();
+    if (asked.length > 0 || !this.#keepsSpare(soonNeeded)) {
+      this.#taken -= this.#spare;
+      this.#spare = 0;
+      this.#mostSpare = 0;
+    }
+    this.#givesBack = false;
     const taken = this.#taken;
     const kept = new Map(this.#kept);
     const freed = [...this.#freed];
     this.#told = undefined;
     this.#isWriting = true;
-    const spare = this.#isClosed ? 0 : this.#flow.soon();
-    const asked = amounts.filter((amount) => amount > 0);
+    const spare = Math.max(0, soonNeeded - this.#spare);
     const unmet = performance.now() - this.#unmetAt < interval / 2 ? this.#unmet : 0;
     const update = { taken, amounts: asked, spare, unmet, kept, freed, charged: this.#charged };
     // the lease begins then or later
     const startedAt = performance.now();
     // here and not in the batcher: what a late answer grants would be reserved for calls that were told of a failure
-    const written = await withTimeout(this.#deps.write(update), longestReserve).finally(() => {
+    const written = await this.#store(update).finally(() => {
       this.#isWriting = false;
     });
     for (const usageId of kept.keys()) this.#kept.delete(usageId);
@@ -393,6 +406,29 @@ class AccountReservations {
     this.#told = taken;
     this.#unmet = 0;
     return amounts.map(() => ({ isReserved: false, free: 0, reserved: 0 }));
+  }
+
+  /** Whether calls are admitted from it while an update is under way: one may wait for seconds where a connection has silently died. */
+  #keepsSpare(soonNeeded: number): boolean {
+    return !this.#givesBack && this.#spare <= 2 * soonNeeded && this.#free >= plenty * this.#spare;
+  }
+
+  /**
+   * Of a slow database the first answer counts. A second update decides the same: what the first has reserved it states anew. Only what is for calls to come
+   * may be decided otherwise, so then there is none, and the next look says so.
+   */
+  async #store(update: ReservationUpdate): Promise<WrittenReservations | undefined> {
+    const first = this.#deps.write(update);
+    try {
+      return await withTimeout(first, longestReserve);
+    } catch (error) {
+      if (!(error instanceof TimeoutError)) throw error;
+    }
+    const second = this.#deps.write({ ...update, spare: 0 });
+    const written = await withTimeout(Promise.any([first, second]), longestReserve).catch((error) => {
+      throw error instanceof AggregateError ? error.errors[1] : error;
+    });
+    return written && { ...written, spare: 0 };
   }
 
   /** The same decisions as those of the update. */
@@ -410,8 +446,8 @@ class AccountReservations {
     });
     this.#taken += granted + spare;
     this.#underWay += granted;
-    this.#spare = spare;
-    this.#mostSpare = spare > 0 ? spare + this.#underWay : 0;
+    this.#spare += spare;
+    this.#mostSpare = this.#spare > 0 ? this.#spare + this.#underWay : 0;
     const refused = amounts.reduce((sum, amount) => sum + amount, 0) - granted;
     if (refused > 0) this.#unmetAt = performance.now();
     this.#unmet = Math.max(refused, unmet);

@@ -59,11 +59,21 @@ describe('what is reserved of a balance while the database is slow', function ()
   it('is not kept for a call that was refused because it took too long', async () => {
     const userId = await newAccount(4);
     // each try is made, later than it is waited for
-    await disturb(3, { blockConnection: true, blockTimeMS: 2_300 });
+    await disturb(3, { blockConnection: true, blockTimeMS: 5_000 });
     const refusal = await failureOf(admit(userId, 3));
     expect(refusal).to.include({ code: 'database_unavailable' });
     const admission = await admit(userId, 3);
     admission.dropped();
+  });
+
+  it('is granted by the first answer that comes, and counts once', async () => {
+    const userId = await newAccount(4);
+    // of both updates the first is not waited for alone
+    await disturb(2, { blockConnection: true, blockTimeMS: 2_500 });
+    const admission = await admit(userId, 3);
+    expect(await failureOf(admit(userId, 2))).to.include({ code: 'insufficient_credits' });
+    admission.dropped();
+    (await admit(userId, 4)).dropped();
   });
 
   it('is not asked for again where the database refuses it', async () => {
