@@ -37,8 +37,8 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { backgroundResponses, notifications, metrics, processRecord } = services;
   const prefix = options.collectionPrefix;
   const schema = { connection: database.connection, prefix, needed: everyIndex(models, prefix) };
-  // the database builds indexes while this process compiles schemas
-  const [router] = await Promise.all([createGatewayRouter(services), prepareSchema(schema, options)]);
+  const router = createGatewayRouter(services);
+  await prepareSchema(schema, options);
   const sockets = new Sockets({
     ...options,
     relaying: services.proxy.relaying,

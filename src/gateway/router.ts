@@ -93,11 +93,11 @@ function operationsOf(services: Services): OperationTable {
 /** What a form has beside the file in it. Bytes. */
 const formLength = 64 * 1024;
 
-export async function createGatewayRouter(services: Services): Promise<GatewayRouter> {
+export function createGatewayRouter(services: Services): GatewayRouter {
   const { spec, options, access, authenticator, requestObservers: observers, openRequests } = services;
   const { dashboard, logger } = options;
   const operations = operationsOf(services);
-  const addApi = await createApi({
+  const addApi = createApi({
     spec,
     operations,
     withDatabase: access.run,

@@ -187,10 +187,10 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
  * router costs a relayed call 0.7 µs of CPU, and each request of the host's own a turn of the event loop and 2.2 µs.
  * @throws Error when openapi.yaml is not valid, or has an operation without a handler
  */
-export async function createApi(deps: ApiDependencies): Promise<AddApi> {
+export function createApi(deps: ApiDependencies): AddApi {
   const { spec, logger, bodyTimeout: time = 120_000, openRequests = new OpenRequests() } = deps;
   const routes = joinRoutes(spec, deps.operations);
-  const readRequest = await createRequestReader({
+  const readRequest = createRequestReader({
     spec,
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },

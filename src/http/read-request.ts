@@ -40,9 +40,9 @@ interface RequestReaderDependencies {
  * Makes the function that reads and checks a request. A relayed request may have fields
  * and query parameters that openapi.yaml does not describe, because the provider may know them. Any other request may not.
  */
-export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
+export function createRequestReader(deps: RequestReaderDependencies): ReadRequest {
   const { openRequests, streamLimits, logger } = deps;
-  const { shapes, checkForm, check } = await requestChecks(deps.spec, deps.routes);
+  const { shapes, checkForm, check } = requestChecks(deps.spec, deps.routes);
 
   let warned = false;
   const onReserialised = (): void => {

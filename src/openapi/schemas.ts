@@ -15,15 +15,19 @@ export function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecS
 
 const schemaReference = /"#\/components\/schemas\/(\w+)"/g;
 
-/** Picks those of the named schemas that a part of the document refers to, directly or through another schema. */
+/**
+ * Picks those of the named schemas that a part of the document refers to, directly or through another schema.
+ * @throws Error if it refers to one that is missing
+ */
 export function referencedSchemas<Schema>(
   part: unknown,
   schemas: Readonly<Record<string, Schema>>,
   found: Record<string, Schema> = {},
 ): Readonly<Record<string, Schema>> {
   for (const [, name = ''] of JSON.stringify(part).matchAll(schemaReference)) {
+    if (Object.hasOwn(found, name)) continue;
     const schema = schemas[name];
-    if (schema === undefined || Object.hasOwn(found, name)) continue;
+    if (schema === undefined) throw new Error(`openapi.yaml refers to the schema ${name}, which it lacks`);
     found[name] = schema;
     referencedSchemas(schema, schemas, found);
   }

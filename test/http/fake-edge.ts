@@ -59,7 +59,7 @@ export async function createFakeEdge({
   logger = recordingLogger(),
   ...own
 }: Partial<FakeEdgeDependencies> = {}): Promise<GatewayRouter> {
-  const addApi = await createApi({
+  const addApi = createApi({
     spec: addCustomEventTypes(sharedSpec(), {}),
     operations: fakeOperations(),
     modelBodyLimit: 32 * 1024 * 1024,

@@ -73,7 +73,7 @@ function currentOperation(id: string): Operation {
 async function createSharedEdge(): Promise<express.Router> {
   const ids = Object.keys(createProxy(defaults).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
-  const addApi = await createApi({
+  const addApi = createApi({
     spec: specOf(operations),
     operations,
     modelBodyLimit: 32 * 1024 * 1024,

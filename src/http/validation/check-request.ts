@@ -25,7 +25,7 @@ interface RequestChecks {
 /** Whether an operation is called as often as models are, or events are published: those have the compiled check, all others the validator. */
 const isFrequent = (route: Route): boolean => isRelayed(route) || route.scope === 'events:publish';
 
-async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {
+function createRequestChecks(spec: Spec, routes: readonly Route[]): RequestChecks {
   const simple = simplifySchemas(spec);
   // the others take only forms
   const checked = routes.filter(({ mediaTypes }) => mediaTypes.size === 0 || mediaTypes.has('application/json'));
@@ -36,7 +36,7 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
   }
   const removeAbsentNulls = createRemoveAbsentNulls(spec, checked);
   const findFault = createCompiledCheck(simple, checked.filter(isFrequent));
-  const validate = await createValidator(
+  const validate = createValidator(
     simple,
     checked.filter((route) => !isFrequent(route)),
   );
@@ -57,17 +57,17 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
   };
 }
 
-const compiled = new WeakMap<Spec, Map<string, Promise<RequestChecks>>>();
+const compiled = new WeakMap<Spec, Map<string, RequestChecks>>();
 
 /**
- * The checks of some routes of a document. Gateways of a process that have the same document and routes share them: to compile them
+ * The checks of some routes of a document. Gateways of a process that have the same document and routes share them: to make them
  * takes 200 to 400 ms of CPU, which counts in a host's tests.
  */
-export function requestChecks(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {
-  const ofSpec = compiled.get(spec) ?? new Map<string, Promise<RequestChecks>>();
+export function requestChecks(spec: Spec, routes: readonly Route[]): RequestChecks {
+  const ofSpec = compiled.get(spec) ?? new Map<string, RequestChecks>();
   compiled.set(spec, ofSpec);
   const key = routes.map((route) => `${route.description.operationId} ${isRelayed(route)}`).join();
-  const checks = ofSpec.get(key) ?? compile(spec, routes);
+  const checks = ofSpec.get(key) ?? createRequestChecks(spec, routes);
   ofSpec.set(key, checks);
   return checks;
 }

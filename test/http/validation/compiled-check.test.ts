@@ -88,7 +88,7 @@ describe('the compiled check', () => {
   }
 
   it('accepts what the validator accepts, and words what is wrong as it does', async () => {
-    const validate = await createValidator(spec, routes);
+    const validate = createValidator(spec, routes);
     const byValidator = (route: Route, body: unknown) => {
       const req = new IncomingMessage(new Socket());
       req.method = route.method;

@@ -24,7 +24,7 @@ const proxy = createProxy({
   storedObjects: noStoredObjects,
   backgroundResponses: noBackgroundResponses,
 });
-const addApi = await createApi({
+const addApi = createApi({
   spec: loadSpec(),
   operations: fakeOperations(proxy.operations),
   modelBodyLimit: 32 * 1024 * 1024,
