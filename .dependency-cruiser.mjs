@@ -114,7 +114,6 @@ const packages = {
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
-  'rate-limiter-flexible': 'http/api.ts',
   'prom-client': 'gateway operator',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',

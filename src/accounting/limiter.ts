@@ -1,8 +1,9 @@
 import { describeThrown, GatewayError } from '../errors.ts';
+import { untilNextMinute } from '../fairness/minute-windows.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
 import type { Admission } from '../proxy/admission.ts';
-import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
+import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 
 /** Its end replaces the estimate by what the call has used, or gives the estimate back; the request still counts. */
 interface LimitAdmission extends Admission {

@@ -1,10 +1,9 @@
+import { MinuteWindows } from '../fairness/minute-windows.ts';
 import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { RateDocument } from './model.ts';
-
-const minute = 60_000;
 
 /** What one key or account has used in one minute. */
 export class MinuteCounter {
@@ -43,34 +42,21 @@ export class MinuteCounter {
   }
 }
 
-/** Milliseconds until the next minute begins. Pure. */
-export function untilNextMinute(now: number): number {
-  return minute - (now % minute);
-}
+/** What keys and accounts have used in the current minute. */
+export class MinuteCounters extends MinuteWindows<MinuteCounter> {
+  constructor() {
+    super((subject, minute) => new MinuteCounter(subject, minute));
+  }
 
-/** The counters of the current minute. Earlier ones are dropped at once, so the callers of one minute limit the memory. */
-export class MinuteCounters {
-  #minute = 0;
-  #counters = new Map<string, MinuteCounter>();
-
-  of(subject: string, now: number): MinuteCounter {
-    const present = Math.floor(now / minute);
-    if (present !== this.#minute) {
-      this.#minute = present;
-      this.#counters = new Map();
-    }
-    let counter = this.#counters.get(subject);
-    if (!counter) {
-      counter = new MinuteCounter(subject, present);
-      this.#counters.set(subject, counter);
-    }
+  override of(subject: string, now: number): MinuteCounter {
+    const counter = super.of(subject, now);
     counter.touched = true;
     return counter;
   }
 
   /** The counters that calls have used since the last call of this function. */
   takeTouched(): MinuteCounter[] {
-    const touched = [...this.#counters.values()].filter((counter) => counter.touched);
+    const touched = [...this.values()].filter((counter) => counter.touched);
     for (const counter of touched) counter.touched = false;
     return touched;
   }

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import { AccountMemory, AccountTurns, MemoryReservation } from '../fairness/account-shares.ts';
+import { MinuteWindows, untilNextMinute } from '../fairness/minute-windows.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
@@ -142,7 +142,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       principal = await served.authenticate(req, served.isModelRoute);
       const waited = Math.min(performance.now() - authenticatingSince, maxAuthenticationWait);
       requireScope(principal, route.scope);
-      if (limit) await limit(principal.userId);
+      limit?.(principal.userId);
       if (client.disconnected) return;
       buffer = new BodyBuffer(new MemoryReservation(bodyMemory, principal.userId));
       const head = { requestId: id, principal, params, client, relayed, headers };
@@ -224,22 +224,22 @@ export function createApi(deps: ApiDependencies): AddApi {
  * Counts one request of an account.
  * @throws GatewayError `rate_limit_exceeded` with `retry-after`, in seconds, when the account is over its limit
  */
-type LimitAccount = (userId: string) => Promise<void>;
+type LimitAccount = (userId: string) => void;
 
 function createAccountLimit(perMinute: number, what: string): LimitAccount {
-  const limiter = new RateLimiterMemory({ points: perMinute, duration: 60 });
-  return async function limitAccount(userId) {
-    try {
-      await limiter.consume(userId);
-    } catch (refusal) {
-      if (!(refusal instanceof RateLimiterRes)) throw refusal;
-      const seconds = Math.max(1, Math.ceil(refusal.msBeforeNext / 1_000));
-      throw new GatewayError(
-        'rate_limit_exceeded',
-        `This account may make ${perMinute} ${what} a minute; try again in ${seconds} s`,
-        { headers: { 'retry-after': String(seconds) } },
-      );
-    }
+  const startedAt = performance.now();
+  const windows = new MinuteWindows(() => ({ requests: 0 }));
+  return function limitAccount(userId) {
+    const now = performance.now() - startedAt;
+    const counter = windows.of(userId, now);
+    counter.requests += 1;
+    if (counter.requests <= perMinute) return;
+    const seconds = Math.max(1, Math.ceil(untilNextMinute(now) / 1_000));
+    throw new GatewayError(
+      'rate_limit_exceeded',
+      `This account may make ${perMinute} ${what} a minute; try again in ${seconds} s`,
+      { headers: { 'retry-after': String(seconds) } },
+    );
   };
 }
 

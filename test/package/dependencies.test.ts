@@ -20,7 +20,6 @@ const runtimeDependencies = [
   'ipaddr.js',
   'mongodb',
   'prom-client',
-  'rate-limiter-flexible',
   'undici',
   'ws',
 ];
