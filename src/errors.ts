@@ -1,3 +1,5 @@
+import { isNativeError, isPromise } from 'node:util/types';
+
 /**
  * Every error code the gateway answers or throws, with its HTTP status.
  * The same list stands in openapi.yaml (`ErrorCode`); a test holds the two together.
@@ -133,14 +135,19 @@ export function isErrorCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(errorStatus, code);
 }
 
+/** Whether this is an error, of another realm too: under Jest, those that Node itself throws are no instances of a test's `Error`. */
+export function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || isNativeError(thrown);
+}
+
 /** What was thrown, in words. A host's functions may throw anything, even a promise; reading it never throws. */
 export function describeThrown(thrown: unknown): string {
   try {
-    if (thrown instanceof Promise) {
+    if (isPromise(thrown)) {
       thrown.catch(() => {});
       return 'a promise; was an await forgotten?';
     }
-    return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
+    return isError(thrown) ? `${thrown.name}: ${thrown.message}` : String(thrown);
   } catch {
     return 'something was thrown that cannot be turned into text';
   }
@@ -204,7 +211,7 @@ export function refuse(code: ErrorCode, param: string, problem: string): never {
 /** Whether this is an error of the gateway's, made by this copy of the package or by another. Never throws. */
 export function isGatewayError(thrown: unknown): thrown is GatewayError {
   try {
-    return thrown instanceof GatewayError || (thrown instanceof Error && thrown.name === 'GatewayError');
+    return thrown instanceof GatewayError || (isError(thrown) && thrown.name === 'GatewayError');
   } catch {
     return false;
   }

@@ -1,3 +1,4 @@
+import { isPromise } from 'node:util/types';
 import { describeThrown, GatewayError } from '../errors.ts';
 import { untilNextMinute } from '../fairness/minute-windows.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
@@ -50,7 +51,7 @@ function isLimit(limit: unknown): boolean {
 export function limitsOf(option: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
   if (typeof option !== 'function') return option;
   const limits: unknown = option(principal);
-  if (limits instanceof Promise) {
+  if (isPromise(limits)) {
     limits.catch(describeThrown);
     throw new TypeError('the functions in the option limits must not be async');
   }

@@ -1,3 +1,4 @@
+import { isDate } from 'node:util/types';
 import { refuse } from '../errors.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import type { durableCollection } from '../mongo/collection.ts';
@@ -51,7 +52,7 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
   }
   checkWhole('limit', limit, 0);
   checkWhole('rejectedRequests', rejectedRequests, 1);
-  if (at !== undefined && !(at instanceof Date && Number.isFinite(at.getTime()))) {
+  if (at !== undefined && !(isDate(at) && Number.isFinite(at.getTime()))) {
     refuse('invalid_value', 'at', 'must be a Date');
   }
 }

@@ -1,3 +1,4 @@
+import { isPromise } from 'node:util/types';
 import type { ClientSession } from 'mongoose';
 import { describeThrown } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
@@ -84,7 +85,7 @@ export function createQuotaOf(quotas: QuotaOptions | undefined, logger: Logger):
     try {
       const quota: unknown = quotas.perUser(userId);
       if (quota === undefined || quota === null) return undefined;
-      if (quota instanceof Promise) {
+      if (isPromise(quota)) {
         quota.catch(describeThrown);
         throw new TypeError('it must not be async');
       }

@@ -1,3 +1,4 @@
+import { isDate } from 'node:util/types';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { GatewayError, refuse } from '../errors.ts';
@@ -224,7 +225,7 @@ function objectProblem(value: object, within: ReadonlySet<object>): string | und
   if (within.has(value)) return 'contains itself, which JSON cannot carry';
   if (within.size >= depthLimit) return `is nested more than ${depthLimit} levels deep`;
   if (Array.isArray(value)) return undefined;
-  if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
+  if (isDate(value)) return 'is a Date; pass a string such as date.toISOString()';
   const prototype: unknown = Object.getPrototypeOf(value);
   // Object.prototype of another realm counts, too: it has no prototype either
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;

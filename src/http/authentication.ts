@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isDate } from 'node:util/types';
 import { GatewayError } from '../errors.ts';
 import { isStorableId } from '../ids.ts';
 import { toBudgets } from '../options/budgets.ts';
@@ -134,7 +135,7 @@ const rules: {
   budgets: budgetRule,
   accountBudgets: budgetRule,
   expiresAt: [
-    (date) => date === undefined || (date instanceof Date && !Number.isNaN(date.getTime())),
+    (date) => date === undefined || (isDate(date) && !Number.isNaN(date.getTime())),
     'must be a valid Date, or left out',
   ],
 };

@@ -5,6 +5,7 @@ import {
   type ErrorCode,
   errorStatus,
   errorType,
+  isError,
   isErrorCode,
   isGatewayError,
   longSecrets,
@@ -31,7 +32,7 @@ const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-
 
 function stackOf(thrown: unknown): string | undefined {
   try {
-    return thrown instanceof Error ? String(thrown.stack ?? '') : undefined;
+    return isError(thrown) ? String(thrown.stack ?? '') : undefined;
   } catch {
     return undefined;
   }

@@ -1,3 +1,4 @@
+import { isDate } from 'node:util/types';
 import { refuse } from '../errors.ts';
 import { checkUserId, isStorable, modelNameLimit } from '../ids.ts';
 import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../options/budgets.ts';
@@ -77,8 +78,7 @@ function checkModels(models: readonly string[]): void {
 }
 
 function checkExpiry(expiresAt: Date): void {
-  const isDate = expiresAt instanceof Date && !Number.isNaN(expiresAt.getTime());
-  if (!isDate || expiresAt.getTime() <= Date.now())
+  if (!isDate(expiresAt) || !(expiresAt.getTime() > Date.now()))
     refuse('invalid_value', 'expires_at', 'must be a time in the future');
 }
 

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError, isError } from '../errors.ts';
 import { TimeoutError } from './periodic.ts';
 
 interface DriverError {
@@ -47,7 +47,7 @@ export function hasWriteConcernError(error: unknown): boolean {
  * have been made all the same.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
+  if (!isError(error)) return false;
   if (error instanceof TimeoutError || hasLabel(error, 'RetryableWriteError')) return true;
   const { name, code } = error as DriverError;
   if (connectivity.test(String(name)) || notPrimary.has(code) || brokenSocket.has(code)) return true;

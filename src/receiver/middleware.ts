@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isUint8Array } from 'node:util/types';
 import type { webhooks } from '../api.d.ts';
 import type { RawBody } from '../deliveries/signature.ts';
 import { ReceiverError } from './receiver-error.ts';
@@ -145,7 +146,7 @@ interface Received extends IncomingMessage {
 }
 
 function isRaw(body: unknown): body is RawBody {
-  return typeof body === 'string' || body instanceof Uint8Array;
+  return typeof body === 'string' || isUint8Array(body);
 }
 
 const bodyIsGone =

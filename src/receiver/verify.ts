@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { isUint8Array } from 'node:util/types';
 import { type RawBody, signBody, standardWebhookSignature } from '../deliveries/signature.ts';
 import { copyProblem } from '../webhooks/pasted-secret.ts';
 import { ReceiverError } from './receiver-error.ts';
@@ -80,7 +81,7 @@ export function verifySignature(
   header: string | undefined | DeliveryHeaders,
   secret: string | readonly string[],
 ): boolean {
-  if (typeof rawBody !== 'string' && !(rawBody instanceof Uint8Array)) {
+  if (typeof rawBody !== 'string' && !isUint8Array(rawBody)) {
     throw new TypeError('rawBody must be the body as it came, as bytes or text, and not what a JSON parser made of it');
   }
   const secrets = toSecrets('verifySignature', secret);

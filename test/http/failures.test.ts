@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
@@ -47,6 +48,15 @@ describe('an operation that fails', () => {
     const server = await serve({ data: fails(error), logger });
     await request(server.url).get('/v1/webhooks').set({ authorization });
     expect(logger.lines[0]?.fields).to.include({ code: 'secret_unreadable', error: 'Error: no key k1' });
+    await server.close();
+  });
+
+  it('logs the stack of an error of another realm, as those that Node throws are in Jest', async () => {
+    const logger = recordingLogger();
+    const server = await serve({ data: fails(runInNewContext("new TypeError('no such file')")), logger });
+    await request(server.url).get('/v1/webhooks').set({ authorization });
+    expect(logger.lines[0]?.fields).to.include({ error: 'TypeError: no such file' });
+    expect(logger.lines[0]?.fields?.stack).to.match(/^TypeError: no such file\n +at /);
     await server.close();
   });
 

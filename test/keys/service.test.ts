@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';
@@ -250,6 +251,14 @@ describe('API keys', () => {
     });
     const principal = { userId: 'usr_1', keyId: id, scopes: ['models', 'admin'], models: ['m'], expiresAt };
     expect(await service.authenticate(key)).to.deep.equal(principal);
+  });
+
+  it('take a time of another realm, as a test in Jest may have it', async () => {
+    const expiresAt: Date = runInNewContext('new Date(Date.now() + 60_000)');
+    expect(expiresAt).to.not.be.instanceOf(Date);
+    const service = newService();
+    const { id } = await service.create({ userId: 'usr_1', expiresAt });
+    expect((await service.get(id))?.expiresAt).to.deep.equal(new Date(expiresAt.getTime()));
   });
 
   it('record their last use, once for many requests in a minute', async () => {

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { mongo } from 'mongoose';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
@@ -24,6 +25,12 @@ describe('An error of the driver', () => {
     for (const one of [MongoNetworkError, MongoNetworkTimeoutError, ...cleared]) {
       expect(isUnavailable(errorOf(one)), one.name).to.equal(true);
     }
+  });
+
+  it('means that when Node says that the socket is closed, in an error of another realm as in Jest', () => {
+    const foreign = runInNewContext("Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })");
+    expect(foreign).to.not.be.instanceOf(Error);
+    expect(isUnavailable(foreign)).to.equal(true);
   });
 
   it('does not mean that when it is a parse error, an invalid argument or an error of the server', () => {

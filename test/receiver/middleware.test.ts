@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { type RequestListener, request } from 'node:http';
 import { connect } from 'node:net';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
@@ -77,6 +78,14 @@ for (const [name, express] of [
       [
         'express.json() that keeps the text as req.rawBody',
         () => [express.json({ verify: (req, _res, bytes) => Object.assign(req, { rawBody: bytes.toString() }) })],
+      ],
+      [
+        'express.json() that keeps bytes of another realm as req.rawBody',
+        () => [
+          express.json({
+            verify: (req, _res, bytes) => Object.assign(req, { rawBody: new (runInNewContext('Uint8Array'))(bytes) }),
+          }),
+        ],
       ],
       ['express.json() for another content type', () => [express.json({ type: 'application/vnd.other+json' })]],
     ];

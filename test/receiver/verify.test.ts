@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { verifySignature } from '../../src/receiver/index.ts';
 
@@ -14,6 +15,13 @@ describe('verifySignature', () => {
     for (const raw of [body, Buffer.from(body), new Uint8Array(Buffer.from(body)), view]) {
       expect(verifySignature(raw, sign(body), secret)).to.equal(true);
     }
+  });
+
+  it('accepts bytes of another realm, as a Buffer is in Jest with jsdom', () => {
+    const foreign = new (runInNewContext('Uint8Array'))(Buffer.from(body));
+    expect(foreign).to.not.be.instanceOf(Uint8Array);
+    expect(verifySignature(foreign, sign(body), secret)).to.equal(true);
+    expect(verifySignature(foreign, sign(`${body} `), secret)).to.equal(false);
   });
 
   it('accepts a body that is no text at all', () => {

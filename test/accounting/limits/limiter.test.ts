@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
 import { MinuteCounters } from '../../../src/accounting/minute-counters.ts';
@@ -94,7 +95,9 @@ describe('a rate limit', () => {
   });
 
   it('throws when the function that returns it is async', () => {
-    const admit = limiter({ perUser: (async () => ({ requestsPerMinute: 1 })) as never });
-    expect(() => admit(alice, 1)).to.throw(/must not be async/);
+    for (const perUser of [async () => ({ requestsPerMinute: 1 }), () => runInNewContext('Promise.reject(1)')]) {
+      const admit = limiter({ perUser: perUser as never });
+      expect(() => admit(alice, 1)).to.throw(/must not be async/);
+    }
   });
 });

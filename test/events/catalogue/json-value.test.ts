@@ -84,6 +84,7 @@ describe('the check for values that JSON cannot carry unchanged', () => {
     expect(jsonProblem({ bare, foreign: vm.runInNewContext('({ list: [1, { a: null }] })') }, 'data')).to.equal(
       undefined,
     );
+    expect(jsonProblem(vm.runInNewContext('new Date()'), 'data')?.problem).to.contain('is a Date');
   });
 
   it('accepts a string with NUL, emoji and escaped characters', () => {
