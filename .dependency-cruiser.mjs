@@ -29,12 +29,9 @@ const arrows = {
   'http/validation': `${base} openapi http/json http/body http/router.ts`,
   http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
-  stored: `${domain} http/json outbound
-    proxy/admission.ts proxy/answer-body.ts proxy/answer-result.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
-    proxy/hosted-tools.ts
-    proxy/model-body.ts proxy/retry.ts proxy/send-answer.ts proxy/upstream.ts
-    proxy/upstream-state.ts proxy/usage-meter.ts`,
-  proxy: `${base} fairness tracing http/operation.ts http/json/search.ts outbound stored`,
+  proxy: `${base} fairness tracing http/operation.ts http/json/search.ts outbound`,
+  'proxy/proxy.ts': `${base} http/operation.ts proxy`,
+  stored: `${domain} http/json outbound proxy`,
 
   // A call over HTTP runs none of it, unless it prepares a realtime session.
   sockets: `${base} openapi fairness tracing http http/json outbound proxy stored`,
@@ -129,6 +126,22 @@ for (const [row, targets] of Object.entries(arrows)) {
   for (const target of listOf(targets).filter((name) => !name.endsWith('.ts'))) {
     const at = rows.indexOf(target.replace('/**', ''));
     if (at < 0 || at > rows.indexOf(row)) throw new Error(`${row} may import ${target}: give it a row above ${row}`);
+  }
+}
+
+/** The folders of src that a row belongs to, or that its arrows lead to. @param {readonly string[]} names */
+const foldersOf = (names) =>
+  new Set(names.filter((name) => name !== '.' && !/^[^/]+\.ts$/.test(name)).map((name) => name.split('/')[0]));
+
+// no two folders import each other, single files and types included
+for (const [row, targets] of Object.entries(arrows)) {
+  const [folder] = foldersOf([row]);
+  for (const target of foldersOf(listOf(targets))) {
+    const back = Object.entries(arrows).find(
+      ([other, to]) => foldersOf([other]).has(target) && foldersOf(listOf(to)).has(folder),
+    );
+    if (folder && folder !== target && back)
+      throw new Error(`${row} may import ${target}, and ${back[0]} may import ${folder}`);
   }
 }
 

@@ -41,7 +41,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   await prepareSchema(schema, options);
   const sockets = new Sockets({
     ...options,
-    relaying: services.proxy.relaying,
+    relaying: services.sessions,
     authenticate: services.authenticator.byKey,
     secrets: services.secrets,
     spec: services.spec,

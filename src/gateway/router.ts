@@ -15,8 +15,6 @@ import type { KeyService } from '../keys/service.ts';
 import { createDatabaseBudget } from '../mongo/connection/availability.ts';
 import type { ProcessService } from '../operator/processes.ts';
 import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
-import type { ModelProxy } from '../proxy/proxy.ts';
-import type { SessionOperations } from '../sockets/session-calls.ts';
 import type { ListStored } from '../stored/overview.ts';
 import { storageOperations } from '../stored/routes.ts';
 import {
@@ -47,7 +45,7 @@ function deliveryRoutes({ deliveries, events, webhooks, options, access }: Servi
 
 export interface RouterParts {
   /** The model endpoints. */
-  readonly models: ModelProxy['operations'] & SessionOperations;
+  readonly models: Services['modelOperations'];
   readonly webhooks: WebhookRoutesDeps;
   readonly deliveries: DeliveryRoutesDeps;
   readonly recoveries: RecoveryService;
@@ -78,10 +76,10 @@ export function operationTable(parts: RouterParts): OperationTable {
 }
 
 function operationsOf(services: Services): OperationTable {
-  const { webhooks, health, events, eventHistory, catalogue, proxy, sessionOperations, admin } = services;
+  const { webhooks, health, events, eventHistory, catalogue, modelOperations, admin } = services;
   return operationTable({
     ...services,
-    models: { ...proxy.operations, ...sessionOperations },
+    models: modelOperations,
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
     deliveries: deliveryRoutes(services),
     health: { health, requireWebhook: webhooks.get, explain },

@@ -25,10 +25,16 @@ import { UpstreamWindow } from '../operator/upstream-window.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
 import { usageHook } from '../proxy/hooks.ts';
-import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
+import { createProxy } from '../proxy/proxy.ts';
+import { createRetryPolicy } from '../proxy/retry.ts';
+import { createUpstream } from '../proxy/upstream.ts';
 import { RealtimeSecrets } from '../sockets/secrets.ts';
 import { createSessionOperations } from '../sockets/session-calls.ts';
 import { createBackgroundService } from '../stored/background.ts';
+import { createCallStorage } from '../stored/call-storage.ts';
+import { createStoredRelay, storedOperations } from '../stored/calls.ts';
+import { createPollResponse } from '../stored/ended-response.ts';
+import { createStoredList } from '../stored/list.ts';
 import { createListStored } from '../stored/overview.ts';
 import { createStoredSecrets } from '../stored/secrets.ts';
 import { createStoredObjects } from '../stored/service.ts';
@@ -211,12 +217,16 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     logger,
   });
   const listStored = createListStored({ objects: models.stored, database: access });
+  const upstreams = options.upstreams.map((upstream) =>
+    createUpstream({ ...upstream, proxy: upstream.proxy ?? options.proxy ?? false }),
+  );
+  const retry = createRetryPolicy({ attempts: options.modelAttempts, maxWait: options.modelRetryWait });
   const onUsage = usageHook(options, logger);
   const backgroundResponses = createBackgroundService({
     objects: models.stored,
     database: access,
     collectionPrefix: options.collectionPrefix,
-    pollResponse: (response) => proxy.pollResponse(response),
+    pollResponse: createPollResponse({ upstreams, retry, storedObjects }),
     ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
     onCounted(record) {
       metrics.models.usageCounted(record);
@@ -227,19 +237,17 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     logger,
   });
   const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
-  const proxy: ModelProxy = createProxy({
-    upstreams: options.upstreams.map((upstream) => ({ ...upstream, proxy: upstream.proxy ?? options.proxy ?? false })),
+  const proxy = createProxy({
+    upstreams,
     logger,
-    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
+    retry,
     hooks: options,
     admissionChecks,
     ...(usage && { usageRecorder: usage }),
     observers: [metrics.models, upstreamWindow],
-    storedObjects,
+    storage: createCallStorage(storedObjects),
     backgroundResponses,
     exposeUpstream: options.exposeUpstream,
-    maxFiles: options.maxFiles,
-    maxFileBytes: options.maxFileBytes,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
     streamHeartbeat: options.streamHeartbeat,
@@ -249,8 +257,26 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     stored: createStoredSecrets({ objects: models.stored, database: access }),
     principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
   });
-  const sessionOperations = createSessionOperations({ relaying: proxy.relaying, secrets, spec });
-  return { secrets, sessionOperations, storedObjects, listStored, backgroundResponses, proxy, upstreamWindow };
+  const { maxFiles, maxFileBytes } = options;
+  const storing = { ...proxy.calling, storedObjects, backgroundResponses, maxFiles, maxFileBytes };
+  const sessions = { ...proxy.relaying, storedObjects };
+  return {
+    secrets,
+    sessions,
+    modelOperations: {
+      ...proxy.operations,
+      ...storedOperations({
+        relay: proxy.tracked(createStoredRelay(storing)),
+        list: proxy.tracked(createStoredList(storing)),
+      }),
+      ...createSessionOperations({ relaying: sessions, secrets, spec }),
+    },
+    storedObjects,
+    listStored,
+    backgroundResponses,
+    proxy,
+    upstreamWindow,
+  };
 }
 
 /** Every service of a gateway, and how they are joined. */

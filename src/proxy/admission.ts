@@ -80,10 +80,27 @@ interface RunningResponse {
   readonly userId: string;
 }
 
+/** Follows responses that run on after their calls, until they are counted. */
+export interface RunningResponses {
+  /** @throws GatewayError `rate_limit_exceeded` while as many of the account are followed as it may have */
+  requireRoom(userId: string): void;
+  /**
+   * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
+   * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
+   */
+  started(
+    response: RunningResponse,
+    call: { readonly admissions: readonly Admission[]; readonly usageId: string },
+    tokensStreamed?: () => number,
+  ): void;
+  /** It has ended. Never rejects. */
+  ended(response: RunningResponse, record: UsageRecord): Promise<void>;
+}
+
 /** Where what was opened for calls is closed. */
 interface SettleDependencies {
   readonly usageRecorder: { closed(record: UsageRecord): void; dropped(id: string): void };
-  readonly backgroundResponses: { ended(response: RunningResponse, record: UsageRecord): Promise<void> };
+  readonly backgroundResponses: Pick<RunningResponses, 'ended'>;
 }
 
 /** What was opened for a call, and is closed when it ends. */

@@ -120,6 +120,15 @@ export function beginsAsEvents(bytes: Buffer): boolean | undefined {
 }
 
 /**
+ * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
+ * may send first to keep a long call's connection open. Pure.
+ */
+export function beginsAsJson(chunk: Buffer): boolean | undefined {
+  const first = /\S/.exec(chunk.toString('latin1'))?.[0];
+  return first === undefined ? undefined : first === '{' || first === '[';
+}
+
+/**
  * Holds a body until it is whole or exceeds the limit, so that the gateway can still answer with an error when it breaks off or
  * is invalid. Rejects with the body's OutboundError.
  * @param onProgress called for every chunk

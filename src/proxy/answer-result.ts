@@ -17,8 +17,21 @@ export function leastResult(members: readonly string[], inEvents: readonly strin
 }
 
 /** Whether a value is an object of JSON, and no list. Pure. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** JSON from outside, as far as it is read. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** An object or a list in JSON; `undefined` for anything else. Pure. */
+export function parsed(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Some providers have their result one level deeper. */

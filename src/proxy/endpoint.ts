@@ -1,7 +1,9 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import type { StoredKind } from '../stored/kinds.ts';
 import { type LeastResult, leastResult } from './answer-result.ts';
 import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
+
+/** What upstreams keep of model calls. */
+export type KeptKind = 'response' | 'chat_completion';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {
@@ -22,7 +24,7 @@ export interface Endpoint {
   /** Whether its answers, and their streams, are those of the Responses API. @default false */
   readonly answersResponse?: boolean;
   /** What its upstream may keep of a call, and whether it does so unless the caller says otherwise. @default nothing */
-  readonly stores?: { readonly kind: StoredKind; readonly byDefault: boolean };
+  readonly stores?: { readonly kind: KeptKind; readonly byDefault: boolean };
   /** Whether a call can continue a stored response or conversation. @default false */
   readonly continues?: boolean;
   /** What its answers are, if not always JSON: texts, which are held until they are whole, or bytes, which are sent as they come. */

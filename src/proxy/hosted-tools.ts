@@ -4,9 +4,10 @@ import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { type PricedTool, toolCounts } from '../options/accounts.ts';
 import type { RequestedTools, ToolCounts } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
-import { beginsAsJson, type Fields, ItemEvents } from '../stored/answer-ids.ts';
 import { requireAllowedModel } from './admission.ts';
-import { isObject } from './answer-result.ts';
+import { beginsAsJson } from './answer-body.ts';
+import { type Fields, isObject } from './answer-result.ts';
+import { ItemEvents } from './item-events.ts';
 import { checkModelName, type Edit, longestValue } from './model-body.ts';
 import { type Upstream, upstreamModelName } from './upstream.ts';
 

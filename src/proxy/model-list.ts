@@ -1,11 +1,17 @@
 import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
-import type { FineTunedModel, FineTunedModels } from '../stored/fine-tuned-models.ts';
 import { collect, decoded } from './answer-body.ts';
 import { isObject } from './answer-result.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
-import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './upstream.ts';
+import {
+  type ModelOwners,
+  modelMatcher,
+  type NamedCandidate,
+  type Upstream,
+  upstreamModelName,
+  upstreamUrl,
+} from './upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. @public */
 export interface Model {
@@ -14,6 +20,29 @@ export interface Model {
   readonly created: number;
   readonly owned_by: string;
   readonly [field: string]: unknown;
+}
+
+/** A model that an upstream has made for an account. */
+export interface FineTunedModel {
+  /** Its name. */
+  readonly id: string;
+  readonly userId: string;
+  readonly upstream: string;
+  readonly createdAt: Date;
+}
+
+/** Which models belong to accounts, as far as this process knows but where it says otherwise. */
+export interface AccountModels extends ModelOwners {
+  /** The models of an account. */
+  of(userId: string): readonly FineTunedModel[];
+  /** The account's model of this name. */
+  own(id: string, userId: string): FineTunedModel | undefined;
+  /** The same; asks the database where this process knows of none. @throws GatewayError `database_unavailable` */
+  find(id: string, userId: string): Promise<FineTunedModel | undefined>;
+  /** Whether an account has an upstream's model of this name to itself. */
+  isExclusive(id: string, upstream: NamedCandidate): boolean;
+  /** Whether a model of this name is at an upstream for others than this account. */
+  isForeign(id: string, userId: string, upstream: NamedCandidate): boolean;
 }
 
 /** The largest list that is read from an upstream. Bytes. */
@@ -110,7 +139,7 @@ export interface ModelList {
 /** @param lifetime how long a list is used, in milliseconds */
 export function createModelList(
   upstreams: readonly Upstream[],
-  fineTuned: Pick<FineTunedModels, 'of' | 'own' | 'find' | 'has' | 'isExclusive' | 'isForeign'>,
+  fineTuned: AccountModels,
   logger: Logger,
   lifetime: number = defaultLifetime,
 ): ModelList {

@@ -1,40 +1,33 @@
 import { GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
-import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
+import type { Logger, ModelHooks } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
-import type { BackgroundResponses } from '../stored/background.ts';
-import { createStoredRelay, storedOperations } from '../stored/calls.ts';
-import { createPollResponse, type PollResponse } from '../stored/ended-response.ts';
-import { createStoredList } from '../stored/list.ts';
-import type { StoredObjects } from '../stored/service.ts';
-import { type AdmissionCheck, mayCall } from './admission.ts';
+import { type AdmissionCheck, mayCall, type RunningResponses } from './admission.ts';
+import type { CallStorage } from './call-storage.ts';
 import { type Endpoint, endpoints } from './endpoint.ts';
 import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { createModelList, type ModelList } from './model-list.ts';
-import { createRelay, type RelayDependencies } from './relay.ts';
-import { RetryBudget, type RetryOptions } from './retry.ts';
-import { createUpstream } from './upstream.ts';
+import { type CallDependencies, createRelay, type RelayDependencies } from './relay.ts';
+import type { RetryPolicy } from './retry.ts';
+import type { Upstream } from './upstream.ts';
 import type { BreakerState } from './upstream-state.ts';
 import type { UsageRecorder } from './usage-meter.ts';
 
 export interface ProxyDependencies {
-  readonly upstreams: readonly UpstreamOptions[];
+  /** They are closed with the proxy. */
+  readonly upstreams: readonly Upstream[];
   readonly logger: Logger;
-  readonly retry?: RetryOptions;
+  readonly retry: RetryPolicy;
   readonly hooks?: ModelHooks;
   /** Which checks may refuse a call before it is routed, in this order. @default none */
   readonly admissionChecks?: readonly AdmissionCheck[];
   /** Where usage records go. `onUsage` is called in any case. @default nowhere */
   readonly usageRecorder?: UsageRecorder;
-  readonly storedObjects: StoredObjects;
-  readonly backgroundResponses: BackgroundResponses;
+  readonly storage: CallStorage;
+  readonly backgroundResponses: RunningResponses;
   /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
-  /** The most files an account may have. @default 10_000 */
-  readonly maxFiles?: number;
-  /** The largest file. Bytes. @default no limit */
-  readonly maxFileBytes?: number;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
@@ -63,11 +56,15 @@ export interface UpstreamState {
 }
 
 export interface ModelProxy {
-  readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
+  readonly operations: ReturnType<typeof modelOperations>;
   /** What calls are relayed with, for those that come over a WebSocket. */
   readonly relaying: RelayDependencies;
-  /** Asks an upstream about a response that is made in the background. */
-  readonly pollResponse: PollResponse;
+  /** The same for calls of no model: {@link ModelObserver}s hear nothing of them. */
+  readonly calling: CallDependencies;
+  /** The same function, whose calls are waited for when the gateway closes. */
+  tracked<Parameters extends unknown[]>(
+    relay: (...parameters: Parameters) => Promise<void>,
+  ): (...parameters: Parameters) => Promise<void>;
   /** The upstreams at this moment. */
   states(): UpstreamState[];
   /** Resolves when no call is under way, those whose clients have left among them, or after so many milliseconds. */
@@ -99,37 +96,31 @@ function withListeners(
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
+  const { upstreams, retry, logger, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
   const { exposeUpstream = false, abortOnDisconnect = true, idempotencySecret, observers = [] } = deps;
-  const { storedObjects, backgroundResponses } = deps;
-  const upstreams = deps.upstreams.map(createUpstream);
+  const { storage, backgroundResponses } = deps;
   const calls = new PendingWork();
-  const common = {
+  const onUsage = usageHook(hooks, logger);
+  const calling: CallDependencies = {
     upstreams,
-    retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
-    storedObjects,
-    backgroundResponses,
+    retry,
     admissionChecks,
+    usageRecorder: withListeners(usageRecorder, [], onUsage),
     exposeUpstream,
     streamHeartbeat: deps.streamHeartbeat,
-    maxFiles: deps.maxFiles ?? 10_000,
-    maxFileBytes: deps.maxFileBytes ?? Number.POSITIVE_INFINITY,
-    usageRecorder,
     idempotencySecret,
     propagateTrace: deps.propagateTrace ?? false,
     logger,
   };
-  const onUsage = usageHook(hooks, logger);
   const relaying: RelayDependencies = {
-    ...common,
+    ...calling,
+    storage,
+    backgroundResponses,
     usageRecorder: withListeners(usageRecorder, observers, onUsage),
     hooks: relayHooks(hooks, logger),
     reports: createUpstreamReports(logger, observers),
     abortOnDisconnect,
   };
-  // the observers measure calls of models
-  const storing = { ...common, usageRecorder: withListeners(usageRecorder, [], onUsage) };
-  /** The same function, with its calls in {@link calls}. */
   function tracked<Parameters extends unknown[]>(relay: (...parameters: Parameters) => Promise<void>) {
     return (...parameters: Parameters): Promise<void> => {
       const call = relay(...parameters);
@@ -138,15 +129,13 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     };
   }
   return {
-    operations: {
-      ...modelOperations(
-        (endpoint) => tracked(createRelay(relaying, endpoint)),
-        createModelList(upstreams, storedObjects.models, logger, deps.modelListLifetime),
-      ),
-      ...storedOperations({ relay: tracked(createStoredRelay(storing)), list: tracked(createStoredList(common)) }),
-    },
+    operations: modelOperations(
+      (endpoint) => tracked(createRelay(relaying, endpoint)),
+      createModelList(upstreams, storage.models, logger, deps.modelListLifetime),
+    ),
     relaying,
-    pollResponse: createPollResponse(common),
+    calling,
+    tracked,
     states: () =>
       upstreams.map(({ name, calls, awaited, breaker }) => ({
         name,

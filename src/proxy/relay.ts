@@ -5,22 +5,18 @@ import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import type { BackgroundResponses } from '../stored/background.ts';
-import { kinds } from '../stored/kinds.ts';
-import { ownedResponse } from '../stored/recorded-answer.ts';
-import { metadataOf, namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
-import type { StoredObjects } from '../stored/service.ts';
-import { originOf, type StoredObject } from '../stored/stored-object.ts';
 import {
   type Admission,
   type AdmissionCheck,
   type OpenedCall,
   type RequestedCall,
+  type RunningResponses,
   requestAdmission,
   requireAllowedModel,
   settle,
 } from './admission.ts';
 import { CallDeadline } from './call-deadline.ts';
+import type { CallStorage, RequestedStorage } from './call-storage.ts';
 import type { Endpoint } from './endpoint.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked, type UpstreamReports } from './failure.ts';
 import type { RelayHooks } from './hooks.ts';
@@ -39,31 +35,36 @@ import { type RequestOptions, routeModel, type Upstream, UpstreamRequests, upstr
 import { CallPlace } from './upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, tokensSeen, UsageMeter, type UsageRecorder } from './usage-meter.ts';
 
-export interface RelayDependencies extends RequestOptions {
+/** What calls of upstreams are made with. */
+export interface CallDependencies extends RequestOptions {
   readonly upstreams: readonly Upstream[];
   /** Which checks may refuse a call, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
   readonly retry: RetryPolicy;
   readonly usageRecorder: UsageRecorder;
-  readonly hooks: RelayHooks | undefined;
-  readonly storedObjects: StoredObjects;
-  readonly backgroundResponses: BackgroundResponses;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
   /** After how long without anything to send a stream gets a comment; `undefined` where it gets none. Milliseconds. */
   readonly streamHeartbeat: number | undefined;
+  readonly logger: Logger;
+}
+
+/** What calls of models are relayed with. */
+export interface RelayDependencies extends CallDependencies {
+  readonly hooks: RelayHooks | undefined;
+  readonly storage: CallStorage;
+  readonly backgroundResponses: RunningResponses;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
   readonly reports: UpstreamReports;
-  readonly logger: Logger;
 }
 
 /** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies, endpoint: Endpoint): RelayOperation['relay'] {
   return async function relay(apiRequest, res) {
-    const request = await readModelRequest(endpoint, apiRequest);
+    const request = await readModelRequest(endpoint, apiRequest, deps.storage);
     // no account would own what the upstream keeps
-    if (request.storing) deps.storedObjects.require();
+    if (request.storing) deps.storage.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(apiRequest.principal.userId);
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
     let route: CallRoute;
@@ -85,13 +86,17 @@ interface ModelRequest extends RequestedCall {
   readonly body: ModelBody;
   readonly tools: HostedTools | undefined;
   /** What its upstream is to keep of it. */
-  readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
+  readonly storing: RequestedStorage | undefined;
   /** Whether its upstream is to work on it after the call has been answered. */
   readonly inBackground: boolean;
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-async function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): Promise<ModelRequest> {
+async function readModelRequest(
+  endpoint: Endpoint,
+  apiRequest: ApiRequest,
+  storage: CallStorage,
+): Promise<ModelRequest> {
   const { requestId, principal } = apiRequest;
   const body = endpoint.readBody(apiRequest, endpoint.path);
   checkModelName(body.model);
@@ -102,20 +107,20 @@ async function readModelRequest(endpoint: Endpoint, apiRequest: ApiRequest): Pro
   const tools = brings ? await readHostedTools(apiRequest, principal) : undefined;
   const output = tools?.requested ? { ...body.output, tools: tools.requested } : body.output;
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  const storing = storingOf(endpoint, apiRequest);
+  const storing = asksToStore(endpoint, apiRequest) ? storage.requested(endpoint.stores.kind, apiRequest) : undefined;
   const inBackground = asksForBackground(endpoint, apiRequest, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(apiRequest.rawBody, body);
   return { endpoint, apiRequest, body, tools, info, storing, inBackground, estimatedTokens, output };
 }
 
-/** What an upstream is to keep of a call; `undefined` where that is nothing. Pure. */
-function storingOf({ stores }: Endpoint, body: ApiRequest): ModelRequest['storing'] {
-  if (!stores) return undefined;
-  const { kind, byDefault } = stores;
-  const { store } = body.body as { store?: unknown };
-  if (byDefault ? store === false : store !== true) return undefined;
-  const metadata = kinds[kind].hasMetadata ? metadataOf(body) : undefined;
-  return { kind, ...(metadata && { metadata }) };
+/** Whether an upstream is to keep something of a call. Pure. */
+function asksToStore(
+  endpoint: Endpoint,
+  { body }: ApiRequest,
+): endpoint is Endpoint & Required<Pick<Endpoint, 'stores'>> {
+  if (!endpoint.stores) return false;
+  const { store } = body as { store?: unknown };
+  return endpoint.stores.byDefault ? store !== false : store === true;
 }
 
 /**
@@ -145,18 +150,16 @@ async function chooseRoute(
   { endpoint, apiRequest, tools, info }: ModelRequest,
 ): Promise<CallRoute> {
   let { upstreams } = deps;
-  // most calls name nothing
-  const names = apiRequest.form !== undefined || mayName(apiRequest.rawBody);
-  const references = (typeof names === 'boolean' ? names : await names) ? await namedObjects(apiRequest) : [];
-  if (endpoint.continues) references.push(...storedReferences(apiRequest));
-  if (endpoint.continues || references.length > 0) {
-    const referred = { references, ...(endpoint.continues && { itemsIn: 'input' }) };
-    upstreams = (await requireOwned(deps.storedObjects, apiRequest, referred, upstreams)).keepers;
+  const { continues = false } = endpoint;
+  // most calls refer to nothing
+  const refers = continues || apiRequest.form !== undefined || mayName(apiRequest.rawBody);
+  if (typeof refers === 'boolean' ? refers : await refers) {
+    upstreams = await deps.storage.keepers(apiRequest, continues, upstreams);
   }
   const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
   const { userId } = apiRequest.principal;
-  const { models } = deps.storedObjects;
+  const { models } = deps.storage;
   const routed = routeModel(upstreams, model, userId, models);
   const order = 'then' in routed ? await routed : routed;
   for (const { name } of tools?.models ?? []) models.requireOpen(name, userId, order);
@@ -358,13 +361,9 @@ class RelayedCall implements OpenedCall {
   #owned(upstream: Upstream, answer: Answer): OutboundResponse {
     const { storing, info, inBackground, body, output } = this.#request;
     if (!storing) return answer;
-    const object = {
-      ...storing,
-      userId: this.#userId,
-      upstream: upstream.name,
-      model: info.model ?? null,
-      origin: originOf(info.principal.keyId, info.endpoint),
-    };
+    const { endpoint, principal } = info;
+    const model = info.model ?? null;
+    const kept = { ...storing, userId: this.#userId, upstream: upstream.name, model, keyId: principal.keyId, endpoint };
     const background = {
       usage: {
         ...this.usage,
@@ -375,7 +374,7 @@ class RelayedCall implements OpenedCall {
       },
       onRunning: (id: string) => this.#follow(id),
     };
-    return ownedResponse(answer, object, this.#deps.storedObjects, inBackground ? { background } : {});
+    return this.#deps.storage.owned<OutboundResponse>(answer, kept, inBackground ? background : undefined);
   }
 
   /** What runs on is counted when it has ended, by whichever process finds that out. */

@@ -24,6 +24,11 @@ export interface RetryPolicy extends Required<RetryOptions> {
   readonly resends?: boolean;
 }
 
+/** What limits the attempts of all calls of a gateway. */
+export function createRetryPolicy({ attempts = 3, maxWait = 2_000 }: RetryOptions): RetryPolicy {
+  return { attempts, maxWait, budget: new RetryBudget() };
+}
+
 /** One call, as the upstreams are tried for it. */
 export interface RoutedCall {
   /** The account. */
@@ -178,7 +183,7 @@ export function waitBefore(result: UpstreamResult, tries: number, now: number, r
  * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
  * every call earns a tenth of a retry, and the budget starts with ten.
  */
-export class RetryBudget {
+class RetryBudget {
   readonly #limit = 10;
   #left = this.#limit;
 

@@ -223,6 +223,8 @@ export interface ModelOwners {
     model: string,
     userId: string,
   ): Promise<readonly [U, ...U[]]>;
+  /** Requires of a model beside the one that a call goes by that none of its upstreams has it for others. @throws GatewayError `model_not_found` */
+  requireOpen(model: string, userId: string, upstreams: readonly NamedCandidate[]): void;
 }
 
 /**

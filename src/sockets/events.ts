@@ -2,8 +2,8 @@ import { type BodyShape, bodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
+import { type Fields, parsed } from '../proxy/answer-result.ts';
 import { shortValue } from '../proxy/model-body.ts';
-import { type Fields, parsed } from '../stored/answer-ids.ts';
 import type { Message } from './bridge.ts';
 
 /** An event of a client's, as far as it is described. */

@@ -3,7 +3,6 @@ import type { Admission, RequestedCall } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { errorInMessage } from '../proxy/inspect-answer.ts';
 import { promptBytesPerToken, shortValue, splice } from '../proxy/model-body.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { namedObjects, requireOwned } from '../stored/references.ts';
 import { type Bridge, SocketEnd } from './bridge.ts';
 import { Conversation, outputOf } from './conversation.ts';
@@ -16,7 +15,7 @@ import {
   type UpstreamEvent,
 } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
-import { eventIdOf, MeteredSession } from './session.ts';
+import { eventIdOf, MeteredSession, type SessionDependencies } from './session.ts';
 import { checkModels, type ModelSessionOptions } from './session-models.ts';
 import { SoundPause } from './sound-admission.ts';
 import { soundEvent, Transcriptions } from './transcriptions.ts';
@@ -52,7 +51,7 @@ export class RealtimeSession extends MeteredSession {
   #hasCancelled = false;
   readonly #transcriptions: Transcriptions;
 
-  constructor(deps: RelayDependencies, options: ModelSessionOptions) {
+  constructor(deps: SessionDependencies, options: ModelSessionOptions) {
     super(deps, options);
     this.#options = options;
     this.#advance = { call: this.#nextCall(), admissions: options.admissions };

@@ -1,6 +1,6 @@
 import { GatewayError, refuse } from '../errors.ts';
 import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
-import { isObject } from '../proxy/answer-result.ts';
+import { type Fields, isObject } from '../proxy/answer-result.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
 import { type HostedTools, readHostedTools, toolEdits } from '../proxy/hosted-tools.ts';
 import { type ErrorInside, errorInMessage } from '../proxy/inspect-answer.ts';
@@ -12,9 +12,8 @@ import {
   readModelBody,
   shortValue,
 } from '../proxy/model-body.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { routeModel, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
-import { type Fields, type ShownObject, shownBy } from '../stored/answer-ids.ts';
+import { type ShownObject, shownBy } from '../stored/answer-ids.ts';
 import { storedId } from '../stored/kinds.ts';
 import { namedObjects, requireOwned, storedReferences } from '../stored/references.ts';
 import { originOf } from '../stored/stored-object.ts';
@@ -22,7 +21,7 @@ import { type Bridge, orEnd, SocketEnd } from './bridge.ts';
 import type { connectUpstream, UpstreamAnswer } from './connect.ts';
 import { type ClientEvent, responseIdOf, type UpstreamEvent } from './events.ts';
 import type { AskedResponse } from './metered-responses.ts';
-import { MeteredSession, type SessionOptions } from './session.ts';
+import { MeteredSession, type SessionDependencies, type SessionOptions } from './session.ts';
 import { remember, snapshot } from './transcribing-models.ts';
 
 /** After these a response goes no further. */
@@ -78,7 +77,7 @@ export class ResponsesSession extends MeteredSession {
   /** Ids of the responses that only this connection to the upstream knows. */
   readonly #unstored = new Set<string>();
 
-  constructor(deps: RelayDependencies, options: ResponsesOptions) {
+  constructor(deps: SessionDependencies, options: ResponsesOptions) {
     super(deps, options);
     this.#connect = options.connect;
   }

@@ -7,13 +7,13 @@ import type { ApiRequest, FieldRange, RelayOperation } from '../http/operation.t
 import type { Spec } from '../openapi/spec.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { upstreamPath } from '../stored/kinds.ts';
 import { callReference, namedObjects, requireOwned } from '../stored/references.ts';
 import { anything, object, realtimeSession, transcriptionFields } from './events.ts';
 import { readQuery, type SessionQuery, withModel } from './query.ts';
 import { modelWith, type RealtimeSecrets, routeSession, type ShownSecret } from './secrets.ts';
+import type { SessionDependencies } from './session.ts';
 import { type SentSession, type SessionCall, SessionExchange, type SessionRequest } from './session-exchange.ts';
 
 const sessionCalls = {
@@ -35,7 +35,7 @@ const sessionCalls = {
 export type SessionOperations = Readonly<Record<keyof typeof sessionCalls, RelayOperation>>;
 
 export interface SessionCallsDeps {
-  readonly relaying: RelayDependencies;
+  readonly relaying: SessionDependencies;
   readonly secrets: RealtimeSecrets;
   readonly spec: Spec;
 }

@@ -6,18 +6,18 @@ import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type Admission, oneAnswer, type RequestedCall, settle } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
+import { parsed } from '../proxy/answer-result.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEncoded, setResponseHeaders } from '../proxy/headers.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
 import { type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
 import { closedRecord, noUsage, openRecord, UsageMeter } from '../proxy/usage-meter.ts';
-import { parsed } from '../stored/answer-ids.ts';
 import { isStoredId } from '../stored/kinds.ts';
 import { type RealtimeSecrets, requireGoodSecret, type ShownSecret } from './secrets.ts';
+import type { SessionDependencies } from './session.ts';
 
 /** One operation by which a client has an upstream prepare a realtime session, or take a call. */
 export interface SessionCall {
@@ -56,7 +56,7 @@ export interface SessionRequest extends RequestedCall {
 }
 
 export interface SessionExchangeDeps {
-  readonly relaying: RelayDependencies;
+  readonly relaying: SessionDependencies;
   readonly secrets: Pick<RealtimeSecrets, 'add'>;
 }
 

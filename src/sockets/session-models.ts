@@ -1,11 +1,10 @@
 import { refuse } from '../errors.ts';
 import { type Admission, requireAllowedModel } from '../proxy/admission.ts';
 import { checkModelName, type Edit, shortValue } from '../proxy/model-body.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import type { SocketCaller } from './caller.ts';
 import { type ClientEvent, transcriptionFields } from './events.ts';
-import type { SessionOptions } from './session.ts';
+import type { SessionDependencies, SessionOptions } from './session.ts';
 
 /** A session with one model. */
 export interface ModelSessionOptions extends SessionOptions {
@@ -23,7 +22,7 @@ export interface ModelSessionOptions extends SessionOptions {
 interface SessionSides {
   readonly caller: SocketCaller;
   readonly upstream: Upstream;
-  readonly deps: Pick<RelayDependencies, 'storedObjects'>;
+  readonly deps: Pick<SessionDependencies, 'storedObjects'>;
 }
 
 /**

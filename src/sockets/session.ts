@@ -5,10 +5,16 @@ import { failure, isMasked, loggableError, maskedError } from '../proxy/failure.
 import { errorInMessage } from '../proxy/inspect-answer.ts';
 import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
+import type { StoredObjects } from '../stored/service.ts';
 import { type Bridge, errorEvent, type Message, type SocketSession } from './bridge.ts';
 import type { SocketCaller } from './caller.ts';
 import { type ClientEvent, readClientEvent, readUpstreamEvent, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
+
+/** What sessions are relayed with: as calls of models, and the records of what upstreams keep. */
+export interface SessionDependencies extends RelayDependencies {
+  readonly storedObjects: StoredObjects;
+}
 
 export interface SessionOptions {
   readonly caller: SocketCaller;
@@ -20,13 +26,13 @@ export interface SessionOptions {
 
 /** The part of a session that both endpoints share. */
 export abstract class MeteredSession implements SocketSession {
-  protected readonly deps: RelayDependencies;
+  protected readonly deps: SessionDependencies;
   protected readonly caller: SocketCaller;
   protected readonly responses: MeteredResponses;
   upstream: Upstream;
   readonly #shape: BodyShape;
 
-  constructor(deps: RelayDependencies, { caller, upstream, shape }: SessionOptions) {
+  constructor(deps: SessionDependencies, { caller, upstream, shape }: SessionOptions) {
     this.deps = deps;
     this.caller = caller;
     this.upstream = upstream;

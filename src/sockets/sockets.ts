@@ -21,7 +21,6 @@ import { PendingWork } from '../pending-work.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { callReference, requireOwned } from '../stored/references.ts';
 import { Bridge, closeCode, type SocketSession } from './bridge.ts';
@@ -43,12 +42,13 @@ import { readQuery, type SessionQuery } from './query.ts';
 import { RealtimeSession } from './realtime.ts';
 import { ResponsesSession } from './responses.ts';
 import { modelWith, type RealtimeSecrets, requireGoodSecret, routeSession } from './secrets.ts';
+import type { SessionDependencies } from './session.ts';
 import type { CountedSocket } from './socket-memory.ts';
 import { TranslationSession } from './translations.ts';
 
 export interface SocketDependencies {
   /** What calls are relayed with. */
-  readonly relaying: RelayDependencies;
+  readonly relaying: SessionDependencies;
   /** Says whose a key is. @throws GatewayError */
   readonly authenticate: (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
   /** The secrets with which clients open realtime sessions, in place of keys. */

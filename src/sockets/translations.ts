@@ -3,11 +3,10 @@ import type { CallEnding } from '../options/options.ts';
 import type { Admission, RequestedCall } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import { splice } from '../proxy/model-body.ts';
-import type { RelayDependencies } from '../proxy/relay.ts';
 import { type Bridge, type Message, SocketEnd } from './bridge.ts';
 import { type ClientEvent, sessionEvents, translatedParts, translatedSound, type UpstreamEvent } from './events.ts';
 import { type AskedResponse, MeteredResponses } from './metered-responses.ts';
-import { MeteredSession } from './session.ts';
+import { MeteredSession, type SessionDependencies } from './session.ts';
 import { checkModels, type ModelSessionOptions } from './session-models.ts';
 import { decodedLength, InputRate, pcmRate, rateOf, soundRate, tokensPerSecond } from './sound.ts';
 import { SoundAdmission, SoundPause } from './sound-admission.ts';
@@ -60,7 +59,7 @@ class TranslatedSound {
   /** Whether the upstream has sent anything but errors. */
   #isServed = false;
 
-  constructor(deps: RelayDependencies, options: ModelSessionOptions) {
+  constructor(deps: SessionDependencies, options: ModelSessionOptions) {
     const { caller, model, upstream } = options;
     this.#options = options;
     this.#admissions = options.admissions;
@@ -297,7 +296,7 @@ export class TranslationSession extends MeteredSession {
   /** Whether the client has asked for the rest of the translation, and that has not come to its end. */
   #isFlushing = false;
 
-  constructor(deps: RelayDependencies, options: ModelSessionOptions) {
+  constructor(deps: SessionDependencies, options: ModelSessionOptions) {
     super(deps, options);
     this.#options = options;
     this.#sound = new TranslatedSound(deps, options);

@@ -1,7 +1,12 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { beginsAsJson } from '../proxy/answer-body.ts';
+import { type Fields, parsed } from '../proxy/answer-result.ts';
+import type { BackgroundWork } from '../proxy/call-storage.ts';
+import { dataOf } from '../proxy/event-framer.ts';
+import { eventEnd, ItemEvents } from '../proxy/item-events.ts';
 import { isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
-import type { BackgroundUsage, StoredObject } from './stored-object.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */
 export interface AnswerPart {
@@ -23,12 +28,11 @@ const holdLimit = 40 * 1024 * 1024;
 /** An id that stands first in an answer, as OpenAI writes it. Bytes that are looked at. */
 const headLength = 512;
 const firstId = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
-const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
 
 /** What differs among the answers that create an object. */
 export interface CreationOptions {
-  /** Of what may run on after the answer: its usage, and what is called when that is stored. @default it ends with the answer */
-  readonly background?: { readonly usage: BackgroundUsage; readonly onRunning: (id: string) => void } | undefined;
+  /** @default it ends with the answer */
+  readonly background?: BackgroundWork | undefined;
   /** The member of an answer in JSON that is the object. @default the answer itself */
   readonly member?: string | undefined;
   /** Whether an answer without an id is of no use, nor one to an account that does not own the object. @default false */
@@ -146,40 +150,12 @@ export class CreatedObjectSearch {
   }
 }
 
-/** JSON from outside, as far as it is read. */
-export type Fields = Readonly<Record<string, unknown>>;
-
 /** @param member @default the object itself */
 function memberOf(object: Fields, member: string | undefined): Fields {
   return member === undefined ? object : ((object[member] ?? {}) as Fields);
 }
 
 const hasId = ({ id }: Fields): boolean => id !== undefined && id !== null;
-
-/** An object or a list in JSON; `undefined` for anything else. Pure. */
-export function parsed(text: string): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Fields) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The `data` of an event, as one text. */
-function dataOf(event: string): string {
-  const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'));
-  return lines.map((line) => line.slice(5)).join('\n');
-}
-
-/**
- * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
- * may send first to keep a long call's connection open.
- */
-export function beginsAsJson(chunk: Buffer): boolean | undefined {
-  const first = /\S/.exec(chunk.toString('latin1'))?.[0];
-  return first === undefined ? undefined : first === '{' || first === '[';
-}
 
 /** Something that an answer shows, of which its account may speak from then on. */
 export interface ShownObject {
@@ -295,38 +271,6 @@ export function answeredObjects(row: MadeRow): ShownObjects {
   const { files = [], models = [], list } = row;
   const wanted = { ...(list && { list }), names: [...files, ...models] };
   return shownMembers(wanted, (name, value) => madeIn(name, value, row));
-}
-
-/** The most that is held of an event that has not come to its end. Characters. */
-const longestEvent = 64 * 1024;
-/** Events after which nothing more is made, and those with which an item begins and ends. */
-const readEvents = /"response\.(?:output_item\.(?:added|done)|completed|failed|incomplete|cancelled)"/;
-/** An event names its type so early. Characters. */
-const typeLength = 256;
-
-const isLast = (type: string | undefined): boolean => type !== undefined && !type.startsWith('"response.output_item');
-
-/**
- * Reads the events of a response that show its items, or how it has ended. Of one that is longer than {@link longestEvent}, such as an image, nothing is read: the event with
- * which its item began is short.
- */
-export class ItemEvents {
-  /** Whether the last event has begun: it has the whole response, and may come in many chunks. */
-  isEnded = false;
-  #tail = '';
-
-  read(chunk: Buffer): Fields[] {
-    const events = (this.#tail + chunk.toString('latin1')).split(eventEnd);
-    const tail = events.pop() as string;
-    this.#tail = tail.length > longestEvent ? '' : tail;
-    this.isEnded ||= isLast(readEvents.exec(tail.slice(0, typeLength))?.[0]);
-    return events.flatMap((event) => {
-      const type = readEvents.exec(event)?.[0];
-      this.isEnded ||= isLast(type);
-      const read = type === undefined ? undefined : parsed(dataOf(event));
-      return read ? [read] : [];
-    });
-  }
 }
 
 /** Reads the items that the events of a response show. They are due with its last event. */

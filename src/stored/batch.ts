@@ -6,15 +6,14 @@ import { ByteBuffer } from '../http/json/tokens.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput, RequestedTools } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
-import { isObject } from '../proxy/answer-result.ts';
+import { type Fields, isObject, parsed } from '../proxy/answer-result.ts';
+import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { imageModel, readHostedTools, toolUseOf } from '../proxy/hosted-tools.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
-import { type Fields, parsed } from './answer-ids.ts';
 import { isStoredId } from './kinds.ts';
 import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
-import type { BackgroundUsage } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 import { readFields, requireModel, type UsedByWork, type WorkInput, type WorkRequests, WorkSum } from './work.ts';
 

@@ -3,20 +3,21 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError, isGatewayError, refuse } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
-import type { Logger, ModelCall } from '../options/options.ts';
+import type { ModelCall } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { type Admission, type AdmissionCheck, oneAnswer, requestAdmission, settle } from '../proxy/admission.ts';
+import { type Admission, oneAnswer, requestAdmission, settle } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked } from '../proxy/failure.ts';
 import { isEventStream, setResponseHeaders } from '../proxy/headers.ts';
 import { shortValue } from '../proxy/model-body.ts';
-import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';
+import type { CallDependencies } from '../proxy/relay.ts';
+import { tryUpstreams } from '../proxy/retry.ts';
 import { sendResponse } from '../proxy/send-answer.ts';
-import { type RequestOptions, selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
+import { selectUpstreams, type Upstream, UpstreamRequests } from '../proxy/upstream.ts';
 import { CallPlace } from '../proxy/upstream-state.ts';
-import { openRecord, UsageMeter, type UsageRecorder } from '../proxy/usage-meter.ts';
+import { openRecord, UsageMeter } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
 import { ResponseReader, type Work, works } from './ended-response.ts';
 import {
@@ -38,24 +39,13 @@ import type { StoredObjects } from './service.ts';
 import { type BackgroundResponse, isUncounted, originOf, type StoredObject } from './stored-object.ts';
 import { mostUnfinished, type WorkRequests, type WorkUsage } from './work.ts';
 
-export interface StoredRelayDeps extends RequestOptions {
-  readonly upstreams: readonly Upstream[];
-  readonly retry: RetryPolicy;
+export interface StoredRelayDeps extends CallDependencies {
   readonly storedObjects: StoredObjects;
   readonly backgroundResponses: BackgroundResponses;
-  /** Which checks may refuse a call that has an upstream keep more, in this order. */
-  readonly admissionChecks: readonly AdmissionCheck[];
-  /** Where it is noted that a batch or a job is being made, until that is stored with it, and what files that go up and down have used. */
-  readonly usageRecorder: UsageRecorder;
   /** The most files an account may have. */
   readonly maxFiles: number;
   /** The largest file. Bytes. */
   readonly maxFileBytes: number;
-  /** Whether answers name their upstream in `x-gateway-upstream`. */
-  readonly exposeUpstream: boolean;
-  /** After how long without anything to send a stream gets a comment; `undefined` where it gets none. Milliseconds. */
-  readonly streamHeartbeat: number | undefined;
-  readonly logger: Logger;
 }
 
 /** Serves one call about what an upstream keeps. Throws a GatewayError as long as it has sent nothing. */

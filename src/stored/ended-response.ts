@@ -5,6 +5,7 @@ import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
+import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { noToolUse, ToolCalls, type ToolUse } from '../proxy/hosted-tools.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
@@ -15,7 +16,7 @@ import { readBatchInput, usedByBatch } from './batch.ts';
 import { readTraining, usedByJob } from './fine-tuning.ts';
 import { kinds, runsOn, type StoredKind } from './kinds.ts';
 import type { StoredObjects } from './service.ts';
-import type { BackgroundResponse, BackgroundUsage } from './stored-object.ts';
+import type { BackgroundResponse } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 import {
   endedRecord,

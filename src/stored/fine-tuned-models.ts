@@ -5,23 +5,10 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { longestJoin, type SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
-import {
-  isTunedName,
-  type ModelOwners,
-  modelNotFound,
-  type NamedCandidate,
-  orderUpstreams,
-} from '../proxy/upstream.ts';
+import type { AccountModels, FineTunedModel } from '../proxy/model-list.ts';
+import { isTunedName, modelNotFound, type NamedCandidate, orderUpstreams } from '../proxy/upstream.ts';
 import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
-
-/** A model that an upstream has made for an account. */
-export interface FineTunedModel extends Pick<StoredObject, 'id' | 'userId' | 'upstream'> {
-  readonly createdAt: Date;
-}
-
-/** Which models belong to accounts. */
-export type FineTunedModels = ReturnType<typeof createFineTunedModels>;
 
 /** How often a process reads what others have recorded since. Milliseconds. */
 const interval = 2_000 - longestJoin;
@@ -197,5 +184,5 @@ export function createFineTunedModels({ collection, database, shared, logger }: 
     },
 
     close: () => reading.stop(),
-  } satisfies ModelOwners & Record<string, unknown>;
+  } satisfies AccountModels & Record<string, unknown>;
 }

@@ -1,8 +1,9 @@
 import { refuse } from '../errors.ts';
+import type { Fields } from '../proxy/answer-result.ts';
 import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { noUsage } from '../proxy/usage-meter.ts';
-import { type Fields, madeObjects } from './answer-ids.ts';
+import { madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByCheckpoints } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';

@@ -1,8 +1,9 @@
 import { type Model, Schema } from 'mongoose';
 import { durableSchema, modelFactory } from '../mongo/collection.ts';
 import type { Principal } from '../options/principal.ts';
+import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
-import type { BackgroundUsage, StoredObject } from './stored-object.ts';
+import type { StoredObject } from './stored-object.ts';
 
 /** What an upstream works on after the call for it, and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {

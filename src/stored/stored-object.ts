@@ -1,17 +1,5 @@
-import type { OpenUsage, RequestedTools } from '../options/options.ts';
+import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import type { StoredKind } from './kinds.ts';
-
-/** What is known of the usage of what an upstream works on after the call for it has been answered: a response, a batch or a fine-tuning job. */
-export interface BackgroundUsage extends OpenUsage {
-  /** From the call's arrival to the head of the answer. Milliseconds. */
-  readonly firstByteMs: number;
-  /** Whether the output can be streamed while it is made. @default false */
-  readonly streams?: boolean;
-  /** The most output tokens that the request allows. @default no limit */
-  readonly maxOutputTokens?: number;
-  /** Of a batch: what hosted tools may do for it. @default nothing */
-  readonly tools?: RequestedTools;
-}
 
 /** What is known of how something that an upstream keeps was made. */
 export interface Origin {

@@ -5,15 +5,16 @@ import type { OpenUsage, RequestedOutput, RequestedTools, UsageRecord } from '..
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { requireAllowedModel } from '../proxy/admission.ts';
 import { collect } from '../proxy/answer-body.ts';
+import { type Fields, parsed } from '../proxy/answer-result.ts';
 import type { CallDeadline } from '../proxy/call-deadline.ts';
+import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { failure } from '../proxy/failure.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import { routeModel, type Upstream } from '../proxy/upstream.ts';
 import { closedRecord, type Used } from '../proxy/usage-meter.ts';
-import { type Fields, parsed } from './answer-ids.ts';
 import type { StoredObjects } from './service.ts';
-import type { BackgroundResponse, BackgroundUsage, StoredObject } from './stored-object.ts';
+import type { BackgroundResponse, StoredObject } from './stored-object.ts';
 import type { readStored } from './upstream-reads.ts';
 
 /** What an upstream is asked to work on for long: the requests of a batch, or a training. */

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { appendFile, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +13,10 @@ const wrong: [file: string, line: string, rule: string][] = [
   ['src/proxy/x.ts', "export type { KeyService } from '../keys/service.ts';", 'proxy'],
   ['src/stored/x.ts', "export type { KeyService } from '../keys/service.ts';", 'stored'],
   ['src/stored/x.ts', "export { createProxy } from '../proxy/proxy.ts';", 'stored'],
+  ['src/proxy/x.ts', "export type { StoredKind } from '../stored/kinds.ts';", 'proxy'],
+  ['src/proxy/proxy.ts', "export type { StoredObjects } from '../stored/service.ts';", 'proxy/proxy.ts'],
+  ['src/http/x.ts', "export type { AdminService } from '../operator/service.ts';", 'http'],
+  ['src/options/x.ts', "export type { ApiRequest } from '../http/operation.ts';", 'options'],
   ['src/proxy/x.ts', "export { modelFactory } from '../mongo/collection.ts';", 'proxy'],
   ['src/http/x.ts', "export type { KeyService } from '../keys/service.ts';", 'http'],
   ['src/http/json/x.ts', "export type { KeyService } from '../../keys/service.ts';", 'http/json'],
@@ -78,8 +82,11 @@ interface Found {
   rules?: { name: string }[];
 }
 
-/** Every import of the sources with these lines in them, as dependency-cruiser judges it under the project's rules. */
-async function judged(lines: [file: string, line: string][]): Promise<Map<string, Found[]>> {
+/**
+ * What dependency-cruiser prints about the sources with these lines in them, under the project's rules.
+ * @param changed the rules, as they are for once
+ */
+async function cruised(lines: readonly (readonly [file: string, line: string])[], changed = (rules: string) => rules) {
   const folder = await mkdtemp(path.join(tmpdir(), 'emg-arrows-'));
   try {
     await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));
@@ -90,16 +97,24 @@ async function judged(lines: [file: string, line: string][]): Promise<Map<string
       await mkdir(path.dirname(path.join(folder, file)), { recursive: true });
       await appendFile(path.join(folder, file), `${line}\n`);
     }
-    const { stdout } = spawnSync('node', [depcruise, 'src', '--output-type', 'json'], {
+    const config = path.join(folder, '.dependency-cruiser.mjs');
+    await writeFile(config, changed(await readFile(config, 'utf8')));
+    return spawnSync('node', [depcruise, 'src', '--output-type', 'json'], {
       cwd: folder,
       encoding: 'utf8',
       maxBuffer: 100_000_000,
     });
-    const { modules } = JSON.parse(stdout) as { modules: { source: string; dependencies: Found[] }[] };
-    return new Map(modules.map(({ source, dependencies }) => [source, dependencies]));
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** Every import of the sources with these lines in them. */
+async function judged(lines: [file: string, line: string][]): Promise<Map<string, Found[]>> {
+  const { modules } = JSON.parse((await cruised(lines)).stdout) as {
+    modules: { source: string; dependencies: Found[] }[];
+  };
+  return new Map(modules.map(({ source, dependencies }) => [source, dependencies]));
 }
 
 describe('the import rules between folders', function () {
@@ -129,6 +144,17 @@ describe('the import rules between folders', function () {
       expect(broken(file, line)).to.deep.equal([]);
     });
   }
+});
+
+describe('rules by which two folders might import each other', function () {
+  this.timeout(120_000);
+
+  it('are refused, single files included', async () => {
+    const row = /^ {2}proxy: `/m;
+    const { status, stderr } = await cruised([], (rules) => rules.replace(row, '$&stored/kinds.ts '));
+    expect(status).to.not.equal(0);
+    expect(stderr).to.include('proxy may import stored, and stored may import proxy');
+  });
 });
 
 describe('the lint rules of the sources', function () {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { ProxyDependencies } from '../../src/proxy/proxy.ts';
+import type { TestProxyOptions } from '../support/model-proxy.ts';
 import { until } from '../support/until.ts';
 import { answerResponse, respond, SocketUpstream } from './socket-upstream.ts';
 import { SocketClient, startSockets } from './support.ts';
@@ -20,7 +20,7 @@ describe('whatever becomes of a WebSocket', () => {
     const records = new Map<string, string[]>();
     const ended: number[] = [];
     const note = (id: string, what: string) => void records.set(id, [...(records.get(id) ?? []), what]);
-    const relaying: Partial<ProxyDependencies> = {
+    const relaying: Partial<TestProxyOptions> = {
       admissionChecks: [
         async () => {
           // as if the database were asked

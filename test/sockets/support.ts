@@ -5,14 +5,14 @@ import express from 'express';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 import { type ModelGateway, type ModelGatewayOptions, scopes, type UsageRecord } from '../../src/index.ts';
-import { createProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { RealtimeSecrets } from '../../src/sockets/secrets.ts';
 import { type SocketDependencies, Sockets } from '../../src/sockets/sockets.ts';
 import { createGateway } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
+import { createTestProxy, type TestProxyOptions } from '../support/model-proxy.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { noBackgroundResponses, noStoredObjects, noStoredSecrets } from '../support/no-stored-objects.ts';
+import { noStoredSecrets } from '../support/no-stored-objects.ts';
 import { selfSigned } from '../support/servers/certificates.ts';
 import { spec } from '../support/spec.ts';
 import { until } from '../support/until.ts';
@@ -88,17 +88,10 @@ export async function startSocketGateway(options: Partial<ModelGatewayOptions>):
 /** WebSockets in front of an upstream, with no database. */
 export async function startSockets(
   { baseUrl }: SocketUpstream,
-  relaying: Partial<ProxyDependencies>,
+  relaying: Partial<TestProxyOptions>,
   options: Partial<SocketDependencies>,
 ) {
-  const proxy = createProxy({
-    upstreams: [{ name: 'up', baseUrl }],
-    logger: silentLogger,
-    idempotencySecret: Buffer.alloc(32, 1),
-    storedObjects: noStoredObjects,
-    backgroundResponses: noBackgroundResponses,
-    ...relaying,
-  });
+  const proxy = createTestProxy({ upstreams: [{ name: 'up', baseUrl }], ...relaying });
   const sockets = new Sockets({
     relaying: proxy.relaying,
     authenticate: async () => ({ userId: 'usr_1' }),

@@ -8,10 +8,9 @@ import type { DataOperation, Operation, RelayOperation } from '../../src/http/op
 import type { Operations } from '../../src/http/router.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import type { Principal } from '../../src/options/principal.ts';
-import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
-import { noBackgroundResponses, noStoredObjects } from './no-stored-objects.ts';
+import { createTestProxy, type TestProxy, type TestProxyOptions } from './model-proxy.ts';
 
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';
@@ -26,7 +25,7 @@ export const limitedKey = 'sk-limited-canary';
 export interface ModelServer {
   /** With `/v1`. */
   readonly baseUrl: string;
-  readonly proxy: ModelProxy;
+  readonly proxy: TestProxy;
   /** The official client, without retries of its own unless `options` say so. */
   client(options?: ConstructorParameters<typeof OpenAI>[0]): OpenAI;
   close(): Promise<void>;
@@ -43,15 +42,6 @@ function specOf(operations: Operations): Spec {
   return { ...spec, paths: Object.fromEntries(paths) };
 }
 
-/** What every proxy here has, unless a test says otherwise. */
-const defaults = {
-  upstreams: [],
-  logger: silentLogger,
-  idempotencySecret: Buffer.alloc(32, 1),
-  storedObjects: noStoredObjects,
-  backgroundResponses: noBackgroundResponses,
-};
-
 const principals = new Map<string, Principal>([
   [`Bearer ${callerKey}`, { userId: 'usr_1' }],
   [`Bearer ${strangerKey}`, { userId: 'usr_2' }],
@@ -63,7 +53,7 @@ const current = new AsyncLocalStorage<Operations>();
 
 function currentOperation(id: string): Operation {
   const find = <Kind>() => current.getStore()?.[id] as Kind;
-  const operations: Operations = createProxy(defaults).operations;
+  const operations: Operations = createTestProxy({ upstreams: [] }).operations;
   const sample = operations[id];
   if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
   return { handle: (call) => find<DataOperation>().handle(call) };
@@ -71,7 +61,7 @@ function currentOperation(id: string): Operation {
 
 /** One edge for all servers, for compiling its schemas takes longer than most tests. */
 async function createSharedEdge(): Promise<express.Router> {
-  const ids = Object.keys(createProxy(defaults).operations);
+  const ids = Object.keys(createTestProxy({ upstreams: [] }).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
   const addApi = createApi({
     spec: specOf(operations),
@@ -89,10 +79,10 @@ async function createSharedEdge(): Promise<express.Router> {
 let sharedEdge: Promise<express.Router> | undefined;
 
 export async function startModelServer(
-  deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
+  options: TestProxyOptions,
   before: express.RequestHandler[] = [],
 ): Promise<ModelServer> {
-  const proxy = createProxy({ ...defaults, ...deps });
+  const proxy = createTestProxy(options);
   sharedEdge ??= createSharedEdge();
   const edge = await sharedEdge;
   const app = express();

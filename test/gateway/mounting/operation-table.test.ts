@@ -2,21 +2,14 @@ import { expect } from 'chai';
 import { operationTable, type RouterParts } from '../../../src/gateway/router.ts';
 import type { OperationTable } from '../../../src/http/operation.ts';
 import { sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
-import { createProxy } from '../../../src/proxy/proxy.ts';
 import { RealtimeSecrets } from '../../../src/sockets/secrets.ts';
 import { createSessionOperations } from '../../../src/sockets/session-calls.ts';
-import { loopbackOptions } from '../../support/gateway.ts';
-import { noBackgroundResponses, noStoredObjects, noStoredSecrets } from '../../support/no-stored-objects.ts';
+import { createTestProxy } from '../../support/model-proxy.ts';
+import { noStoredSecrets } from '../../support/no-stored-objects.ts';
 
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
-    const { operations, relaying } = createProxy({
-      upstreams: [],
-      logger: loopbackOptions.logger,
-      idempotencySecret: Buffer.alloc(32),
-      storedObjects: noStoredObjects,
-      backgroundResponses: noBackgroundResponses,
-    });
+    const { operations, relaying } = createTestProxy({ upstreams: [] });
     const secrets = new RealtimeSecrets({ stored: noStoredSecrets, principalOfKey: async () => null });
     const spec = sharedSpec();
     const table = operationTable({

@@ -4,11 +4,11 @@ import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
 import type { ModelObserver } from '../../../src/proxy/hooks.ts';
-import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/retry.ts';
 import { type Candidate, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';
 import { listenOn, nobody } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
+import type { TestProxyOptions } from '../../support/model-proxy.ts';
 import { callerKey, limitedKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
@@ -101,7 +101,7 @@ describe('model calls over several upstreams', () => {
   const start = async (
     first: Partial<UpstreamOptions> = {},
     second: Partial<UpstreamOptions> = {},
-    deps: Partial<ProxyDependencies> = {},
+    deps: Partial<TestProxyOptions> = {},
   ) => {
     server = await startModelServer({
       upstreams: [

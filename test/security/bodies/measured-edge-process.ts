@@ -6,24 +6,17 @@ import { createAuthenticator } from '../../../src/http/authentication.ts';
 import { createRouter } from '../../../src/http/router.ts';
 import { hardenServer } from '../../../src/index.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
-import { createProxy } from '../../../src/proxy/proxy.ts';
 import { fakeOperations } from '../../http/fake-edge.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { noBackgroundResponses, noStoredObjects } from '../../support/no-stored-objects.ts';
+import { createTestProxy } from '../../support/model-proxy.ts';
 import type { Measures } from './bounds.ts';
 
 /**
  * A process with every operation behind the real edge, its model calls relayed to the base URL that it is given. Tells its port,
  * and for every message what it has used since the one before, or how long a loop takes here. `authorization: Bearer <account>` is the key of an account.
  */
-const proxy = createProxy({
-  upstreams: [{ name: 'one', baseUrl: process.argv[2] ?? '' }],
-  logger: silentLogger,
-  idempotencySecret: Buffer.alloc(32),
-  storedObjects: noStoredObjects,
-  backgroundResponses: noBackgroundResponses,
-});
+const proxy = createTestProxy({ upstreams: [{ name: 'one', baseUrl: process.argv[2] ?? '' }] });
 const addApi = createApi({
   spec: loadSpec(),
   operations: fakeOperations(proxy.operations),
