@@ -1,5 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { modelFactory, schemaOptions } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { CallEnding, UsageRecord } from '../options/options.ts';
 
@@ -122,7 +122,7 @@ const usageSchema = new Schema<UsageDocument>(
     holder: String,
     uncountable: Boolean,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ userId: 1, startedAt: 1 }, { name: 'userPeriod' })
   .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } })
@@ -138,7 +138,7 @@ const counterSchema = new Schema<CounterDocument>(
     keyId: { type: String, default: null },
     ...sums,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ userId: 1, day: 1 }, { name: 'userDay' })
   .index({ userId: 1, keyId: 1, day: 1 }, { name: 'userKeyDay' });
@@ -153,7 +153,7 @@ const periodSchema = new Schema<PeriodDocument>(
     announced: [Number],
     ...sums,
   },
-  durableSchema,
+  schemaOptions,
 ).index({ start: 1, userId: 1 }, { name: 'monthAccounts', partialFilterExpression: { period: 'monthly' } });
 export const createPeriodModel = modelFactory('UsagePeriod', 'usage_periods', periodSchema);
 
@@ -164,7 +164,7 @@ const keyTotalSchema = new Schema<KeyTotalDocument>(
     keyId: { type: String, required: true },
     ...sums,
   },
-  durableSchema,
+  schemaOptions,
 );
 export const createKeyTotalModel = modelFactory('UsageKeyTotal', 'usage_key_totals', keyTotalSchema);
 
@@ -178,7 +178,7 @@ export interface AccountBudgetsDocument {
 
 export type AccountBudgetsModel = Model<AccountBudgetsDocument>;
 
-const accountBudgetsSchema = new Schema<AccountBudgetsDocument>({ _id: String, budgets: storedBudgets }, durableSchema);
+const accountBudgetsSchema = new Schema<AccountBudgetsDocument>({ _id: String, budgets: storedBudgets }, schemaOptions);
 const createAccountBudgetsModel = modelFactory('AccountBudgets', 'account_budgets', accountBudgetsSchema);
 
 /** What one process holds of a balance for its calls, or what is held for one call that an upstream works on. Micro-credits. */
@@ -242,7 +242,7 @@ const accountSchema = new Schema<AccountDocument>(
     reservations: [Object],
     turn: Number,
   },
-  durableSchema,
+  schemaOptions,
 );
 export const createAccountModel = modelFactory('CreditAccount', 'credit_accounts', accountSchema);
 
@@ -254,7 +254,7 @@ const ledgerSchema = new Schema<LedgerDocument>(
     amount: { type: Number, required: true },
     at: { type: Date, required: true },
   },
-  durableSchema,
+  schemaOptions,
 ).index({ userId: 1, at: 1 }, { name: 'userLedger' });
 export const createLedgerModel = modelFactory('CreditEntry', 'credit_ledger', ledgerSchema);
 
@@ -284,7 +284,7 @@ const paymentSchema = new Schema<PaymentDocument>(
     eventId: { type: String, required: true },
     created: { type: Date, required: true },
   },
-  durableSchema,
+  schemaOptions,
 );
 export const createPaymentModel = modelFactory('Payment', 'payments', paymentSchema);
 
@@ -326,8 +326,8 @@ const rateSchema = new Schema<RateDocument>(
     used: { type: Schema.Types.Mixed, required: true },
     expiresAt: { type: Date, required: true },
   },
-  // the next exchange writes again what a failover loses
-  { ...durableSchema, writeConcern: { w: 1 } },
+  // written with w: 1: the next exchange writes again what a failover loses
+  schemaOptions,
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 export const createRateModel = modelFactory('Rate', 'rates', rateSchema);
 
@@ -343,7 +343,7 @@ const exceededSchema = new Schema<ExceededDocument>(
     state: { type: String, enum: ['open', 'closed', 'published'], required: true },
     expiresAt: Date,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ state: 1, windowEnd: 1 }, { name: 'due', partialFilterExpression: { state: { $in: ['open', 'closed'] } } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });

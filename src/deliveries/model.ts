@@ -1,6 +1,6 @@
 import { type Model, Schema } from 'mongoose';
 import type { Moment } from '../mongo/clock.ts';
-import { type durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
+import { type durableCollection, modelFactory, schemaOptions } from '../mongo/collection.ts';
 import type { OutboundCode } from '../outbound/outbound-error.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
@@ -163,7 +163,7 @@ const schema = new Schema<DeliveryDocument>(
     endedAt: Date,
     expiresAt: Date,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ eventId: 1, _id: -1 }, { name: 'eventDeliveries' })
   .index({ userId: 1, type: 1, state: 1, _id: -1 }, { name: 'ofUser' })
@@ -246,7 +246,7 @@ const recoverySchema = new Schema<RecoveryDocument>(
     endedAt: Date,
     expiresAt: Date,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ state: 1, webhookId: 1 }, { name: 'running', unique: true, partialFilterExpression: { state: 'running' } })
   .index({ webhookId: 1, _id: -1 }, { name: 'webhookRecoveries' })

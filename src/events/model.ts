@@ -1,5 +1,5 @@
 import { type Model, type mongo, Schema } from 'mongoose';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { modelFactory, schemaOptions } from '../mongo/collection.ts';
 
 /** One published event: the outbox entry. Once it is written, it cannot be lost. */
 export interface EventDocument {
@@ -74,7 +74,7 @@ const schema = new Schema<EventDocument>(
     deliveryKey: { type: Buffer, required: true },
     expiresAt: Date,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ userId: 1, idempotencyKey: 1 }, { name: 'idempotency', unique: true })
   .index({ userId: 1, _id: -1 }, { name: 'userEvents' })
@@ -107,7 +107,7 @@ export type OwnerModel = Model<OwnerDocument>;
 
 const ownerSchema = new Schema<OwnerDocument>(
   { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: Date, required: true } },
-  // a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
-  { ...durableSchema, writeConcern: { w: 1 } },
+  // written with w: 1: a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
+  schemaOptions,
 ).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });
 export const createOwnerModel = modelFactory('TransactionOwner', 'transaction_owners', ownerSchema);

@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { modelFactory, schemaOptions } from '../mongo/collection.ts';
 
 /** When requests may be sent to a webhook with a rate limit. Moments are milliseconds since 1970, with fractions. */
 export interface SendRateDocument {
@@ -26,6 +26,6 @@ const sendRateSchema = new Schema<SendRateDocument>(
     askedAt: { type: Number, required: true },
     usedAt: { type: Date, required: true },
   },
-  durableSchema,
+  schemaOptions,
 ).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: 86_400 });
 export const createSendRateModel = modelFactory('SendRate', 'sendrates', sendRateSchema);

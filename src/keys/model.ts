@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { durableCollection, durableSchema, inOneBatch, modelFactory } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch, modelFactory, schemaOptions } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { Scope } from '../options/principal.ts';
 
@@ -47,7 +47,7 @@ const schema = new Schema<KeyDocument>(
     revokedAt: { type: Date, default: null },
     slot: Number,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ userId: 1, _id: 1 }, { name: 'userKeys' })
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });

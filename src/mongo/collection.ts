@@ -12,23 +12,12 @@ export const durable = { w: 'majority', j: true } as const;
 export const durableTransaction = { writeConcern: durable, readPreference: 'primary' } as const;
 
 /**
- * The options of every schema. A schema declares the fields and indexes of a collection; everything is read and written by
- * {@link durableCollection}. `schema/` builds the indexes, not mongoose.
+ * The options of every schema. A schema declares the fields and indexes of a collection and no more: everything is read and written by
+ * {@link durableCollection}, and `schema/` builds the indexes.
  */
-export const durableSchema = {
-  strict: 'throw',
-  strictQuery: 'throw',
-  versionKey: false,
-  autoIndex: false,
-  autoCreate: false,
-  read: 'primary',
-  writeConcern: durable,
-} as const;
+export const schemaOptions = { autoIndex: false, autoCreate: false } as const;
 
-/**
- * Makes the function that returns a gateway's model on a connection: the prefix of the gateway stands before its name and that of its collection.
- * A second gateway with the same prefix shares it.
- */
+/** Makes the function that returns a gateway's model on a connection: the prefix of the gateway stands before its name and that of its collection. */
 export function modelFactory<T>(name: string, collection: string, schema: Schema<T>) {
   return (connection: Connection, prefix: string): Model<T> =>
     (connection.models[prefix + name] as Model<T> | undefined) ??

@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { databaseOf, inOneBatch } from './collection.ts';
+import { createCommandTimeout, databaseOf, inOneBatch } from './collection.ts';
 import { isUnavailable } from './unavailable.ts';
 
 /** A read of one collection: the argument of `$unionWith`. */
@@ -37,6 +37,7 @@ interface WaitingRead {
  */
 export class SharedReads {
   readonly #connection: Connection;
+  readonly #timeout = createCommandTimeout();
   #longestWait: number;
   #waiting: WaitingRead[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -97,7 +98,8 @@ export class SharedReads {
     if (!first) return [];
     const collection = databaseOf(this.#connection).collection(first.coll);
     const unions = others.map((other) => ({ $unionWith: other }));
-    const rows = await collection.aggregate<Row>([...first.pipeline, ...unions], inOneBatch).toArray();
+    const options = { ...inOneBatch, signal: this.#timeout() };
+    const rows = await collection.aggregate<Row>([...first.pipeline, ...unions], options).toArray();
     const found = parts.map((): object[] => []);
     for (const { part, document } of rows) found[part]?.push(document);
     return found;

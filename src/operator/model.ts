@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { modelFactory, schemaOptions } from '../mongo/collection.ts';
 import type { Durations } from '../mongo/durations.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 
@@ -93,8 +93,8 @@ const processSchema = new Schema<ProcessDocument>(
     countedSince: { type: Date, required: true },
     upstreams: { type: Schema.Types.Mixed, required: true },
   },
-  // the next renewal brings back what a failover loses
-  { ...durableSchema, writeConcern: { w: 1 } },
+  // written with w: 1: the next renewal brings back what a failover loses
+  schemaOptions,
 ).index({ liveUntil: 1 }, { name: 'expiry', expireAfterSeconds: day });
 
 const refusalSchema = new Schema<RefusalDocument>(
@@ -104,8 +104,8 @@ const refusalSchema = new Schema<RefusalDocument>(
     userId: { type: String, default: null },
     counts: { type: Schema.Types.Mixed, required: true },
   },
-  // a failover may lose some of these statistics
-  { ...durableSchema, writeConcern: { w: 1 } },
+  // written with w: 1: a failover may lose some of these statistics
+  schemaOptions,
 )
   // counts are kept for a week, and the day it begins on
   .index({ hour: 1 }, { name: 'expiry', expireAfterSeconds: 8 * day })

@@ -145,7 +145,8 @@ function readProxyUrl(text: string): string | undefined {
   const { username, password, pathname, search, hash } = new URL(text);
   if (pathname !== '/' || search !== '' || hash !== '') return undefined;
   try {
-    decodeURIComponent(username + password);
+    // each alone, as they are sent
+    for (const part of [username, password]) decodeURIComponent(part);
     return text;
   } catch {
     return undefined;

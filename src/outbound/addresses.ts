@@ -184,13 +184,20 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
+/** The addresses of a host that nobody need resolve: an address itself, and those of `localhost`. Pure. */
+export function knownAddresses(hostname: string): readonly string[] {
+  if (isIP(hostname) !== 0) return [hostname];
+  return /(^|\.)localhost\.?$/i.test(hostname) ? loopbackAddresses : [];
+}
+
 /**
  * The addresses at which a name may be called. One forbidden address refuses the name: a name that mixes both kinds is an attack.
  * The gateway itself maps loopback names, so for these one allowed family is enough.
  */
 async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
-  if (/(^|\.)localhost\.?$/i.test(hostname)) {
-    const allowed = loopbackAddresses.filter(allowAddress);
+  const known = knownAddresses(hostname);
+  if (known.length > 0) {
+    const allowed = known.filter(allowAddress);
     if (allowed.length > 0) return allowed;
     throw outboundError('address_not_allowed');
   }

@@ -1,4 +1,4 @@
-import { isIP, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import axios, {
   type AxiosAdapter,
@@ -13,7 +13,7 @@ import axios, {
 import type { Dispatcher } from 'undici';
 // by its path: undici.d.ts says why
 import Agent from 'undici/lib/dispatcher/agent.js';
-import { type AllowAddress, createResolver, guardedLookup, type ResolveHost } from './addresses.ts';
+import { type AllowAddress, createResolver, guardedLookup, knownAddresses, type ResolveHost } from './addresses.ts';
 import { type Connector, createTunnel, plainConnector, withinTime } from './connector.ts';
 import {
   exchange,
@@ -22,7 +22,7 @@ import {
   type PooledDispatcher,
   type ResponseBody,
 } from './exchange.ts';
-import { classify, outboundError } from './outbound-error.ts';
+import { classify, type OutboundCode, outboundError } from './outbound-error.ts';
 
 /** A request of the gateway's own. */
 export interface RequestConfig extends OutboundRequest {
@@ -137,12 +137,16 @@ export interface DispatcherOptions {
   readonly proxy?: string | undefined;
 }
 
-/** Makes a connector that checks the scheme, and literal addresses, for which `lookup` is never called. */
+/** Makes a connector that checks the scheme, and the hosts for which `lookup` is never called, or by a proxy alone. */
 function guarded(connect: Connector, allowHttp: boolean, allowAddress?: AllowAddress): Connector {
+  function refusal({ hostname, protocol }: Parameters<Connector>[0]): OutboundCode | undefined {
+    if (protocol !== 'https:' && !allowHttp) return 'http_not_allowed';
+    const known = knownAddresses(hostname);
+    return allowAddress && known.length > 0 && !known.some(allowAddress) ? 'address_not_allowed' : undefined;
+  }
   return (options, callback) => {
-    const isForbidden = allowAddress && isIP(options.hostname) !== 0 && !allowAddress(options.hostname);
-    if (isForbidden || (options.protocol !== 'https:' && !allowHttp)) {
-      const code = options.protocol !== 'https:' && !allowHttp ? 'http_not_allowed' : 'address_not_allowed';
+    const code = refusal(options);
+    if (code !== undefined) {
       process.nextTick(callback, outboundError(code), null);
       return;
     }

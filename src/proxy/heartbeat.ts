@@ -21,7 +21,7 @@ export class Heartbeat {
   #lastSentAt = performance.now();
   #timer: NodeJS.Timeout;
   #hasBegun = false;
-  #hasBeaten = false;
+  #hasSentComment = false;
 
   /**
    * @param res its head is written
@@ -42,7 +42,7 @@ export class Heartbeat {
     const isBeginning = !this.#hasBegun;
     this.#hasBegun = true;
     // behind a comment it would belong to the name of the first field, and clients would pass over the first event
-    const isMarked = isBeginning && this.#hasBeaten && first.subarray(0, 3).equals(byteOrderMark);
+    const isMarked = isBeginning && this.#hasSentComment && first.subarray(0, 3).equals(byteOrderMark);
     return isMarked ? [first.subarray(3), ...parts.slice(1)] : parts;
   }
 
@@ -61,7 +61,7 @@ export class Heartbeat {
     // a client that reads slowly has something to read
     if (!writableNeedDrain && !this.#events.insideEvent) {
       this.#res.write(comment);
-      this.#hasBeaten = true;
+      this.#hasSentComment = true;
     }
     this.#lastSentAt = performance.now();
     this.#schedule(this.#interval);

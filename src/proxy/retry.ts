@@ -112,7 +112,7 @@ export async function tryUpstreams<Response extends RoutedResponse>(
       ? { status: inside.status, headers: response.headers }
       : (response ?? (error as OutboundError));
     if (isRetryable(result)) next.readyAt = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
-    else if (inside || error?.code === 'invalid_response')
+    else if (inside || (error && isLasting(error.code)))
       candidates = candidates.filter((candidate) => candidate !== next);
     else break;
   }
@@ -153,9 +153,14 @@ export type UpstreamResult =
 const retriedStatuses = new Set([408, 409, 429]);
 const retriedCodes: ReadonlySet<string> = new Set([...connectionFailures, 'reset']);
 
+/** Whether the same upstream would fail again. A proxy counts credentials that it has refused, and may lock their account. */
+function isLasting(code: OutboundCode): boolean {
+  return code === 'invalid_response' || code === 'proxy_refused';
+}
+
 /** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
 export function isRetryable(result: UpstreamResult): boolean {
-  if ('code' in result) return retriedCodes.has(result.code);
+  if ('code' in result) return retriedCodes.has(result.code) && !isLasting(result.code);
   const { status, headers } = result;
   if (status < 400) return false;
   if (headers['x-should-retry'] === 'false') return false;

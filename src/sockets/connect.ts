@@ -113,7 +113,7 @@ async function tryUpstream(
   try {
     const answer = await openSocket(url, deadline, {
       ...limits,
-      ...(upstream.tunnel && { createConnection: tunnelled(upstream.tunnel, url) }),
+      ...(upstream.tunnel && { createConnection: tunnelled(upstream.tunnel, url, upstream.timeouts.connect) }),
       headers: propagateTrace && span ? span.addTo(headers) : headers,
       handshakeTimeout: upstream.timeouts.connect,
     });
@@ -133,10 +133,14 @@ async function tryUpstream(
   }
 }
 
-/** How `ws` makes a connection through a proxy: it takes one from a callback, as Node does, which its types do not say. */
-function tunnelled(connect: Connect, url: string): NonNullable<ClientOptions['createConnection']> {
+/**
+ * How `ws` makes a connection through a proxy: it takes one from a callback, as Node does, which its types do not say. Its `handshakeTimeout` is only set on
+ * sockets that Node makes, so it is set here; `ws` ends it.
+ * @param timeout milliseconds
+ */
+function tunnelled(connect: Connect, url: string, timeout: number): NonNullable<ClientOptions['createConnection']> {
   const createConnection = (_options: unknown, done: (error: Error | null, socket?: Socket) => void): void => {
-    connect(new URL(url.replace(/^ws/, 'http'))).then((socket) => done(null, socket), done);
+    connect(new URL(url.replace(/^ws/, 'http'))).then((socket) => done(null, socket.setTimeout(timeout)), done);
   };
   return createConnection as never;
 }

@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { durableSchema, modelFactory } from '../mongo/collection.ts';
+import { modelFactory, schemaOptions } from '../mongo/collection.ts';
 import type { Principal } from '../options/principal.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
@@ -67,7 +67,7 @@ const schema = new Schema<StoredObjectDocument>(
     principal: Object,
     transcriptionModel: String,
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 })
   .index(

@@ -1,5 +1,5 @@
 import { type Model, type mongo, Schema } from 'mongoose';
-import { durableCollection, durableSchema, modelFactory } from '../mongo/collection.ts';
+import { durableCollection, modelFactory, schemaOptions } from '../mongo/collection.ts';
 
 /** A rotation: the previous secret also signs until `endsAt`. */
 export interface StoredRotation {
@@ -87,7 +87,7 @@ const webhookSchema = new Schema<WebhookDocument>(
     sealedWith: { type: [String], required: true },
     createdAt: { type: Date, required: true },
   },
-  durableSchema,
+  schemaOptions,
 )
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true })
   .index({ userId: 1, _id: 1 }, { name: 'userWebhooks' })
@@ -171,9 +171,7 @@ export type HealthModel = Model<HealthDocument>;
 
 const day = 86_400;
 
-// a failover may lose some of these statistics; the deliveries lose nothing
-const schemaOptions = { ...durableSchema, writeConcern: { w: 1 } } as const;
-
+// both are written with w: 1: a failover may lose some of these statistics; the deliveries lose nothing
 const tallySchema = new Schema<TallyDocument>(
   {
     _id: String,

@@ -214,14 +214,24 @@ describe('express-model-gateway doctor', () => {
   });
 
   it('reports the proxy that decides what webhooks may reach, without its password', async () => {
-    const [found] = await find('address guard', {
+    const proxy = await ForwardProxy.start({ credentials: 'somebody:canary-pass' });
+    try {
+      const [found] = await find('address guard', { NODE_ENV: 'production', WEBHOOK_PROXY: proxy.url() });
+      const { origin } = new URL(proxy.url());
+      expect(found).to.include({
+        status: 'ok',
+        message: `webhooks may be https; the proxy ${origin} decides which addresses they may reach`,
+      });
+    } finally {
+      await proxy.close();
+    }
+    const env = {
       NODE_ENV: 'production',
-      WEBHOOK_PROXY: 'http://somebody:canary-pass@proxy.internal:4750',
-    });
-    expect(found).to.include({
-      status: 'ok',
-      message: 'webhooks may be https; the proxy http://proxy.internal:4750 decides which addresses they may reach',
-    });
+      WEBHOOK_PROXY: nobody.replace('//', '//somebody:canary-gone@').replace('/v1', ''),
+    };
+    const [gone] = await find('address guard', env);
+    expect(gone).to.include({ status: 'failed' });
+    expect(gone?.message).to.include('connect_refused').and.not.include('canary');
   });
 
   it('reports settings that let webhooks reach private addresses or use http', async () => {

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import { nobody } from '../support/listen.ts';
@@ -130,6 +132,45 @@ describe('upstreams behind a proxy', () => {
     const error = await gateway.plain.chat.completions.create(chat('dropped')).catch((thrown) => thrown);
     expect(error).to.include({ status: 502, code: 'upstream_disconnected' });
     expect(upstream.requests).to.have.length(1);
+  });
+
+  it('that refuse are asked once, and the next upstream is tried', async () => {
+    const retrying = await startSocketGateway({
+      modelAttempts: 3,
+      upstreams: [
+        of('twice', { name: 'first', proxy: proxy.url('somebody:canary-wrong'), priority: 0 }),
+        of('twice', { name: 'second', baseUrl: upstream.baseUrl, proxy: false }),
+        of('alone', { proxy: proxy.url('somebody:canary-wrong') }),
+      ],
+    });
+    upstream.script = json(200, completion);
+    await retrying.plain.chat.completions.create(chat('twice'));
+    expect(proxy.tunnels).to.have.length(1);
+    const error = await retrying.plain.chat.completions.create(chat('alone')).catch((thrown) => thrown);
+    expect(error).to.include({ status: 502, code: 'upstream_auth_failed' });
+    expect(proxy.tunnels).to.have.length(2);
+    await retrying.close();
+  });
+
+  it('behind which nobody answers a handshake have failed after the time to connect, and the next is tried', async () => {
+    const mute = createServer().on('upgrade', () => {});
+    const hanging = await new Promise<number>((resolve) =>
+      mute.listen(0, '127.0.0.1', () => resolve((mute.address() as AddressInfo).port)),
+    );
+    proxy.hosts['mute.invalid'] = hanging;
+    const failingOver = await startSocketGateway({
+      proxy: proxy.url(),
+      upstreams: [
+        of('talk', { name: 'mute', baseUrl: 'http://mute.invalid/v1', timeouts: { connect: 300 }, priority: 0 }),
+        of('talk', { name: 'speaking', baseUrl: 'http://sockets.invalid/v1' }),
+      ],
+    });
+    const client = await SocketClient.open(`${failingOver.url}/realtime?model=talk`, failingOver.key);
+    expect(proxy.tunnels).to.deep.equal(['mute.invalid:80', 'sockets.invalid:80']);
+    client.socket.close();
+    await failingOver.close();
+    mute.closeAllConnections();
+    mute.close();
   });
 
   const failures = [

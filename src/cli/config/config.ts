@@ -5,7 +5,7 @@ import type { ModelGatewayOptions } from '../../options/options.ts';
 import { resolveOptions } from '../../options/resolve.ts';
 import { type Environment, misspelled, omitUndefined, readSettings, settingOf } from './environment.ts';
 import { type Machine, processesFor, readMachine } from './machine.ts';
-import { pathlessUpstreams, upstreamsOf } from './upstreams.ts';
+import { ignoredExceptions, pathlessUpstreams, upstreamsOf } from './upstreams.ts';
 import { type Settings, type VariableName, variables } from './variables.ts';
 
 /** What the environment says about the stand-alone gateway. */
@@ -61,7 +61,12 @@ function configurationOf(settings: Settings, env: Environment, machine: Machine)
     shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
     /** What is probably a mistake and works nevertheless, in sentences for the operator. */
-    warnings: [...misspelled(env), ...pathlessUpstreams(upstreams), ...separateLimits(settings, processes.workers)],
+    warnings: [
+      ...misspelled(env),
+      ...pathlessUpstreams(upstreams),
+      ...separateLimits(settings, processes.workers),
+      ...ignoredExceptions(settings),
+    ],
   };
 }
 

@@ -13,10 +13,11 @@ const everyVariable = Object.entries(variables);
  */
 export function readSettings(env: Environment): Settings {
   const set = everyVariable.flatMap(([name, { type, secret, lowerCase }]) => {
-    const text = (lowerCase && env[name.toLowerCase()]) || env[name];
+    const used = lowerCase && env[name.toLowerCase()] ? name.toLowerCase() : name;
+    const text = env[used];
     if (!text) return [];
     const value = type.read(text);
-    if (value === undefined) refuseOption(name, `must be ${type.allowed}${secret ? '' : `, not '${text}'`}`);
+    if (value === undefined) refuseOption(used, `must be ${type.allowed}${secret ? '' : `, not '${text}'`}`);
     return [[name, value]];
   });
   return Object.fromEntries(set);

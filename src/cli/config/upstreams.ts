@@ -36,10 +36,17 @@ function namedUpstreams(settings: Settings, env: Environment): readonly Upstream
   return undefined;
 }
 
-/** The proxy of the environment for a URL, by the rules of undici's `EnvHttpProxyAgent`. Pure. */
+/** The proxy of the environment for a URL, by the rules of undici's `EnvHttpProxyAgent`, but that a variable that is set to nothing is not set. Pure. */
 function proxyFor(url: URL, { HTTPS_PROXY, HTTP_PROXY, NO_PROXY = '' }: Settings): string | undefined {
   const proxy = url.protocol === 'https:' ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
   return proxy === undefined || isExcepted(url, NO_PROXY) ? undefined : proxy;
+}
+
+/** A warning where NO_PROXY names networks, which it does not know, as it does not for undici and curl. */
+export function ignoredExceptions({ NO_PROXY = '' }: Settings): readonly string[] {
+  const networks = NO_PROXY.split(/[,\s]+/).filter((entry) => entry.includes('/'));
+  if (networks.length === 0) return [];
+  return [`NO_PROXY: ${networks.join(', ')} has no effect: name hosts, domains or single addresses, not networks`];
 }
 
 /** Whether NO_PROXY names a URL's host, or a domain above it. Pure. */

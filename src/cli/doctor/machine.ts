@@ -103,6 +103,22 @@ export async function diagnoseUpstreams({ settings }: CheckContext): Promise<rea
 const metadataServices = ['169.254.169.254', 'fd00:ec2::254', '168.63.129.16'];
 const loopback = ['127.0.0.1', '::1'];
 
+/** Why a proxy gives no answer, if it gives none. It is asked without its credentials, and for nothing behind it. */
+async function failureToReach(proxy: string): Promise<string | undefined> {
+  const dispatcher = createDispatcher({ connectTimeout });
+  try {
+    const request = { url: `${proxyOrigin(proxy)}/`, headers: {}, signal: AbortSignal.timeout(longestCall) };
+    const { data } = await createHttpClient(dispatcher).request(request);
+    data.destroy();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    return error.code;
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
 export async function checkAddressGuard({ settings }: CheckContext): Promise<readonly Result[]> {
   const { allowHttp, allowPrivateNetworks, isOnTrial } = settings;
   const networks = parseNetworks(allowPrivateNetworks);
@@ -122,6 +138,14 @@ export async function checkAddressGuard({ settings }: CheckContext): Promise<rea
   const schemes = allowHttp ? 'http or https' : 'https';
   const { webhookProxy } = settings.options;
   if (webhookProxy !== undefined) {
+    const code = await failureToReach(webhookProxy);
+    if (code !== undefined)
+      problems.push(
+        failed(
+          `the proxy ${proxyOrigin(webhookProxy)} of webhooks: ${code}`,
+          'check WEBHOOK_PROXY, and whether it runs',
+        ),
+      );
     const message = `webhooks may be ${schemes}; the proxy ${proxyOrigin(webhookProxy)} decides which addresses they may reach`;
     return problemsOr(problems, message);
   }

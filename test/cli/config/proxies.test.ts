@@ -68,6 +68,21 @@ describe('the proxies of the environment', () => {
     }
   }
 
+  it('are refused by the name in which they were set', () => {
+    expect(() => readConfiguration({ https_proxy: 'socks5://proxy:1080' })).to.throw('https_proxy: must be');
+  });
+
+  it('are refused where their user or password alone cannot be decoded', () => {
+    expect(() => readConfiguration({ HTTP_PROXY: 'http://us%C3:%A9x@proxy' })).to.throw('HTTP_PROXY: must be');
+  });
+
+  it('have a warning for networks that are to be excepted, which has no effect', () => {
+    const { warnings } = readConfiguration({ NO_PROXY: 'localhost,10.0.0.0/8 fd00::/8' });
+    expect(warnings).to.deep.equal([
+      'NO_PROXY: 10.0.0.0/8, fd00::/8 has no effect: name hosts, domains or single addresses, not networks',
+    ]);
+  });
+
   it('of other programs are taken for no mistake', () => {
     const { warnings } = readConfiguration({
       ...{ ftp_proxy: http, FTP_PROXY: http, ALL_PROXY: http, http_proxy: http, https_proxy: https, no_proxy: '*' },

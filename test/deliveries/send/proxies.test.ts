@@ -1,7 +1,8 @@
 import { expect } from 'chai';
-import { startGateway } from '../../support/gateway.ts';
+import { newSecretKey, startGateway } from '../../support/gateway.ts';
 import { nobody } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
+import { freshUri } from '../../support/mongo.ts';
 import { ForwardProxy } from '../../support/servers/forward-proxy.ts';
 import { startReceiver } from '../receiver.ts';
 
@@ -60,6 +61,25 @@ describe('deliveries and proxies', () => {
       .and.not.include.keys('proxy-authorization');
     expect(proxy.tunnels).to.deep.equal(['receiver.invalid:80']);
   });
+
+  for (const host of ['localhost', 'localhost.', 'hooks.localhost', '127.0.0.1']) {
+    it(`fail with address_not_allowed for ${host} before they meet webhookProxy, if it was allowed once and is not any more`, async () => {
+      const { port } = new URL(receiver.url);
+      const options = { mongo: freshUri(), secretKeys: [newSecretKey()], webhookProxy: proxy.url() };
+      const before = await startGateway({ ...options, allowPrivateNetworks: ['127.0.0.0/8', '::1/128'] });
+      const created = await before.call('POST', '/v1/webhooks', {
+        url: `http://${host}:${port}/hook`,
+        events: ['credits.low'],
+      });
+      expect(created.status).to.equal(201);
+      await before.close();
+      const later = await startGateway({ ...options, allowPrivateNetworks: [] });
+      const { body } = await later.call('POST', `/v1/webhooks/${created.body.id}/test`, { type: 'credits.low' });
+      await later.close();
+      expect(JSON.stringify(body)).to.include('"address_not_allowed"');
+      expect(proxy.tunnels).to.deep.equal([]);
+    });
+  }
 
   for (const status of [403, 407]) {
     it(`fail with proxy_refused where the proxy refuses the host with ${status}`, async () => {
