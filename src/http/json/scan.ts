@@ -25,6 +25,8 @@ import {
 const keptString = 64;
 /** How many keys an object with described properties may have. */
 const maxKeys = 1_000;
+/** A longer key is none that a visitor of texts looks for. Bytes, with its quotes. */
+const longestKey = 256;
 /** How many whole numbers at the start of an array are kept. Further ones, such as tokens, are only counted. */
 const keptIntegers = 64;
 
@@ -72,6 +74,7 @@ export class JsonScan {
   readonly #bytes: Buffer;
   /** Without a shape: counts the memory that `JSON.parse` would take, compares keys, and keeps nothing. */
   readonly #weighsAll: boolean;
+  readonly #visit: TextVisitor | undefined;
   readonly #levels: Level[] = [];
   #depth = 0;
   #level: Level | undefined;
@@ -86,10 +89,11 @@ export class JsonScan {
   #weightLeft: number;
 
   /** @throws GatewayError `invalid_encoding` */
-  constructor(bytes: Buffer, shape?: BodyShape) {
+  constructor(bytes: Buffer, shape?: BodyShape, visit?: TextVisitor) {
     if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
     this.#bytes = bytes;
     this.#shape = shape;
+    this.#visit = visit;
     this.#weighsAll = shape === undefined;
     this.#weightLeft = Math.min(largestTree, Math.max(smallTree, 2 * bytes.length));
   }
@@ -185,6 +189,10 @@ export class JsonScan {
       level.seen ??= new Set();
       if (level.seen.has(level.key)) this.duplicateKey ??= this.#path();
       level.seen.add(level.key);
+    } else if (this.#visit) {
+      const level = this.#level as Level;
+      level.key = end - start > longestKey ? '…' : textAt(this.#bytes, start, end);
+      level.folded = foldCase(level.key);
     }
     this.#at = end;
     this.#next = next.colon;
@@ -224,6 +232,11 @@ export class JsonScan {
   }
 
   #endString(start: number, end: number): void {
+    if (this.#visit && !this.#visit(start, end, this.#levels, this.#depth)) {
+      this.#at = this.#bytes.length;
+      this.#next = next.nothing;
+      return;
+    }
     const shape = this.#shape;
     const isLong = end - start > (shape?.keptString ?? keptString);
     const isWeighed = this.#weighsAll || (!isLong && shape?.keptString !== undefined);
@@ -246,6 +259,7 @@ export class JsonScan {
     level.numbersBefore = this.#numbers;
     level.index = 0;
     level.key = '';
+    level.folded = isArray ? (this.#level?.folded ?? '') : '';
     level.keys = 0;
     level.seen = undefined;
     level.integers = 0;
@@ -316,8 +330,14 @@ export class JsonScan {
   }
 }
 
+/**
+ * Called for each text that is a value, with its quotes, and the objects and lists that it is in: of `levels`, from the outside, the first `depth`.
+ * @returns whether the scan goes on
+ */
+type TextVisitor = (start: number, end: number, levels: readonly Level[], depth: number) => boolean;
+
 /** An object or array that is open. */
-class Level {
+export class Level {
   isArray = false;
   shape: BodyShape | undefined;
   /** The part of it that is kept; `undefined` when nothing is. */
@@ -329,6 +349,8 @@ class Level {
   index = 0;
   /** In an object: the key whose value comes next. */
   key = '';
+  /** Where texts are visited: the key as it is compared; in an array, that of the array. */
+  folded = '';
   /** How many keys an object with described properties has so far. */
   keys = 0;
   /** The keys of an object so far, where duplicates are looked for. */
@@ -377,7 +399,7 @@ export function checkTree(value: unknown): void {
 }
 
 /** Bytes that are scanned in one turn of the event loop, which takes some milliseconds. */
-const sliceLength = 256 * 1024;
+export const sliceLength = 256 * 1024;
 
 /** The parts of a JSON body that a relay reads; of values only what the shape describes, and strings of more than 64 bytes as `…`. */
 type Outline = Pick<JsonScan, 'value' | 'fields'>;
@@ -413,7 +435,15 @@ export function parseJson(bytes: Buffer): unknown {
 export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   // joining its chunks has taken a turn already
   if (bytes.length > sliceLength) await nextTurn();
-  const scan = new JsonScan(bytes, shape);
+  return scanInTurns(bytes, shape);
+}
+
+/** Of a body whose texts alone are of interest. */
+const noShape: BodyShape = { path: undefined, properties: new Map(), folded: new Map(), items: undefined };
+
+/** Scans a body, a long one in several turns of the event loop. @throws GatewayError as {@link outline} does */
+export async function scanInTurns(bytes: Buffer, shape = noShape, visit?: TextVisitor): Promise<JsonScan> {
+  const scan = new JsonScan(bytes, shape, visit);
   for (let until = sliceLength; !scan.run(Math.min(bytes.length, until)); until += sliceLength) await nextTurn();
   return scan;
 }

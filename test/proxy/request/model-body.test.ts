@@ -109,8 +109,9 @@ describe('the body of a model call', () => {
 
   it('has the same model and stream as JSON.parse finds, for any JSON object', () => {
     const key = fc.oneof(fc.constantFrom('model', 'stream', 'a"b', '\\', 'stream_options'), fc.string());
+    // `n` is refused where it is no number
     const isReadable = (name: string) =>
-      name !== '__proto__' && [undefined, name].includes(shape.folded.get(foldCase(name)));
+      !['__proto__', 'n'].includes(name) && [undefined, name].includes(shape.folded.get(foldCase(name)));
     const object = fc.dictionary(key.filter(isReadable), fc.jsonValue());
     fc.assert(
       fc.property(object, fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
