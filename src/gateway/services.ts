@@ -30,14 +30,14 @@ import { createRetryPolicy } from '../proxy/retry.ts';
 import { createUpstream } from '../proxy/upstream.ts';
 import { RealtimeSecrets } from '../sockets/secrets.ts';
 import { createSessionOperations } from '../sockets/session-calls.ts';
-import { createBackgroundService } from '../stored/background.ts';
+import { BackgroundService } from '../stored/background.ts';
 import { createCallStorage } from '../stored/call-storage.ts';
 import { createStoredRelay, storedOperations } from '../stored/calls.ts';
 import { createPollResponse } from '../stored/ended-response.ts';
 import { createStoredList } from '../stored/list.ts';
 import { createListStored } from '../stored/overview.ts';
 import { createStoredSecrets } from '../stored/secrets.ts';
-import { createStoredObjects } from '../stored/service.ts';
+import { StoredObjectRecords } from '../stored/service.ts';
 import { readVersion } from '../version.ts';
 import { createHealthService } from '../webhooks/health.ts';
 import { createDisableFailing, createReportChanges } from '../webhooks/health-changes.ts';
@@ -208,7 +208,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
   const { options, access, models, metrics, shared, spec } = base;
   const { logger } = options;
   const { usage, admissionChecks } = accounting;
-  const storedObjects = createStoredObjects({
+  const storedObjects = new StoredObjectRecords({
     objects: models.stored,
     database: access,
     retentionDays: options.storedRetentionDays,
@@ -222,7 +222,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
   );
   const retry = createRetryPolicy({ attempts: options.modelAttempts, maxWait: options.modelRetryWait });
   const onUsage = usageHook(options, logger);
-  const backgroundResponses = createBackgroundService({
+  const backgroundResponses = new BackgroundService({
     objects: models.stored,
     database: access,
     collectionPrefix: options.collectionPrefix,

@@ -89,8 +89,8 @@ function createShutdown(services: Services, sockets: Sockets) {
     await closeAll(drained, [
       () => endDeliveries(longest),
       endCalls,
-      backgroundResponses.close,
-      storedObjects.models.close,
+      () => backgroundResponses.close(),
+      () => storedObjects.models.close(),
     ]);
     await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
     await closeAll(timeout(lastTimeout), [events.close, processRecord.close, async () => access.close()]);

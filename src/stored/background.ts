@@ -8,7 +8,7 @@ import { createPeriodic } from '../mongo/periodic.ts';
 import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
 import { createWakeUps, nextJob } from '../mongo/wake-ups.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
-import type { Admission } from '../proxy/admission.ts';
+import type { Admission, RunningResponses } from '../proxy/admission.ts';
 import { type PollResponse, unknownRecord } from './ended-response.ts';
 import { kinds } from './kinds.ts';
 import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
@@ -36,7 +36,7 @@ interface BackgroundServiceDeps {
 }
 
 /** Follows responses that are made in the background, and batches, for the calls about them. */
-export type BackgroundResponses = Omit<ReturnType<typeof createBackgroundService>, 'init' | 'start' | 'close'>;
+export type BackgroundResponses = Omit<Pick<BackgroundService, keyof BackgroundService>, 'init' | 'start' | 'close'>;
 
 /** How often this process looks for responses that no job polls. Milliseconds. */
 const sweepInterval = 15_000;
@@ -51,89 +51,186 @@ const minGonePolls = 5;
 /** For so long, that its upstream does not know it may mean so, too. Milliseconds. */
 const youngFor = 60_000;
 
+/** A response that runs on, as the process knows it that has made its call. */
+interface FollowedResponse {
+  readonly userId: string;
+  readonly admissions: readonly Admission[];
+  /** The output tokens that its stream has shown by now. @default none */
+  readonly tokensStreamed: (() => number) | undefined;
+}
+
 /** Polls responses that are made in the background, and batches, until each is counted, once. */
-export function createBackgroundService(deps: BackgroundServiceDeps) {
-  const { objects, database, collectionPrefix, pollResponse, recordOnce, claimDuration = 60_000, logger } = deps;
-  const { interval, longestInterval } = deps;
-  const polls = createPolls(objects, claimDuration);
-  const followed = new Map<string, FollowedResponse>();
-  // a poll that reads a large output must not be made by another process as well
-  const claims = new LeaseKeeper<Held>({
-    name: 'renewing the claims of polls',
-    renew: polls.renew,
-    duration: claimDuration,
-    interval: claimDuration / 3,
-    renewBelow: (2 * claimDuration) / 3,
-    logger,
-  });
-  const polledSoon = new Set<string>();
-  const queue = new PollQueue((id) =>
-    // its claim lapses, and a sweep finds it
-    pollNext(id).catch((error: unknown) =>
-      logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
-    ),
-  );
-  // losing all jobs loses nothing: a sweep reads the responses themselves
-  const jobs = createWakeUps<PollJob>({
-    name: 'background response',
-    connection: objects.db,
-    owner: newId('wrk', Date.now()),
-    collection: responseJobIndexes(collectionPrefix).collection,
-    key: ['responseId', 'polls'],
-    limit: 100,
-    notStored: 'a job was not stored; a sweep will find its response',
-    logger,
-  });
-  const sweeping = createPeriodic({
-    name: 'the sweep for what is made in the background',
-    async task() {
-      for (const response of await polls.overdue()) queue.add(response);
-    },
-    interval: sweepInterval,
-    logger,
-  });
+export class BackgroundService implements RunningResponses {
+  readonly #deps: BackgroundServiceDeps;
+  readonly #polls: Polls;
+  readonly #followed = new Map<string, FollowedResponse>();
+  /** A poll that reads a large output must not be made by another process as well. */
+  readonly #claims: LeaseKeeper<Held>;
+  readonly #polledSoon = new Set<string>();
+  readonly #queue: PollQueue;
+  /** Losing all of them loses nothing: a sweep reads the responses themselves. */
+  readonly #jobs: ReturnType<typeof createWakeUps<PollJob>>;
+  readonly #sweeping: ReturnType<typeof createPeriodic>;
+  readonly #releasing: ReturnType<typeof createPeriodic>;
+
+  constructor(deps: BackgroundServiceDeps) {
+    const { objects, collectionPrefix, claimDuration = 60_000, logger } = deps;
+    this.#deps = deps;
+    this.#polls = new Polls(objects, claimDuration);
+    this.#claims = new LeaseKeeper<Held>({
+      name: 'renewing the claims of polls',
+      renew: (claims) => this.#polls.renew(claims),
+      duration: claimDuration,
+      interval: claimDuration / 3,
+      renewBelow: (2 * claimDuration) / 3,
+      logger,
+    });
+    this.#queue = new PollQueue((id) =>
+      // its claim lapses, and a sweep finds it
+      this.#pollNext(id).catch((error: unknown) =>
+        logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
+      ),
+    );
+    this.#jobs = createWakeUps<PollJob>({
+      name: 'background response',
+      connection: objects.db,
+      owner: newId('wrk', Date.now()),
+      collection: responseJobIndexes(collectionPrefix).collection,
+      key: ['responseId', 'polls'],
+      limit: 100,
+      notStored: 'a job was not stored; a sweep will find its response',
+      logger,
+    });
+    this.#sweeping = createPeriodic({
+      name: 'the sweep for what is made in the background',
+      task: () => this.#sweep(),
+      interval: sweepInterval,
+      logger,
+    });
+    this.#releasing = createPeriodic({
+      name: 'releasing what is reserved for responses that are counted',
+      task: () => this.#releaseCounted(),
+      interval: sweepInterval,
+      logger,
+    });
+  }
+
+  requireRoom(userId: string): void {
+    const running = [...this.#followed.values()].filter((response) => response.userId === userId).length;
+    if (running < mostOfAccount) return;
+    const message = `This account already has ${running} background responses and batches, its maximum; send the request again when one has ended`;
+    throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
+  }
+
+  started(
+    { id, userId }: PollRef,
+    { admissions, usageId }: { readonly admissions: readonly Admission[]; readonly usageId: string },
+    tokensStreamed?: () => number,
+  ): void {
+    // a request that was repeated, and got the same response, needs no admissions of its own
+    if (this.#followed.has(id)) for (const admission of admissions) admission.dropped();
+    else {
+      for (const admission of admissions) admission.outlives?.(usageId);
+      this.#followed.set(id, { userId, admissions, tokensStreamed });
+    }
+    this.#releasing.start();
+    const { interval } = this.#deps;
+    this.#queue.underWay.add(this.#jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
+  }
+
+  /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
+  ended({ id }: PollRef, record: UsageRecord): Promise<void> {
+    const counted = this.#count(id, record).catch((error: unknown) =>
+      this.#deps.logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
+    );
+    this.#queue.underWay.add(counted);
+    return counted;
+  }
+
+  /** It may have ended: polls it soon. */
+  pollSoon(response: BackgroundResponse): void {
+    const { id } = response;
+    if (this.#polledSoon.has(id)) return;
+    this.#polledSoon.add(id);
+    // whatever comes of it, the response is polled again when it is due
+    const done = () => void this.#polledSoon.delete(id);
+    this.#queue.underWay.add(this.#poll(response).then(done, done));
+  }
+
+  /**
+   * Polls it now.
+   * @returns whether it has ended and is counted
+   * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
+   */
+  async settle(response: BackgroundResponse): Promise<boolean> {
+    const state = await this.#poll(response);
+    const age = Date.now() - response.background.startedAt.getTime();
+    if (state === 'gone' && (age < youngFor || kinds[response.kind].work !== undefined)) return false;
+    if (state === 'gone') await this.#count(response.id, unknownRecord(response.background));
+    return state !== 'running';
+  }
+
+  /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
+  init(): Promise<void> {
+    return this.#jobs.init();
+  }
+
+  /** Polls upstreams in this process from now on. */
+  async start(): Promise<void> {
+    await this.#jobs.start(({ responseId: id, userId }) => this.#queue.add({ id, userId }));
+    this.#sweeping.start();
+  }
+
+  /** Polls no more. What has not ended is left to other processes. */
+  async close(): Promise<void> {
+    this.#queue.close();
+    await Promise.all([this.#sweeping.stop(), this.#releasing.stop(), this.#jobs.stop()]);
+    await this.#queue.done();
+    for (const id of this.#followed.keys()) this.#release(id);
+  }
+
+  async #sweep(): Promise<void> {
+    for (const response of await this.#polls.overdue()) this.#queue.add(response);
+  }
 
   /** Releases what is reserved for responses that other processes have counted. */
-  const releasing = createPeriodic({
-    name: 'releasing what is reserved for responses that are counted',
-    async task() {
-      const ids = [...followed.keys()];
-      const uncounted = ids.length > 0 ? await polls.uncounted(ids) : new Set();
-      for (const id of ids) if (!uncounted.has(id)) release(id);
-    },
-    interval: sweepInterval,
-    logger,
-  });
+  async #releaseCounted(): Promise<void> {
+    const ids = [...this.#followed.keys()];
+    const uncounted = ids.length > 0 ? await this.#polls.uncounted(ids) : new Set();
+    for (const id of ids) if (!uncounted.has(id)) this.#release(id);
+  }
 
   /** Follows a response no longer. @returns what was admitted for it */
-  function unfollow(id: string): readonly Admission[] {
-    const admissions = followed.get(id)?.admissions ?? [];
-    followed.delete(id);
+  #unfollow(id: string): readonly Admission[] {
+    const admissions = this.#followed.get(id)?.admissions ?? [];
+    this.#followed.delete(id);
     return admissions;
   }
 
   /** Another process has counted it, or may do so. */
-  function release(id: string): void {
-    for (const admission of unfollow(id)) admission.dropped();
+  #release(id: string): void {
+    for (const admission of this.#unfollow(id)) admission.dropped();
   }
 
   /**
    * The usage record, whose id is stored with the response, is written before the response counts as counted: so it is written again if a process
    * dies in between, which changes nothing.
    */
-  async function count(id: string, ended: UsageRecord): Promise<void> {
+  async #count(id: string, ended: UsageRecord): Promise<void> {
+    const { database, recordOnce, onCounted } = this.#deps;
     // an estimate has no fewer output tokens than this process has streamed
-    const streamed = followed.get(id)?.tokensStreamed?.() ?? 0;
+    const streamed = this.#followed.get(id)?.tokensStreamed?.() ?? 0;
     const isMore = ended.estimated && streamed > ended.outputTokens;
     const record = isMore ? { ...ended, outputTokens: streamed } : ended;
     await database.run(async () => recordOnce?.(record));
-    const hasCounted = await database.run(() => polls.finish(id, record.id));
-    for (const admission of unfollow(id)) admission.closed(record);
-    if (hasCounted) deps.onCounted(record);
+    const hasCounted = await database.run(() => this.#polls.finish(id, record.id));
+    for (const admission of this.#unfollow(id)) admission.closed(record);
+    if (hasCounted) onCounted(record);
   }
 
   /** How it has ended, by what is known now; `undefined` if it is polled again. */
-  async function endOf({ response, count: asked, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
+  async #endOf({ response, count: asked, isLast }: ClaimedPoll): Promise<UsageRecord | undefined> {
+    const { pollResponse, logger } = this.#deps;
     const { id, kind, upstream, background } = response;
     const state = await pollResponse(response).catch((error: unknown) => String(error));
     if (typeof state === 'object') return state;
@@ -146,122 +243,37 @@ export function createBackgroundService(deps: BackgroundServiceDeps) {
   }
 
   /** Polls a response if that is due. */
-  async function pollNext(id: string): Promise<void> {
-    const claimed = await polls.claim(id);
+  async #pollNext(id: string): Promise<void> {
+    const { interval, longestInterval, dropOpen } = this.#deps;
+    const claimed = await this.#polls.claim(id);
     if (!claimed) {
       // another process polls it at present, or has counted it
-      if ((await polls.uncounted([id])).size === 0) release(id);
+      if ((await this.#polls.uncounted([id])).size === 0) this.#release(id);
       return;
     }
     const { response, count: asked, heldUntil } = claimed;
     const claim = { _id: id, fence: asked };
-    claims.hold(claim, heldUntil);
+    this.#claims.hold(claim, heldUntil);
     try {
       // the process that made the call may have died before it did that
-      if (asked === 1) deps.dropOpen?.(response.background.id);
-      const record = await endOf(claimed);
-      if (record) return await count(id, record);
+      if (asked === 1) dropOpen?.(response.background.id);
+      const record = await this.#endOf(claimed);
+      if (record) return await this.#count(id, record);
     } finally {
-      await claims.drop(claim);
+      await this.#claims.drop(claim);
     }
     const wait = Math.min(longestInterval, Math.round(interval * growth ** asked));
-    if (await polls.release(claim, wait)) {
-      await jobs.schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
+    if (await this.#polls.release(claim, wait)) {
+      await this.#jobs.schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
     }
   }
 
   /** Polls now, and counts what has ended. */
-  async function poll(response: BackgroundResponse): Promise<ResponseState> {
-    const state = await pollResponse(response);
-    if (typeof state === 'object') await count(response.id, state);
+  async #poll(response: BackgroundResponse): Promise<ResponseState> {
+    const state = await this.#deps.pollResponse(response);
+    if (typeof state === 'object') await this.#count(response.id, state);
     return state;
   }
-
-  return {
-    /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
-    requireRoom(userId: string): void {
-      const running = [...followed.values()].filter((response) => response.userId === userId).length;
-      if (running < mostOfAccount) return;
-      const message = `This account already has ${running} background responses and batches, its maximum; send the request again when one has ended`;
-      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
-    },
-
-    /**
-     * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
-     * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
-     */
-    started(
-      { id, userId }: PollRef,
-      { admissions, usageId }: { readonly admissions: readonly Admission[]; readonly usageId: string },
-      tokensStreamed?: () => number,
-    ): void {
-      // a request that was repeated, and got the same response, needs no admissions of its own
-      if (followed.has(id)) for (const admission of admissions) admission.dropped();
-      else {
-        for (const admission of admissions) admission.outlives?.(usageId);
-        followed.set(id, { userId, admissions, tokensStreamed });
-      }
-      releasing.start();
-      queue.underWay.add(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
-    },
-
-    /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
-    ended({ id }: PollRef, record: UsageRecord): Promise<void> {
-      const counted = count(id, record).catch((error: unknown) =>
-        logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
-      );
-      queue.underWay.add(counted);
-      return counted;
-    },
-
-    /** It may have ended: polls it soon. */
-    pollSoon(response: BackgroundResponse): void {
-      const { id } = response;
-      if (polledSoon.has(id)) return;
-      polledSoon.add(id);
-      // whatever comes of it, the response is polled again when it is due
-      const done = () => void polledSoon.delete(id);
-      queue.underWay.add(poll(response).then(done, done));
-    },
-
-    /**
-     * Polls it now.
-     * @returns whether it has ended and is counted
-     * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
-     */
-    async settle(response: BackgroundResponse): Promise<boolean> {
-      const state = await poll(response);
-      const age = Date.now() - response.background.startedAt.getTime();
-      if (state === 'gone' && (age < youngFor || kinds[response.kind].work !== undefined)) return false;
-      if (state === 'gone') await count(response.id, unknownRecord(response.background));
-      return state !== 'running';
-    },
-
-    /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
-    init: jobs.init,
-
-    /** Polls upstreams in this process from now on. */
-    async start(): Promise<void> {
-      await jobs.start(({ responseId: id, userId }) => queue.add({ id, userId }));
-      sweeping.start();
-    },
-
-    /** Polls no more. What has not ended is left to other processes. */
-    async close(): Promise<void> {
-      queue.close();
-      await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
-      await queue.done();
-      for (const id of followed.keys()) release(id);
-    },
-  };
-}
-
-/** A response that runs on, as the process knows it that has made its call. */
-interface FollowedResponse {
-  readonly userId: string;
-  readonly admissions: readonly Admission[];
-  /** The output tokens that its stream has shown by now. @default none */
-  readonly tokensStreamed: (() => number) | undefined;
 }
 
 /** The data of a job that polls a response. */
@@ -299,64 +311,67 @@ type UncountedDocument = StoredObjectDocument & { readonly background: Backgroun
 const isUncounted = { 'background.dueAt': { $exists: true } } as const;
 
 /** Which responses are polled when, in the database; its clock decides when a poll is due. */
-function createPolls(objects: StoredObjectModel, claimDuration: number) {
-  const collection = durableCollection(objects);
-  const leases = new Leases(collection, {
-    fence: 'background.polls',
-    until: 'background.dueAt',
-    duration: claimDuration,
-  });
+class Polls {
+  readonly #collection: ReturnType<typeof durableCollection<StoredObjectDocument>>;
+  readonly #leases: Leases<StoredObjectDocument>;
 
-  return {
-    /** Claims the next poll of a response; `null` if it is not due, or counted. */
-    async claim(id: string): Promise<ClaimedPoll | null> {
-      const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
-      const isLast = { $gte: ['$$NOW', '$background.giveUpAt'] };
-      const projection = { kind: 1, userId: 1, upstream: 1, model: 1, background: 1, isLast };
-      const taken = await leases.take(
-        isDue,
-        { 'background.polls': { $add: ['$background.polls', 1] } },
-        { projection },
-      );
-      if (!taken) return null;
-      const claimed = taken.document as unknown as UncountedDocument & { readonly isLast: boolean };
-      const response = toObject(claimed) as BackgroundResponse;
-      return { response, count: claimed.background.polls, heldUntil: taken.heldUntil, isLast: claimed.isLast };
-    },
+  constructor(objects: StoredObjectModel, claimDuration: number) {
+    this.#collection = durableCollection(objects);
+    this.#leases = new Leases(this.#collection, {
+      fence: 'background.polls',
+      until: 'background.dueAt',
+      duration: claimDuration,
+    });
+  }
 
-    /** Renews claims, and returns those that are still held: each by itself, for their fences are counts. */
-    async renew(claims: readonly Held[]): Promise<readonly Held[]> {
-      return (await Promise.all(claims.map((claim) => leases.renew([claim], { where: isUncounted })))).flat();
-    },
+  /** Claims the next poll of a response; `null` if it is not due, or counted. */
+  async claim(id: string): Promise<ClaimedPoll | null> {
+    const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
+    const isLast = { $gte: ['$$NOW', '$background.giveUpAt'] };
+    const projection = { kind: 1, userId: 1, upstream: 1, model: 1, background: 1, isLast };
+    const taken = await this.#leases.take(
+      isDue,
+      { 'background.polls': { $add: ['$background.polls', 1] } },
+      { projection },
+    );
+    if (!taken) return null;
+    const claimed = taken.document as unknown as UncountedDocument & { readonly isLast: boolean };
+    const response = toObject(claimed) as BackgroundResponse;
+    return { response, count: claimed.background.polls, heldUntil: taken.heldUntil, isLast: claimed.isLast };
+  }
 
-    /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
-    release(claim: Held, wait: number): Promise<boolean> {
-      return leases.write(claim, { 'background.dueAt': fromNow(wait) });
-    },
+  /** Renews claims, and returns those that are still held: each by itself, for their fences are counts. */
+  async renew(claims: readonly Held[]): Promise<readonly Held[]> {
+    return (await Promise.all(claims.map((claim) => this.#leases.renew([claim], { where: isUncounted })))).flat();
+  }
 
-    /** Ends the polling of a response. @returns whether this call has ended it */
-    async finish(id: string, usageId: string): Promise<boolean> {
-      const filter = { _id: id, 'background.usage.id': usageId };
-      return (await collection.updateOne(filter, { $unset: { background: true } })).modifiedCount === 1;
-    },
+  /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
+  release(claim: Held, wait: number): Promise<boolean> {
+    return this.#leases.write(claim, { 'background.dueAt': fromNow(wait) });
+  }
 
-    /** Responses that are due for a while, the longest first. */
-    async overdue(): Promise<PollRef[]> {
-      const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
-      const sorted = {
-        sort: { 'background.dueAt': 1 },
-        limit: maxOverdue,
-        projection: { userId: 1 },
-        ...inOneBatch,
-      } as const;
-      return (await collection.find(isOverdue, sorted).toArray()).map(({ _id: id, userId }) => ({ id, userId }));
-    },
+  /** Ends the polling of a response. @returns whether this call has ended it */
+  async finish(id: string, usageId: string): Promise<boolean> {
+    const filter = { _id: id, 'background.usage.id': usageId };
+    return (await this.#collection.updateOne(filter, { $unset: { background: true } })).modifiedCount === 1;
+  }
 
-    /** Those of these responses that are not counted. */
-    async uncounted(ids: readonly string[]): Promise<ReadonlySet<string>> {
-      const filter = { _id: { $in: [...ids] }, ...isUncounted };
-      const found = await collection.find(filter, { projection: { _id: 1 }, ...inOneBatch }).toArray();
-      return new Set(found.map(({ _id }) => _id));
-    },
-  };
+  /** Responses that are due for a while, the longest first. */
+  async overdue(): Promise<PollRef[]> {
+    const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
+    const sorted = {
+      sort: { 'background.dueAt': 1 },
+      limit: maxOverdue,
+      projection: { userId: 1 },
+      ...inOneBatch,
+    } as const;
+    return (await this.#collection.find(isOverdue, sorted).toArray()).map(({ _id: id, userId }) => ({ id, userId }));
+  }
+
+  /** Those of these responses that are not counted. */
+  async uncounted(ids: readonly string[]): Promise<ReadonlySet<string>> {
+    const filter = { _id: { $in: [...ids] }, ...isUncounted };
+    const found = await this.#collection.find(filter, { projection: { _id: 1 }, ...inOneBatch }).toArray();
+    return new Set(found.map(({ _id }) => _id));
+  }
 }

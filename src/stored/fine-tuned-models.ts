@@ -40,149 +40,160 @@ function toModel({ item = '', userId, upstream, createdAt }: StoredObjectDocumen
  * All fine-tuned models of all accounts, in the memory of each process, so that a call of a model costs no read of the database. They are read at the start;
  * after that a process learns what others record within two seconds, and looks a model up that it would answer 404 for.
  */
-export function createFineTunedModels({ collection, database, shared, logger }: FineTunedModelsDeps) {
+export class FineTunedModels implements AccountModels {
+  readonly #deps: FineTunedModelsDeps;
   /** By folded name. */
-  const known = new Map<string, readonly FineTunedModel[]>();
+  readonly #known = new Map<string, readonly FineTunedModel[]>();
   /** What this process has learned while all are being read. */
-  let learned: FineTunedModel[] = [];
-  let reads = 0;
+  #learned: FineTunedModel[] = [];
+  #reads = 0;
   /** When the last read that succeeded began, by `performance.now()`. */
-  let readAt = 0;
-  const reading = createPeriodic({
-    name: 'the read of fine-tuned models',
-    async task() {
-      reads += 1;
-      if (reads % readsOfAll === 0) return readAll();
-      const startedAt = performance.now();
-      const since = fromNow(-overlap - Math.round(startedAt - readAt));
-      const isNew = { kind: 'model', $expr: { $gte: ['$createdAt', since] } };
-      const pipeline = [{ $match: isNew }, { $project: projection }];
-      const found = await shared.join({ coll: collection.collectionName, pipeline });
-      for (const document of found as readonly StoredObjectDocument[]) add(toModel(document));
-      // one that came late may have left out what was recorded meanwhile: the next goes back as far
-      if (performance.now() - startedAt < overlap / 2) readAt = startedAt;
-    },
-    interval,
-    initialDelay: interval,
-    logger,
-  });
+  #readAt = 0;
+  readonly #reading: ReturnType<typeof createPeriodic>;
 
-  /** Whatever model the name may mean to an upstream. */
-  const meantBy = (id: string): readonly FineTunedModel[] => known.get(folded(id)) ?? [];
-
-  const without = ({ id, upstream }: Pick<FineTunedModel, 'id' | 'upstream'>): readonly FineTunedModel[] =>
-    meantBy(id).filter((other) => other.upstream !== upstream || other.id !== id);
-
-  function add(model: FineTunedModel): void {
-    known.set(folded(model.id), [...without(model), model]);
+  constructor(deps: FineTunedModelsDeps) {
+    this.#deps = deps;
+    this.#reading = createPeriodic({
+      name: 'the read of fine-tuned models',
+      task: () => this.#readNew(),
+      interval,
+      initialDelay: interval,
+      logger: deps.logger,
+    });
   }
 
-  function learn(model: FineTunedModel): void {
-    learned.push(model);
-    add(model);
+  get known(): { readonly size: number } {
+    return this.#known;
   }
 
-  /** The account's model of this name, as far as this process knows. @param upstream @default any */
-  const ownOf = (id: string, userId: string, upstream?: string): FineTunedModel | undefined =>
-    meantBy(id).find(
+  has(id: string): boolean {
+    return this.#known.has(folded(id));
+  }
+
+  of(userId: string): FineTunedModel[] {
+    return [...this.#known.values()].flat().filter((model) => model.userId === userId);
+  }
+
+  /** @param upstream @default any */
+  own(id: string, userId: string, upstream?: string): FineTunedModel | undefined {
+    return this.#meantBy(id).find(
       (model) => model.id === id && model.userId === userId && (upstream === undefined || model.upstream === upstream),
     );
+  }
 
   /** Whether an account has an upstream's model of this name to itself. What the operator has named there is everybody's. */
-  const isExclusive = (id: string, upstream: Pick<NamedCandidate, 'name' | 'names'>): boolean =>
-    !upstream.names(id) && meantBy(id).some((model) => model.upstream === upstream.name);
+  isExclusive(id: string, upstream: Pick<NamedCandidate, 'name' | 'names'>): boolean {
+    return !upstream.names(id) && this.#meantBy(id).some((model) => model.upstream === upstream.name);
+  }
 
-  async function read(filter: object): Promise<FineTunedModel[]> {
+  isForeign(id: string, userId: string, upstream: NamedCandidate): boolean {
+    if (upstream.names(id) || this.own(id, userId, upstream.name)) return false;
+    return this.isExclusive(id, upstream) || (isTunedName(id) && !upstream.serves(id));
+  }
+
+  requireOpen(id: string, userId: string, upstreams: readonly NamedCandidate[]): void {
+    if (upstreams.some((upstream) => this.isForeign(id, userId, upstream))) throw modelNotFound(id);
+  }
+
+  async find(id: string, userId: string): Promise<FineTunedModel | undefined> {
+    const { database } = this.#deps;
+    const own = this.own(id, userId);
+    // what nobody can record at present, this process knows
+    if (own || database.isUnavailable) return own;
+    const found = await database.run(() => this.#read({ item: id, userId }));
+    for (const model of found) this.#learn(model);
+    return found[0];
+  }
+
+  /**
+   * The upstreams that a call of a model goes to, where an account has one of its name, or no upstream serves it: the account's own is at the upstream that
+   * has made it, and nobody gets at another's. What an upstream is configured to serve by its name is everybody's there, whoever has made it.
+   * @throws GatewayError `model_not_found`, `database_unavailable`
+   */
+  async route<U extends NamedCandidate>(
+    upstreams: readonly U[],
+    model: string,
+    userId: string,
+  ): Promise<readonly [U, ...U[]]> {
+    // a model that many accounts call is not looked up for each call
+    const isNamed = upstreams.some((upstream) => upstream.names(model));
+    const own = isNamed ? this.own(model, userId) : await this.find(model, userId);
+    const makers = upstreams.filter(({ name }) => name === own?.upstream);
+    const open = upstreams.filter((upstream) => !this.isExclusive(model, upstream));
+    const isOnlyOwn = own !== undefined && !makers.some((upstream) => upstream.names(model));
+    const [first, ...others] = isOnlyOwn ? makers : orderUpstreams(open, model, Math.random);
+    if (!first) throw modelNotFound(model);
+    return [first, ...others];
+  }
+
+  /** This process has recorded one. */
+  added({ id, userId, upstream }: StoredObject): void {
+    this.#learn(this.own(id, userId, upstream) ?? { id, userId, upstream, createdAt: new Date() });
+  }
+
+  /** This process has removed one. */
+  removed(removed: Pick<StoredObject, 'id' | 'upstream'>): void {
+    const others = this.#without(removed);
+    this.#learned = this.#learned.filter(({ id, upstream }) => id !== removed.id || upstream !== removed.upstream);
+    if (others.length > 0) this.#known.set(folded(removed.id), others);
+    else this.#known.delete(folded(removed.id));
+  }
+
+  /** Reads all, and from then on what is new. */
+  async init(): Promise<void> {
+    await this.#readAll();
+    this.#reading.start();
+  }
+
+  close(): Promise<void> {
+    return this.#reading.stop();
+  }
+
+  /** Whatever model the name may mean to an upstream. */
+  #meantBy(id: string): readonly FineTunedModel[] {
+    return this.#known.get(folded(id)) ?? [];
+  }
+
+  #without({ id, upstream }: Pick<FineTunedModel, 'id' | 'upstream'>): readonly FineTunedModel[] {
+    return this.#meantBy(id).filter((other) => other.upstream !== upstream || other.id !== id);
+  }
+
+  #add(model: FineTunedModel): void {
+    this.#known.set(folded(model.id), [...this.#without(model), model]);
+  }
+
+  #learn(model: FineTunedModel): void {
+    this.#learned.push(model);
+    this.#add(model);
+  }
+
+  async #read(filter: object): Promise<FineTunedModel[]> {
+    const { collection } = this.#deps;
     const found = await collection.find({ kind: 'model', ...filter }, { projection, ...inOneBatch }).toArray();
     return found.map(toModel);
   }
 
-  async function readAll(): Promise<void> {
-    learned = [];
+  async #readAll(): Promise<void> {
+    this.#learned = [];
     const startedAt = performance.now();
-    const all = await read({});
-    known.clear();
-    for (const model of [...all, ...learned]) add(model);
-    readAt = startedAt;
+    const all = await this.#read({});
+    this.#known.clear();
+    for (const model of [...all, ...this.#learned]) this.#add(model);
+    this.#readAt = startedAt;
   }
 
-  /** The account's model of this name; asks the database where this process knows of none. */
-  async function find(id: string, userId: string): Promise<FineTunedModel | undefined> {
-    const own = ownOf(id, userId);
-    // what nobody can record at present, this process knows
-    if (own || database.isUnavailable) return own;
-    const found = await database.run(() => read({ item: id, userId }));
-    found.forEach(learn);
-    return found[0];
+  /** Reads what others have recorded since the last read. */
+  async #readNew(): Promise<void> {
+    const { collection, shared } = this.#deps;
+    this.#reads += 1;
+    if (this.#reads % readsOfAll === 0) return this.#readAll();
+    const startedAt = performance.now();
+    const since = fromNow(-overlap - Math.round(startedAt - this.#readAt));
+    const isNew = { kind: 'model', $expr: { $gte: ['$createdAt', since] } };
+    const pipeline = [{ $match: isNew }, { $project: projection }];
+    const found = await shared.join({ coll: collection.collectionName, pipeline });
+    for (const document of found as readonly StoredObjectDocument[]) this.#add(toModel(document));
+    // one that came late may have left out what was recorded meanwhile: the next goes back as far
+    if (performance.now() - startedAt < overlap / 2) this.#readAt = startedAt;
   }
-
-  /** Whether a model of this name is at an upstream for others than this account. */
-  function isForeign(id: string, userId: string, upstream: NamedCandidate): boolean {
-    if (upstream.names(id) || ownOf(id, userId, upstream.name)) return false;
-    return isExclusive(id, upstream) || (isTunedName(id) && !upstream.serves(id));
-  }
-
-  return {
-    known: known as { readonly size: number },
-
-    has: (id: string): boolean => known.has(folded(id)),
-
-    find,
-
-    /** The models of an account. */
-    of: (userId: string): FineTunedModel[] => [...known.values()].flat().filter((model) => model.userId === userId),
-
-    own: ownOf,
-
-    isExclusive,
-
-    isForeign,
-
-    /** Requires of a model beside the one that a call goes by that none of its upstreams has it for others. @throws GatewayError `model_not_found` */
-    requireOpen(id: string, userId: string, upstreams: readonly NamedCandidate[]): void {
-      if (upstreams.some((upstream) => isForeign(id, userId, upstream))) throw modelNotFound(id);
-    },
-
-    /**
-     * The upstreams that a call of a model goes to, where an account has one of its name, or no upstream serves it: the account's own is at the upstream that
-     * has made it, and nobody gets at another's. What an upstream is configured to serve by its name is everybody's there, whoever has made it.
-     * @throws GatewayError `model_not_found`, `database_unavailable`
-     */
-    async route<U extends NamedCandidate>(
-      upstreams: readonly U[],
-      model: string,
-      userId: string,
-    ): Promise<readonly [U, ...U[]]> {
-      // a model that many accounts call is not looked up for each call
-      const isNamed = upstreams.some((upstream) => upstream.names(model));
-      const own = isNamed ? ownOf(model, userId) : await find(model, userId);
-      const makers = upstreams.filter(({ name }) => name === own?.upstream);
-      const open = upstreams.filter((upstream) => !isExclusive(model, upstream));
-      const isOnlyOwn = own !== undefined && !makers.some((upstream) => upstream.names(model));
-      const [first, ...others] = isOnlyOwn ? makers : orderUpstreams(open, model, Math.random);
-      if (!first) throw modelNotFound(model);
-      return [first, ...others];
-    },
-
-    /** This process has recorded one. */
-    added({ id, userId, upstream }: StoredObject): void {
-      learn(ownOf(id, userId, upstream) ?? { id, userId, upstream, createdAt: new Date() });
-    },
-
-    /** This process has removed one. */
-    removed(removed: Pick<StoredObject, 'id' | 'upstream'>): void {
-      const others = without(removed);
-      learned = learned.filter(({ id, upstream }) => id !== removed.id || upstream !== removed.upstream);
-      if (others.length > 0) known.set(folded(removed.id), others);
-      else known.delete(folded(removed.id));
-    },
-
-    /** Reads all, and from then on what is new. */
-    async init(): Promise<void> {
-      await readAll();
-      reading.start();
-    },
-
-    close: () => reading.stop(),
-  } satisfies AccountModels & Record<string, unknown>;
 }

@@ -11,9 +11,10 @@ import { hasLeast, parsed } from '../proxy/answer-result.ts';
 import { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { madeObjects } from './answer-ids.ts';
-import type { StoredRelay, StoredRelayDeps } from './calls.ts';
+import type { StoredRelay } from './calls.ts';
 import { kinds, type StoredCall, storedId, storedResult } from './kinds.ts';
 import type { StoredObjectQuery } from './service.ts';
+import type { StoredRelayDeps } from './stored-exchange.ts';
 import type { StoredObject } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
 

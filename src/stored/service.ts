@@ -5,7 +5,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
-import { createFineTunedModels } from './fine-tuned-models.ts';
+import { FineTunedModels } from './fine-tuned-models.ts';
 import { kinds, type StoredKind } from './kinds.ts';
 import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 import type { BackgroundResponse, StoredObject } from './stored-object.ts';
@@ -28,7 +28,7 @@ export interface StoredObjectQuery {
 }
 
 /** Remembers whose the things are that upstreams keep. Every function rejects with `database_unavailable` if the database is the cause. */
-export type StoredObjects = ReturnType<typeof createStoredObjects>;
+export type StoredObjects = Pick<StoredObjectRecords, keyof StoredObjectRecords>;
 
 const millisecondsPerDay = 86_400_000;
 
@@ -82,23 +82,44 @@ interface StoredObjectsDeps {
 /** Where the database takes longer to count an account's files, none goes up: to note its owner could take as long again. Milliseconds. */
 const longestCount = 1_500;
 
+type Collection = ReturnType<typeof durableCollection<StoredObjectDocument>>;
+
 /** Remembers whose the things are that upstreams keep, in the database. */
-export function createStoredObjects(deps: StoredObjectsDeps) {
-  const { objects, database, retentionDays, background, shared, logger } = deps;
-  const collection = durableCollection(objects);
-  const readConfirmed = createReadConfirmed(collection);
-  const retention = retentionDays * millisecondsPerDay;
-  const models = createFineTunedModels({ collection, database, shared, logger });
+export class StoredObjectRecords {
+  /** The fine-tuned models of accounts. */
+  readonly models: Pick<FineTunedModels, keyof FineTunedModels>;
+  readonly #collection: Collection;
+  readonly #readConfirmed: ReturnType<typeof createReadConfirmed>;
+  readonly #database: StoredObjectsDeps['database'];
+  readonly #retention: number;
+  readonly #background: StoredObjectsDeps['background'];
+  readonly #logger: StoredObjectsDeps['logger'];
+
+  constructor({ objects, database, retentionDays, background, shared, logger }: StoredObjectsDeps) {
+    const collection = durableCollection(objects);
+    this.#collection = collection;
+    this.#readConfirmed = createReadConfirmed(collection);
+    this.#database = database;
+    this.#retention = retentionDays * millisecondsPerDay;
+    this.#background = background;
+    this.#logger = logger;
+    this.models = new FineTunedModels({ collection, database, shared, logger });
+  }
+
+  /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
+  require(): void {
+    this.#database.require();
+  }
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
-  async function insert(given: StoredObject) {
+  async #insert(given: StoredObject) {
     const { id, metadata, background: usage, ...object } = given;
-    const { interval } = background;
+    const { interval } = this.#background;
     const { work, isKept, isOfUpstream, partNames } = kinds[object.kind];
-    const timeout = Math.max(background.timeout, work?.followedFor ?? 0);
+    const timeout = Math.max(this.#background.timeout, work?.followedFor ?? 0);
     const computed = {
       createdAt: '$$NOW',
-      ...(!isKept && { expiresAt: fromNow(usage ? Math.max(retention, 2 * timeout) : retention) }),
+      ...(!isKept && { expiresAt: fromNow(usage ? Math.max(this.#retention, 2 * timeout) : this.#retention) }),
       ...(usage && {
         background: {
           ...{ usage: { $literal: usage }, polls: { $literal: 0 } },
@@ -109,15 +130,15 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
     const _id = documentId(given);
     const document = { _id, ...object, metadata: toPairs(metadata), ...((isOfUpstream || partNames) && { item: id }) };
     const options = { upsert: true, returnDocument: 'after' } as const;
-    return collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), options);
+    return this.#collection.findOneAndUpdate({ _id }, insertOnly(document, computed, 'userId'), options);
   }
 
   /** Stores items and parts. */
-  async function insertParts(
+  async #insertParts(
     parts: readonly ShownObject[],
     { userId, upstream, model, id: parent }: ItemKeeper,
   ): Promise<void> {
-    const times = { createdAt: '$$NOW', expiresAt: fromNow(retention) };
+    const times = { createdAt: '$$NOW', expiresAt: fromNow(this.#retention) };
     const statements = new Map(
       parts.map(({ kind, id }) => {
         const _id = documentId({ id, kind, userId, upstream, ...(parent !== undefined && { origin: { parent } }) });
@@ -126,29 +147,30 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
         return [_id, { updateOne: { filter: { _id }, update, upsert: true } }] as const;
       }),
     );
-    await collection.bulkWrite([...statements.values()], { ordered: false });
+    await this.#collection.bulkWrite([...statements.values()], { ordered: false });
   }
 
-  async function add(object: StoredObject): Promise<boolean> {
+  /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
+  async add(object: StoredObject): Promise<boolean> {
     const { kind, id, upstream } = object;
-    const stored = await database
-      .run(() => insert(object))
+    const stored = await this.#database
+      .run(() => this.#insert(object))
       .catch((error: unknown) => {
         const reason = String(error);
         const message = 'what an upstream has made was not noted, and belongs to nobody: delete it there';
-        logger.warn(message, { upstream, kind, id, reason });
+        this.#logger.warn(message, { upstream, kind, id, reason });
         throw error;
       });
     if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) {
-      if (kind === 'model') models.added(object);
+      if (kind === 'model') this.models.added(object);
       return true;
     }
-    logger.warn('an upstream has named a new object as another one is named', { upstream, kind, id });
+    this.#logger.warn('an upstream has named a new object as another one is named', { upstream, kind, id });
     return false;
   }
 
   /** Stores what was made for an account by what it has an upstream do, unless the account has deleted it since. */
-  async function addMade(made: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
+  async addMade(made: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
     if (made.length === 0) return;
     const { userId, upstream, model, id: parent, origin: { keyId } = {} } = keeper;
     const origin = { ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
@@ -163,158 +185,151 @@ export function createStoredObjects(deps: StoredObjectsDeps) {
         : { ...object, model: null };
     });
     const ids = objects.map(documentId);
-    const read = () => distinctValues(collection, '_id', { _id: { $in: ids }, removedFrom: userId });
-    const gone = new Set(await database.run(read));
-    await Promise.all(objects.filter((object) => !gone.has(documentId(object))).map(add));
+    const read = () => distinctValues(this.#collection, '_id', { _id: { $in: ids }, removedFrom: userId });
+    const gone = new Set(await this.#database.run(read));
+    await Promise.all(objects.filter((object) => !gone.has(documentId(object))).map((object) => this.add(object)));
   }
 
-  return {
-    /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
-    require: () => database.require(),
+  /** What upstreams work on for an account and is not counted, up to so many. */
+  async uncounted(
+    { userId, kind }: Pick<StoredObject, 'userId' | 'kind'>,
+    most: number,
+  ): Promise<readonly BackgroundResponse[]> {
+    const filter = { userId, kind, 'background.dueAt': { $exists: true } } as const;
+    const found = await this.#database.run(() =>
+      this.#collection.find(filter, { limit: most, ...inOneBatch }).toArray(),
+    );
+    return found.map(toObject) as BackgroundResponse[];
+  }
 
-    /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
-    add,
+  /** The account's object of this kind and id, and of the `parent` in its origin where it is a part of that; `null` is certain. */
+  async find({
+    id,
+    kind,
+    userId,
+    origin,
+  }: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'origin'>): Promise<StoredObject | null> {
+    const document = await this.#database.run(() => {
+      // which upstream has made it is to be found
+      if (kinds[kind].isOfUpstream) return findOneConfirmed(this.#collection, { item: id, kind, userId });
+      const _id = documentId({ id, kind, userId, upstream: '', ...(origin && { origin }) });
+      return this.#readConfirmed(_id, () => this.#collection.findOne({ _id, kind, userId }));
+    });
+    return document && toObject(document);
+  }
 
-    addMade,
+  /** Whether any account has an object with this id. */
+  isKnown(id: string): Promise<boolean> {
+    return this.#database.run(async () => {
+      const filter = { _id: id, userId: { $exists: true } };
+      return (await this.#collection.findOne(filter, { projection: { _id: 1 } })) !== null;
+    });
+  }
 
-    /** The fine-tuned models of accounts. */
-    models,
+  /**
+   * How many objects of a kind an account has, counted up to `most`; those that their upstreams do not know are left out.
+   * @throws GatewayError `database_unavailable`, after 1.5 s at most
+   */
+  count({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> {
+    const filter = { userId, kind, missingSince: { $exists: false } };
+    return this.#database.run(() => this.#collection.countDocuments(filter, { limit: most }), longestCount);
+  }
 
-    /** What upstreams work on for an account and is not counted, up to so many. */
-    async uncounted(
-      { userId, kind }: Pick<StoredObject, 'userId' | 'kind'>,
-      most: number,
-    ): Promise<readonly BackgroundResponse[]> {
-      const filter = { userId, kind, 'background.dueAt': { $exists: true } } as const;
-      const found = await database.run(() => collection.find(filter, { limit: most, ...inOneBatch }).toArray());
-      return found.map(toObject) as BackgroundResponse[];
-    },
+  /** Removes an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
+  async remove(object: StoredObject): Promise<void> {
+    const { kind, userId } = object;
+    const left = kinds[kind].staysRemoved ? removed : tombstone;
+    await this.#database.run(() =>
+      this.#collection.updateOne({ _id: documentId(object), userId }, [{ $replaceWith: left }]),
+    );
+    if (kind === 'model') this.models.removed(object);
+  }
 
-    /** The account's object of this kind and id, and of the `parent` in its origin where it is a part of that; `null` is certain. */
-    async find({
-      id,
-      kind,
-      userId,
-      origin,
-    }: Pick<StoredObject, 'id' | 'kind' | 'userId' | 'origin'>): Promise<StoredObject | null> {
-      const document = await database.run(() => {
-        // which upstream has made it is to be found
-        if (kinds[kind].isOfUpstream) return findOneConfirmed(collection, { item: id, kind, userId });
-        const _id = documentId({ id, kind, userId, upstream: '', ...(origin && { origin }) });
-        return readConfirmed(_id, () => collection.findOne({ _id, kind, userId }));
+  /**
+   * Notes that its upstream does not know an object. It is forgotten when that is so for a while: for what upstreams keep until it is deleted, days,
+   * because one with another key, or at another address, knows nothing of it either.
+   */
+  async missing({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<void> {
+    const since = kinds[kind].isKept ? '$missingSince' : '$createdAt';
+    const isGone = { $lte: [since, fromNow(-forgetAfter[kinds[kind].isKept ? 'kept' : 'other'])] };
+    const change = [
+      { $set: { missingSince: { $ifNull: ['$missingSince', '$$NOW'] } } },
+      { $replaceWith: { $cond: [isGone, tombstone, '$$ROOT'] } },
+    ];
+    await this.#database.run(() => this.#collection.updateOne({ _id: id, userId }, change));
+  }
+
+  /** Notes that its upstream knows it again. */
+  async found({ id, userId }: Pick<StoredObject, 'id' | 'userId'>): Promise<void> {
+    await this.#database.run(() => this.#collection.updateOne({ _id: id, userId }, { $unset: { missingSince: true } }));
+  }
+
+  /** Replaces what its caller has attached to an object. */
+  async setMetadata(
+    { id, userId }: Pick<StoredObject, 'id' | 'userId'>,
+    metadata: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const change = { $set: { metadata: toPairs(metadata) } };
+    await this.#database.run(() => this.#collection.updateOne({ _id: id, userId }, change));
+  }
+
+  /**
+   * Stores what an account has been shown. Several accounts may have items of the same id, because not every
+   * upstream gives each item an id of its own. Never rejects: the account may have it shown again.
+   */
+  async addShown(shown: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
+    const isPart = ({ kind }: ShownObject) => kind === 'item' || kinds[kind].partNames !== undefined;
+    const parts = shown.filter(isPart);
+    const others = shown.filter((object) => !isPart(object));
+    try {
+      if (parts.length > 0) await this.#database.run(() => this.#insertParts(parts, keeper));
+      await this.addMade(others, keeper);
+    } catch (error) {
+      const { upstream } = keeper;
+      this.#logger.warn('what an answer shows was not noted as that of its account', {
+        upstream,
+        reason: String(error),
       });
-      return document && toObject(document);
-    },
+    }
+  }
 
-    /** Whether any account has an object with this id. */
-    isKnown: (id: string): Promise<boolean> =>
-      database.run(async () => {
-        const filter = { _id: id, userId: { $exists: true } };
-        return (await collection.findOne(filter, { projection: { _id: 1 } })) !== null;
-      }),
+  /**
+   * Which of these items the account has been shown, and which only other accounts have. That one is neither own nor foreign is not
+   * certain; ask `find`.
+   */
+  findItems({ ids, userId }: { readonly ids: readonly string[]; readonly userId: string }) {
+    return this.#database.run(async () => {
+      const isOwn = { item: { $in: [...ids] }, userId, kind: 'item' } as const;
+      const documents = await this.#collection.find(isOwn, inOneBatch).toArray();
+      const own = new Map(documents.map((document) => [document.item as string, toObject(document)]));
+      const others = ids.filter((id) => !own.has(id));
+      const foreign =
+        others.length === 0
+          ? []
+          : await distinctValues(this.#collection, 'item', { item: { $in: others }, kind: 'item' });
+      return { own, foreign: new Set(foreign as string[]) };
+    });
+  }
 
-    /**
-     * How many objects of a kind an account has, counted up to `most`; those that their upstreams do not know are left out.
-     * @throws GatewayError `database_unavailable`, after 1.5 s at most
-     */
-    count: ({ userId, kind }: Pick<StoredObject, 'userId' | 'kind'>, most: number): Promise<number> =>
-      database.run(
-        () => collection.countDocuments({ userId, kind, missingSince: { $exists: false } }, { limit: most }),
-        longestCount,
-      ),
-
-    /** Removes an object. For a while, a list still knows where it stood: clients delete what they list, page by page. */
-    async remove(object: StoredObject): Promise<void> {
-      const { kind, userId } = object;
-      const left = kinds[kind].staysRemoved ? removed : tombstone;
-      await database.run(() => collection.updateOne({ _id: documentId(object), userId }, [{ $replaceWith: left }]));
-      if (kind === 'model') models.removed(object);
-    },
-
-    /**
-     * Notes that its upstream does not know an object. It is forgotten when that is so for a while: for what upstreams keep until it is deleted, days,
-     * because one with another key, or at another address, knows nothing of it either.
-     */
-    async missing({ id, kind, userId }: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<void> {
-      const since = kinds[kind].isKept ? '$missingSince' : '$createdAt';
-      const isGone = { $lte: [since, fromNow(-forgetAfter[kinds[kind].isKept ? 'kept' : 'other'])] };
-      const change = [
-        { $set: { missingSince: { $ifNull: ['$missingSince', '$$NOW'] } } },
-        { $replaceWith: { $cond: [isGone, tombstone, '$$ROOT'] } },
-      ];
-      await database.run(() => collection.updateOne({ _id: id, userId }, change));
-    },
-
-    /** Notes that its upstream knows it again. */
-    async found({ id, userId }: Pick<StoredObject, 'id' | 'userId'>): Promise<void> {
-      await database.run(() => collection.updateOne({ _id: id, userId }, { $unset: { missingSince: true } }));
-    },
-
-    /** Replaces what its caller has attached to an object. */
-    async setMetadata(
-      { id, userId }: Pick<StoredObject, 'id' | 'userId'>,
-      metadata: Readonly<Record<string, string>>,
-    ): Promise<void> {
-      const change = { $set: { metadata: toPairs(metadata) } };
-      await database.run(() => collection.updateOne({ _id: id, userId }, change));
-    },
-
-    /**
-     * Stores what an account has been shown. Several accounts may have items of the same id, because not every
-     * upstream gives each item an id of its own. Never rejects: the account may have it shown again.
-     */
-    async addShown(shown: readonly ShownObject[], keeper: ItemKeeper): Promise<void> {
-      const isPart = ({ kind }: ShownObject) => kind === 'item' || kinds[kind].partNames !== undefined;
-      const parts = shown.filter(isPart);
-      const others = shown.filter((object) => !isPart(object));
-      try {
-        if (parts.length > 0) await database.run(() => insertParts(parts, keeper));
-        await addMade(others, keeper);
-      } catch (error) {
-        const { upstream } = keeper;
-        logger.warn('what an answer shows was not noted as that of its account', { upstream, reason: String(error) });
-      }
-    },
-
-    /**
-     * Which of these items the account has been shown, and which only other accounts have. That one is neither own nor foreign is not
-     * certain; ask `find`.
-     */
-    findItems: ({ ids, userId }: { readonly ids: readonly string[]; readonly userId: string }) =>
-      database.run(async () => {
-        const isOwn = { item: { $in: [...ids] }, userId, kind: 'item' } as const;
-        const documents = await collection.find(isOwn, inOneBatch).toArray();
-        const own = new Map(documents.map((document) => [document.item as string, toObject(document)]));
-        const others = ids.filter((id) => !own.has(id));
-        const foreign =
-          others.length === 0 ? [] : await distinctValues(collection, 'item', { item: { $in: others }, kind: 'item' });
-        return { own, foreign: new Set(foreign as string[]) };
-      }),
-
-    /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
-    list: ({
-      userId,
-      kind,
-      limit,
-      order,
-      model,
-      metadata,
-      after,
-    }: StoredObjectQuery): Promise<readonly StoredObject[]> =>
-      database.run(async () => {
-        const own = { $or: [{ userId, kind }, { removedFrom: userId }] };
-        const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...own });
-        // the account has no such object
-        if (last === null) return [];
-        const pairs = toPairs(metadata);
-        const filter = {
-          ...{ userId, kind, ...(last && beyond(last, order)) },
-          ...(model !== undefined && { model }),
-          ...(pairs.length > 0 && { metadata: { $all: pairs } }),
-        } as Parameters<typeof collection.find>[0];
-        const direction = order === 'asc' ? 1 : -1;
-        const cursor = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
-        return (await cursor.toArray()).map(toObject);
-      }),
-  };
+  /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
+  list({ userId, kind, limit, order, model, metadata, after }: StoredObjectQuery): Promise<readonly StoredObject[]> {
+    return this.#database.run(async () => {
+      const own = { $or: [{ userId, kind }, { removedFrom: userId }] };
+      const last = after === undefined ? undefined : await this.#collection.findOne({ _id: after, ...own });
+      // the account has no such object
+      if (last === null) return [];
+      const pairs = toPairs(metadata);
+      const filter = {
+        ...{ userId, kind, ...(last && beyond(last, order)) },
+        ...(model !== undefined && { model }),
+        ...(pairs.length > 0 && { metadata: { $all: pairs } }),
+      } as Parameters<Collection['find']>[0];
+      const direction = order === 'asc' ? 1 : -1;
+      const cursor = this.#collection.find(filter, {
+        sort: { createdAt: direction, _id: direction },
+        limit: limit + 1,
+      });
+      return (await cursor.toArray()).map(toObject);
+    });
+  }
 }

@@ -4,7 +4,7 @@ import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { WebSocket } from 'ws';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { createStoredObjects } from '../../src/stored/service.ts';
+import { StoredObjectRecords } from '../../src/stored/service.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { eventually, until } from '../support/until.ts';
@@ -122,7 +122,7 @@ describe('a realtime session', () => {
 
   it('takes no model that an upstream has made for another account', async () => {
     const database = await freshDatabase();
-    const storedObjects = createStoredObjects({
+    const storedObjects = new StoredObjectRecords({
       objects: createStoredObjectModel(database.connection, 'test_'),
       database: { require() {}, run: (work) => work(), isUnavailable: false },
       retentionDays: 7,

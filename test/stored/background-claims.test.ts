@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import type { UsageRecord } from '../../src/options/options.ts';
-import { createBackgroundService } from '../../src/stored/background.ts';
+import { BackgroundService } from '../../src/stored/background.ts';
 import { unknownRecord } from '../../src/stored/ended-response.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { createStoredObjects } from '../../src/stored/service.ts';
+import { StoredObjectRecords } from '../../src/stored/service.ts';
 import type { BackgroundResponse } from '../../src/stored/stored-object.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -51,7 +51,7 @@ describe('the claim of a poll', () => {
     const access = { require() {}, isUnavailable: false, run: <T>(work: () => Promise<T>) => work() };
     const background = { interval: 20, timeout: 60_000 };
     const shared = new SharedReads(database.connection, 0);
-    const stored = createStoredObjects({
+    const stored = new StoredObjectRecords({
       objects,
       database: access,
       retentionDays: 1,
@@ -62,7 +62,7 @@ describe('the claim of a poll', () => {
     let polls = 0;
     let answer: (record: UsageRecord) => void = () => {};
     const counted: UsageRecord[] = [];
-    const service = createBackgroundService({
+    const service = new BackgroundService({
       objects,
       database: access,
       collectionPrefix: 'test_',

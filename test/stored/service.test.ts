@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import type { StoredKind } from '../../src/stored/kinds.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { createStoredObjects, type StoredObjects } from '../../src/stored/service.ts';
+import { StoredObjectRecords, type StoredObjects } from '../../src/stored/service.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -19,7 +19,7 @@ describe('the records of what upstreams keep', () => {
     database = await freshDatabase();
     warnings = [];
     const objects = createStoredObjectModel(database.connection, 'test_');
-    stored = createStoredObjects({
+    stored = new StoredObjectRecords({
       objects,
       database: { require() {}, run: (work) => work(), isUnavailable: false },
       retentionDays: 7,
@@ -114,7 +114,7 @@ describe('the records of what upstreams keep', () => {
   });
 
   it('of items are written to the log where they cannot be stored', async () => {
-    const lost = createStoredObjects({
+    const lost = new StoredObjectRecords({
       objects: createStoredObjectModel(database.connection, 'test_'),
       database: { require() {}, run: () => Promise.reject(new Error('lost')), isUnavailable: false },
       retentionDays: 7,
