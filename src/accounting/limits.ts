@@ -6,7 +6,7 @@ import { createPeriodic } from '../mongo/periodic.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { LimitOptions } from '../options/options.ts';
 import { createLimiter } from './limiter.ts';
-import { createSharing, MinuteCounters } from './minute-counters.ts';
+import { MinuteCounters, Sharing } from './minute-counters.ts';
 import type { RateDocument } from './model.ts';
 import { type ClosingDeps, createClosing, RefusedCalls } from './refused-calls.ts';
 
@@ -66,9 +66,7 @@ export function createLimitService(deps: LimitServiceDeps) {
   } = options;
   const owner = newId('wrk', Date.now());
   const counters = new MinuteCounters();
-  const sharing = options.shared
-    ? createSharing({ rates, counters, owner, interval: syncInterval, logger })
-    : undefined;
+  const sharing = options.shared ? new Sharing({ rates, counters, owner, interval: syncInterval, logger }) : undefined;
   const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ ...deps, grace: Math.min(2_000, eventWindow) });
 

@@ -1,7 +1,7 @@
 import { MinuteWindows } from '../fairness/minute-windows.ts';
 import { createSetAsideLog, itemFailures, writeIsolated } from '../mongo/batcher.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { createPeriodic } from '../mongo/periodic.ts';
+import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { RateDocument } from './model.ts';
 
@@ -89,10 +89,98 @@ function idOf({ subject, minute }: MinuteCounter): string {
  * no matter how many there are, and none while nothing is used. Exchanged at every interval, ten calls a second that are far from their
  * limits send 0.94 of these commands each in place of 0.2, and wake the process 1.14 times as often (1.09 to 1.14 in six pairs).
  */
-export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps) {
-  const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
+export class Sharing {
+  readonly #deps: SharingDeps;
+  readonly #logSetAside: ReturnType<typeof createSetAsideLog>;
+  readonly #exchanging: Periodic;
+  #timer: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
+  /** When the next exchange begins, and when the last one ended, by `performance.now()`. */
+  #dueAt = Number.POSITIVE_INFINITY;
+  #exchangedAt = Number.NEGATIVE_INFINITY;
+  #isExchanging = false;
+  #isStopped = false;
+  /** Whether a counter is near its limit for which something was counted during an exchange. */
+  #isNearMeanwhile: boolean | undefined;
 
-  async function exchangePart(touched: readonly MinuteCounter[]): Promise<void> {
+  constructor(deps: SharingDeps) {
+    const { logger } = deps;
+    this.#deps = deps;
+    this.#logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
+    this.#exchanging = createPeriodic({
+      name: 'sharing rate limits',
+      task: () => this.exchange(),
+      interval: lifetime,
+      initialDelay: lifetime,
+      logger,
+    });
+  }
+
+  /** Call it when something was counted. @param isNear whether a counter is near its limit */
+  counted(isNear: boolean): void {
+    if (this.#isStopped) return;
+    if (this.#isExchanging) {
+      this.#isNearMeanwhile ||= isNear;
+      return;
+    }
+    const { interval } = this.#deps;
+    const due = this.#exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
+    if (due >= this.#dueAt) return;
+    // with the first call, so that a gateway that fails to start leaves no timer behind
+    this.#exchanging.start();
+    this.#unschedule();
+    this.#dueAt = due;
+    const wait = due - performance.now();
+    if (wait > 0) this.#timer = setTimeout(this.#exchanging.runNow, wait).unref();
+    // after the calls that have come at the same time
+    else this.#immediate = setImmediate(this.#exchanging.runNow);
+  }
+
+  /**
+   * Exchanges them now: resolves with the others' counts as they were when it was called, or newer.
+   * If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed.
+   */
+  async exchange(timeout?: number): Promise<void> {
+    this.#unschedule();
+    this.#isExchanging = true;
+    const touched = this.#deps.counters.takeTouched();
+    try {
+      const outcomes = await writeIsolated(touched, {
+        ...(timeout !== undefined && { timeout }),
+        write: async (part) => {
+          await this.#exchangePart(part);
+          return [];
+        },
+      });
+      for (const [, error] of itemFailures(touched, outcomes)) this.#logSetAside(error);
+    } catch (error) {
+      for (const counter of touched) counter.touched = true;
+      throw error;
+    } finally {
+      this.#exchangedAt = performance.now();
+      this.#isExchanging = false;
+      const isNear = this.#isNearMeanwhile;
+      this.#isNearMeanwhile = undefined;
+      if (isNear !== undefined) this.counted(isNear);
+    }
+  }
+
+  /** Tells the others what they do not know yet, then exchanges nothing more. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#unschedule();
+    await this.#exchanging.stop();
+    await this.exchange(longestLastExchange).catch(() => {});
+  }
+
+  #unschedule(): void {
+    clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
+    this.#dueAt = Number.POSITIVE_INFINITY;
+  }
+
+  async #exchangePart(touched: readonly MinuteCounter[]): Promise<void> {
+    const { rates, owner } = this.#deps;
     const expiresAt = new Date(Date.now() + lifetime);
     const told = touched.map(({ requests, tokens }) => ({ requests, tokens }));
     await rates.bulkWrite(
@@ -124,88 +212,4 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
       counter.processes = Math.max(1, byProcess.length);
     }
   }
-
-  let timer: NodeJS.Timeout | undefined;
-  let immediate: NodeJS.Immediate | undefined;
-  /** When the next exchange begins, and when the last one ended, by `performance.now()`. */
-  let dueAt = Number.POSITIVE_INFINITY;
-  let exchangedAt = Number.NEGATIVE_INFINITY;
-  let isExchanging = false;
-  let isStopped = false;
-  /** Whether a counter is near its limit for which something was counted during an exchange. */
-  let isNearMeanwhile: boolean | undefined;
-
-  function unschedule(): void {
-    clearTimeout(timer);
-    clearImmediate(immediate);
-    dueAt = Number.POSITIVE_INFINITY;
-  }
-
-  /** Call it when something was counted. @param isNear whether a counter is near its limit */
-  function counted(isNear: boolean): void {
-    if (isStopped) return;
-    if (isExchanging) {
-      isNearMeanwhile ||= isNear;
-      return;
-    }
-    const due = exchangedAt + (isNear ? interval : Math.max(interval, farInterval));
-    if (due >= dueAt) return;
-    // with the first call, so that a gateway that fails to start leaves no timer behind
-    exchanging.start();
-    unschedule();
-    dueAt = due;
-    const wait = due - performance.now();
-    if (wait > 0) timer = setTimeout(exchanging.runNow, wait).unref();
-    // after the calls that have come at the same time
-    else immediate = setImmediate(exchanging.runNow);
-  }
-
-  /**
-   * Exchanges them now: resolves with the others' counts as they were when it was called, or newer.
-   * If it fails, each process continues with what it knows; the next exchange, with the next call, includes what this one missed.
-   */
-  async function exchange(timeout?: number): Promise<void> {
-    unschedule();
-    isExchanging = true;
-    const touched = counters.takeTouched();
-    try {
-      const outcomes = await writeIsolated(touched, {
-        ...(timeout !== undefined && { timeout }),
-        async write(part) {
-          await exchangePart(part);
-          return [];
-        },
-      });
-      for (const [, error] of itemFailures(touched, outcomes)) logSetAside(error);
-    } catch (error) {
-      for (const counter of touched) counter.touched = true;
-      throw error;
-    } finally {
-      exchangedAt = performance.now();
-      isExchanging = false;
-      const isNear = isNearMeanwhile;
-      isNearMeanwhile = undefined;
-      if (isNear !== undefined) counted(isNear);
-    }
-  }
-
-  const exchanging = createPeriodic({
-    name: 'sharing rate limits',
-    task: () => exchange(),
-    interval: lifetime,
-    initialDelay: lifetime,
-    logger,
-  });
-
-  return {
-    counted,
-    exchange,
-    /** Tells the others what they do not know yet, then exchanges nothing more. */
-    async stop(): Promise<void> {
-      isStopped = true;
-      unschedule();
-      await exchanging.stop();
-      await exchange(longestLastExchange).catch(() => {});
-    },
-  };
 }

@@ -76,18 +76,8 @@ function createWebhooksForHealth(webhooks: WebhookModel) {
   };
 }
 
-/** Everything about webhooks, except their deliveries. */
-export function createWebhookService(deps: WebhookServiceDeps) {
-  const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
-  const secrets = createSecrets(webhooks, sealer);
-  const collection = durableCollection(webhooks);
-
-  /** @throws GatewayError `webhook_not_found`, once that is confirmed */
-  async function notFound(userId: string, id: string): Promise<never> {
-    await confirmAbsent(collection, { _id: id, userId });
-    throw webhookNotFound(id);
-  }
-
+/** The webhooks of accounts, as they are read. */
+function createReads(collection: ReturnType<typeof durableCollection<WebhookDocument>>) {
   /**
    * A webhook by a confirmed read, unless `suffices` is true of the one that a usual read finds.
    * @throws GatewayError `webhook_not_found`
@@ -108,14 +98,56 @@ export function createWebhookService(deps: WebhookServiceDeps) {
   }
 
   return {
-    /**
-     * Checks that every stored secret has its key.
-     * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
-     */
-    requireEveryKey: () => requireEveryKey(webhooks, sealer),
-    /** The ids of keys that sealed stored secrets, and that are not there. */
-    missingKeys: () => missingKeyIds(webhooks, sealer),
+    /** @throws GatewayError `webhook_not_found` */
+    get: (userId: string, id: string) => getConfirmed(userId, id, () => true),
+    getConfirmed,
 
+    /**
+     * Oldest first.
+     * @throws GatewayError `invalid_value`
+     */
+    async list(userId: string, page: Page = {}): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }> {
+      checkUserId(userId);
+      const { limit = pageLimit, after } = page;
+      checkPage(page, 'wh');
+      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
+      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
+      return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
+    },
+  };
+}
+
+/** What accounts do to their webhooks. */
+function createChanges(
+  { webhooks, catalogueTypes, rules, maxWebhooks }: WebhookServiceDeps,
+  secrets: ReturnType<typeof createSecrets>,
+) {
+  const collection = durableCollection(webhooks);
+
+  /** @throws GatewayError `webhook_not_found`, once that is confirmed */
+  async function notFound(userId: string, id: string): Promise<never> {
+    await confirmAbsent(collection, { _id: id, userId });
+    throw webhookNotFound(id);
+  }
+
+  /** Inserts it, if the account has fewer than it may have. @throws GatewayError `webhook_limit_reached` */
+  async function insert(webhook: Omit<WebhookDocument, 'slot'>): Promise<void> {
+    const { userId } = webhook;
+    await storeInFreeSlot({
+      count: maxWebhooks,
+      async taken() {
+        const present = await collection.find({ userId }, { projection: { _id: 0, slot: 1 }, ...inOneBatch }).toArray();
+        return new Set(present.map(({ slot }) => slot));
+      },
+      store: (slot) => collection.insertOne({ ...webhook, slot }),
+      full: () => {
+        const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
+        return new GatewayError('webhook_limit_reached', message);
+      },
+    });
+  }
+
+  return {
     /**
      * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
      *   `webhook_limit_reached`
@@ -131,39 +163,9 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       const headers = present(toStoredHeaders(input.headers, (json) => secrets.seal(_id, 'headers', json)));
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId], ...headers };
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
-      await storeInFreeSlot({
-        count: maxWebhooks,
-        async taken() {
-          const present = await collection
-            .find({ userId }, { projection: { _id: 0, slot: 1 }, ...inOneBatch })
-            .toArray();
-          return new Set(present.map(({ slot }) => slot));
-        },
-        store: (slot) => collection.insertOne({ ...webhook, slot }),
-        full: () => {
-          const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
-          return new GatewayError('webhook_limit_reached', message);
-        },
-      });
+      await insert(webhook);
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
-
-    /**
-     * Oldest first.
-     * @throws GatewayError `invalid_value`
-     */
-    async list(userId: string, page: Page = {}): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }> {
-      checkUserId(userId);
-      const { limit = pageLimit, after } = page;
-      checkPage(page, 'wh');
-      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
-      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
-      return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
-    },
-
-    /** @throws GatewayError `webhook_not_found` */
-    get: (userId: string, id: string) => getConfirmed(userId, id, () => true),
-    getConfirmed,
 
     /**
      * Changes the fields in the patch; an equal value changes nothing.
@@ -181,14 +183,6 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       return toWebhook(updated ?? (await notFound(userId, id)));
     },
 
-    /**
-     * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
-     * another one ends the earlier one. Sending the same new secret again changes only the end of the overlap, so a request may
-     * be repeated.
-     * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
-     */
-    rotateSecret: createRotateSecret(webhooks, secrets),
-
     /** @throws GatewayError `webhook_not_found` */
     async remove(userId: string, id: string) {
       checkUserId(userId);
@@ -196,6 +190,32 @@ export function createWebhookService(deps: WebhookServiceDeps) {
       const { deletedCount } = await collection.deleteOne({ _id: id, userId });
       if (deletedCount === 0) await notFound(userId, id);
     },
+  };
+}
+
+/** Everything about webhooks, except their deliveries. */
+export function createWebhookService(deps: WebhookServiceDeps) {
+  const { webhooks, sealer, catalogueTypes } = deps;
+  const secrets = createSecrets(webhooks, sealer);
+
+  return {
+    /**
+     * Checks that every stored secret has its key.
+     * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
+     */
+    requireEveryKey: () => requireEveryKey(webhooks, sealer),
+    /** The ids of keys that sealed stored secrets, and that are not there. */
+    missingKeys: () => missingKeyIds(webhooks, sealer),
+    ...createReads(durableCollection(webhooks)),
+    ...createChanges(deps, secrets),
+
+    /**
+     * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
+     * another one ends the earlier one. Sending the same new secret again changes only the end of the overlap, so a request may
+     * be repeated.
+     * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
+     */
+    rotateSecret: createRotateSecret(webhooks, secrets),
 
     ...createWebhooksForDeliveries(webhooks, secrets, catalogueTypes),
     ...createWebhooksForHealth(webhooks),

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
-import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
+import { MinuteCounters, Sharing } from '../../../src/accounting/minute-counters.ts';
 import { createRateModel, type RateDocument, type RateModel } from '../../../src/accounting/model.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -26,10 +26,11 @@ describe('rate limits that processes share', () => {
     });
     const tallies = new MinuteCounters();
     const options = { perUser: { requestsPerMinute, tokensPerMinute: 100 * requestsPerMinute } };
-    const sharing = createSharing({ rates: watched, counters: tallies, owner, interval, logger: silentLogger });
-    const onRefused = () => sharing.counted(true);
-    const admit = createLimiter({ options, counters: tallies, onCounted: sharing.counted, onRefused, now });
-    return { admit, exchanges, ...sharing };
+    const sharing = new Sharing({ rates: watched, counters: tallies, owner, interval, logger: silentLogger });
+    const onCounted = (isNear: boolean) => sharing.counted(isNear);
+    const onRefused = () => onCounted(true);
+    const admit = createLimiter({ options, counters: tallies, onCounted, onRefused, now });
+    return { admit, exchanges, counted: onCounted, exchange: () => sharing.exchange(), stop: () => sharing.stop() };
   }
 
   beforeEach(async () => {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { createCreditService } from '../../../src/accounting/credits.ts';
-import { createSharing, MinuteCounters } from '../../../src/accounting/minute-counters.ts';
+import { MinuteCounters, Sharing } from '../../../src/accounting/minute-counters.ts';
 import {
   createAccountModel,
   createCounterModel,
@@ -437,7 +437,7 @@ describe('An item that the database cannot take does not block the others:', fun
   it('a rate that processes share', async () => {
     const rates = createRateModel(connection, 'gateway_');
     const tallies = new MinuteCounters();
-    const sharing = createSharing({
+    const sharing = new Sharing({
       rates: durableCollection(rates),
       counters: tallies,
       owner: 'wrk_1',
