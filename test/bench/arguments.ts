@@ -13,3 +13,15 @@ export function positiveNumber(option: string, text: string): number {
   if (!(number > 0)) throw new TypeError(`--${option} takes a number above 0, not ${text}`);
   return number;
 }
+
+/** With `--help` prints what a benchmark takes, and ends. @param options each as it is written, and what it does */
+export function showHelp(command: string, options: Readonly<Record<string, string>>): void {
+  if (!process.argv.includes('--help')) return;
+  const all = {
+    ...options,
+    '--node=<20, 24, another major version, or a path>': 'the Node that everything runs on; 24 without it',
+  };
+  const lines = Object.entries(all).map(([option, what]) => `  ${option}\n      ${what}\n`);
+  console.log(`npm run ${command} -- [options]\n\n${lines.join('')}`);
+  process.exit();
+}

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { freshUri } from '../support/mongo.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
-import { type checkout, Installations, type Packages } from './install.ts';
+import { type checkout, Installations, nodeFolder, type Packages } from './install.ts';
 import { commandTime, shell } from './shell.ts';
 
 const projects = fileURLToPath(new URL('projects/', import.meta.url));
@@ -61,7 +61,7 @@ async function runHost(
   }
   const modules = path.join(installed, 'node_modules');
   // before the programs of packages: Node's is one of them
-  const node = host.node ? path.join(modules, `node${host.node}`, 'bin') : path.dirname(process.execPath);
+  const node = host.node ? nodeFolder(installed, host.node) : path.dirname(process.execPath);
   const env = {
     ...process.env,
     PATH: [node, path.join(modules, '.bin'), process.env.PATH].join(path.delimiter),

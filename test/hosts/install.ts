@@ -10,9 +10,22 @@ export type Packages = Readonly<Record<string, string>>;
 /** The packages of this checkout, for hosts that wait for no registry. */
 export const checkout = 'those of this checkout';
 
-/** Node's binary of this major version for this machine, from the registry: in `node_modules/node<major>/bin`. */
+/** Node's binary of this major version for this machine, from the registry: in {@link nodeFolder}. */
 export function nodeBinary(major: number): Packages {
   return { [`node${major}`]: `npm:node-${process.platform}-${process.arch}@${major}` };
+}
+
+/** Where the binary of {@link nodeBinary} is in a folder that it is installed into. */
+export function nodeFolder(installed: string, major: number): string {
+  return path.join(installed, 'node_modules', `node${major}`, 'bin');
+}
+
+/** Installs packages with npm. @returns their folder, which the caller removes */
+export async function installPackages(dependencies: Packages): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'emg-packages-'));
+  await writeFile(path.join(folder, 'package.json'), JSON.stringify({ private: true, dependencies }));
+  await shell('npm install --no-audit --no-fund --prefer-offline --loglevel=error', { cwd: folder });
+  return folder;
 }
 
 /** Installs with npm, as hosts do: each set of packages once, with the packed tarball, however many hosts share it. */
@@ -47,10 +60,6 @@ export class Installations {
   }
 
   async #install(packages: Packages): Promise<string> {
-    const folder = await mkdtemp(path.join(tmpdir(), 'emg-packages-'));
-    const dependencies = { 'express-model-gateway': `file:${await this.tarball()}`, ...packages };
-    await writeFile(path.join(folder, 'package.json'), JSON.stringify({ private: true, dependencies }));
-    await shell('npm install --no-audit --no-fund --prefer-offline --loglevel=error', { cwd: folder });
-    return folder;
+    return installPackages({ 'express-model-gateway': `file:${await this.tarball()}`, ...packages });
   }
 }

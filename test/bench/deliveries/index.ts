@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { showHelp } from '../arguments.ts';
+import { machineOf } from '../origin.ts';
 import { report } from '../report.ts';
 import { compareWith } from './compare.ts';
 import { everydayRows } from './everyday.ts';
@@ -13,6 +14,15 @@ import { workerRows } from './worker-rows.ts';
 
 /** What deliveries cost, beside stock Agenda. Needs the built package: `npm run bench:deliveries`. */
 
+const groupNames =
+  'rates cold processes stock latency hang crowd everyday backlog kill several wake idle concurrency wide pending'.split(
+    ' ',
+  );
+showHelp('bench:deliveries', {
+  '--quick': 'one short round',
+  '--only=<groups>': `some of ${groupNames.join(', ')}`,
+  '--against=<folder>': 'compares with another checkout, installed and built, and measures nothing else',
+});
 const { values } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
@@ -24,6 +34,8 @@ const { values } = parseArgs({
 });
 const { quick, against } = values;
 const only = values.only?.split(',');
+const unknown = only?.find((group) => !groupNames.includes(group));
+if (unknown !== undefined) throw new TypeError(`--only takes some of ${groupNames.join(', ')}, not ${unknown}`);
 const rounds = quick ? 1 : 3;
 if (against !== undefined && (against === '' || !existsSync(join(against, 'dist/index.js')))) {
   throw new TypeError(
@@ -50,8 +62,7 @@ async function measureRows(): Promise<void> {
 await (against === undefined ? measureRows() : compareWith(run, against));
 await setup.close();
 
-const [cpu] = cpus();
 report(
-  `Deliveries, on one machine with everything on it: ${cpus().length} × ${cpu?.model}, Node ${process.versions.node}; every delivery and signature checked`,
+  `Deliveries, on one machine with everything on it: ${machineOf()}; every delivery and signature checked`,
   run.notes.figures(),
 );

@@ -65,7 +65,7 @@ serve({
     const all = [];
     for (let i = 0; i < events; i += 1) {
       all.push(publish(target, userId));
-      await sleep(started + ((i + 1) * 1_000) / perSecond - now());
+      await sleep(Math.max(0, started + ((i + 1) * 1_000) / perSecond - now()));
     }
     return Promise.all(all);
   },

@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { storeEnded } from '../../deliveries/redeliver/recoveries/missed.ts';
+import { showHelp } from '../arguments.ts';
 import { openSetup, type Published } from '../deliveries/setup.ts';
+import { machineOf } from '../origin.ts';
 import { median, percentile, report } from '../report.ts';
 
 /** What new events of a webhook wait while what it missed is sent again beside them, and what they wait otherwise. */
+showHelp('bench:recovery', { '--quick': 'a recovery of 500 in place of 2,000' });
 const quick = process.argv.includes('--quick');
 const missed = quick ? 500 : 2_000;
 const perSecond = 50;
@@ -56,7 +59,7 @@ const waits = (spells: Published[][], p: number) =>
     ),
   );
 const at = `published to first byte at ${perSecond}/s`;
-report(`New events beside a recovery of ${missed}, spells of ${perSpell} events`, [
+report(`New events beside a recovery of ${missed}, spells of ${perSpell} events, on ${machineOf()}`, [
   { name: `${at}, alone, p50`, unit: 'ms', values: waits(quiet, 50) },
   { name: `${at}, beside the recovery, p50`, unit: 'ms', values: waits(busy, 50) },
   { name: `${at}, alone, p99`, unit: 'ms', values: waits(quiet, 99) },

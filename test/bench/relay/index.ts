@@ -2,7 +2,9 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
+import { showHelp } from '../arguments.ts';
 import { cpuOf, type Sent } from '../deliveries/usage.ts';
+import { machineOf } from '../origin.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
 import { download, fileLength, startFileUpstream, upload } from './files.ts';
 import { chatRequest, readStreams, saturate, steadily, type Target } from './load.ts';
@@ -16,17 +18,23 @@ import { BenchUpstream } from './upstream.ts';
  * for these alone.
  */
 
+/** Each with the seconds that it takes alone on two cores; several of the last four share a part of theirs. */
+const durations = { files: 60, sockets: 60, everyday: 240, metrics: 120, requests: 270, prompts: 90, streams: 90 };
+type Group = keyof typeof durations;
+const groups = Object.keys(durations) as Group[];
+showHelp('bench:relay', {
+  '--quick': 'one short round',
+  '--only=<groups>': `some of ${groups.map((group) => `${group} (${durations[group]} s)`).join(', ')}`,
+});
 const quick = process.argv.includes('--quick');
-const groups = ['files', 'sockets', 'everyday', 'metrics', 'requests', 'prompts', 'streams'] as const;
-type Group = (typeof groups)[number];
 const only = process.argv
   .find((argument) => argument.startsWith('--only='))
   ?.slice('--only='.length)
   .split(',');
 const unknown = only?.find((group) => !(groups as readonly string[]).includes(group));
 if (unknown !== undefined) throw new TypeError(`--only takes some of ${groups.join(', ')}, not ${unknown}`);
-const isWanted = (...some: readonly Group[]): boolean => !only || some.some((group) => only.includes(group));
-const rounds = quick ? 3 : 5;
+const isWanted = (group: Group): boolean => !only || only.includes(group);
+const rounds = quick ? 1 : 3;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
 const seconds = quick ? 2 : 5;
@@ -36,7 +44,21 @@ const measured = ['gateway', 'unmeasured'] as const;
 type Name = (typeof names)[number] | (typeof measured)[number] | 'socket_pipe';
 /** Those that are measured with calls that come alone; plain Express is the floor. */
 const everyday = ['express', 'gateway', 'accounting'] as const;
-const startedNames: readonly Name[] = isWanted('requests', 'prompts', 'streams') ? [...names, 'unmeasured'] : measured;
+/** The servers that are measured together, in turns. */
+const together: Partial<Record<Group, readonly Name[]>> = {
+  metrics: measured,
+  requests: names,
+  prompts: ['express', 'gateway'],
+  streams: ['gateway'],
+};
+const startedNames = [...new Set(groups.filter(isWanted).flatMap((group) => together[group] ?? []))];
+
+/** Says on stderr how long a part took. */
+async function timed(part: string, work: () => Promise<void>): Promise<void> {
+  const started = performance.now();
+  await work();
+  console.error(`  (${part}: ${((performance.now() - started) / 1_000).toFixed(0)} s)`);
+}
 
 interface Server extends Target {
   readonly child: ChildProcess;
@@ -181,7 +203,7 @@ async function measureMetrics(servers: Record<Name, Server>): Promise<void> {
  */
 async function measureEveryday(server: Server, name: (typeof everyday)[number], mongod: number): Promise<void> {
   const request = chatRequest(server, question);
-  const calls = quick ? 100 : 300;
+  const calls = quick ? 100 : 150;
   await steadily(server, request, 50, 10);
   const before = await cpuOf(mongod);
   const { cpu } = await costOf(server, () => steadily(server, request, calls, 10));
@@ -317,16 +339,25 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
-  if (isWanted('files')) await measureFiles(uri);
-  if (isWanted('sockets')) await measureSockets(uri);
+  const seconds = groups.filter(isWanted).reduce((sum, group) => sum + durations[group], 0);
+  if (!quick) console.error(`  some ${Math.ceil(seconds / 60)} minutes`);
+  if (isWanted('files')) await timed('files', () => measureFiles(uri));
+  if (isWanted('sockets')) await timed('sockets', () => measureSockets(uri));
   if (mongo && isWanted('everyday')) {
-    for (let round = 0; round < 3; round += 1) await measureAllEveryday(upstream, mongo);
-    for (const name of ['gateway', 'accounting'] as const) await countCommands(name, upstream, uri);
+    for (let round = 1; round <= rounds; round += 1) {
+      await timed(`everyday, round ${round} of ${rounds}`, () => measureAllEveryday(upstream, mongo));
+    }
+    for (const name of ['gateway', 'accounting'] as const) {
+      await timed(`everyday, commands of ${name}`, () => countCommands(name, upstream, uri));
+    }
   }
-  if (isWanted('metrics', 'requests', 'prompts', 'streams')) await measureTogether(upstream, uri);
+  for (let round = 1; startedNames.length > 0 && round <= rounds; round += 1) {
+    await timed(`round ${round} of ${rounds}`, () => measureTogether(upstream, uri));
+  }
   upstream.close();
   await mongo?.stop();
-  const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
+  const pinning = pinned ? 'each server on one core' : 'servers not pinned to a core';
+  const title = `Relay: ${pinning}, rounds: ${rounds}, on ${machineOf()}`;
   report(
     title,
     [...figures].map(([name, figure]): Figure => ({ name, ...figure })),
@@ -334,28 +365,27 @@ async function main(): Promise<void> {
 }
 
 /**
- * All servers at once, which take turns; new ones in each round, because what V8 makes of a server differs from process to process by more
+ * A round of all servers at once, which take turns; new ones in each round, because what V8 makes of a server differs from process to process by more
  * than from turn to turn.
  */
 async function measureTogether(upstream: BenchUpstream, uri: string): Promise<void> {
   const direct = { port: upstream.port, key: 'none' };
-  for (let round = 0; round < rounds; round += 1) {
-    const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
-    const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
-    for (const name of startedNames)
-      await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
-    if (isWanted('metrics')) await measureMetrics(servers);
-    if (isWanted('requests')) {
-      await measureRequests(servers, direct);
-      await measureAccounting(servers);
-    }
-    if (isWanted('prompts')) await measureLongPrompts(servers);
-    // what is left to be counted would be counted on the same core
-    await stop(...startedNames.filter((name) => name !== 'gateway').map((name) => servers[name]));
-    if (isWanted('streams')) await measureStreams(servers.gateway, direct, upstream);
-    note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
-    await stop(servers.gateway);
+  const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
+  const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
+  for (const name of startedNames) {
+    await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
   }
+  if (isWanted('metrics')) await measureMetrics(servers);
+  if (isWanted('requests')) {
+    await measureRequests(servers, direct);
+    await measureAccounting(servers);
+  }
+  if (isWanted('prompts')) await measureLongPrompts(servers);
+  // what is left to be counted would be counted on the same core
+  await stop(...startedNames.filter((name) => name !== 'gateway').map((name) => servers[name]));
+  if (isWanted('streams')) await measureStreams(servers.gateway, direct, upstream);
+  note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+  await stop(servers.gateway);
 }
 
 await main();

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deliveryFigures, relayFigures, type ScaleMeasured, spreadOf, writeMeasured } from '../../scale/measured.ts';
-import { positiveNumber, wholeNumbers } from '../arguments.ts';
+import { positiveNumber, showHelp, wholeNumbers } from '../arguments.ts';
 import { openSetup } from '../deliveries/setup.ts';
 import { originOf } from '../origin.ts';
 import { BenchUpstream } from '../relay/upstream.ts';
@@ -16,6 +16,13 @@ import { measureTurn } from './turn.ts';
  * built package: `npm run bench:scale`. `--write` puts the figures into test/scale/measured.json, for docs/scale.md.
  */
 
+showHelp('bench:scale', {
+  '--rounds=<number>': 'rounds, 3 without it',
+  '--seconds=<number>': 'how long each load takes, 5 without it',
+  '--processes=<numbers>': 'how many gateways, 1,2,4,8 without it',
+  '--json=<file>': 'writes the figures there',
+  '--write': 'writes the figures for docs/scale.md',
+});
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '3' },

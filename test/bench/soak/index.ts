@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { growthOf } from '../../scale/growth.ts';
 import { type SoakMeasured, writeMeasured } from '../../scale/measured.ts';
 import { soakSection } from '../../scale/measured-section.ts';
-import { positiveNumber, wholeNumbers } from '../arguments.ts';
+import { positiveNumber, showHelp, wholeNumbers } from '../arguments.ts';
 import { openSetup } from '../deliveries/setup.ts';
 import { originOf } from '../origin.ts';
 import { startGateways } from '../scale/gateways.ts';
@@ -17,6 +17,14 @@ import { type SoakSample, samplesOf, series, seriesNames, takeSample } from './s
  * what it found into test/scale/measured.json, for docs/scale.md.
  */
 
+showHelp('bench:soak', {
+  '--minutes=<number>': 'how long, 30 without it',
+  '--processes=<number>': 'how many gateways, 2 without it',
+  '--rate=<number>': 'deliveries a second, half of the top rate without it',
+  '--every=<seconds>': 'between samples, 30 without it',
+  '--json=<file>': 'writes the samples there',
+  '--write': 'writes the figures for docs/scale.md',
+});
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '30' },
