@@ -29,7 +29,7 @@ const arrows = {
   'http/validation': `${base} openapi http/json http/body http/router.ts`,
   http: `${base} openapi fairness tracing http/json http/body http/validation`,
 
-  proxy: `${base} fairness tracing http/operation.ts http/json/named-texts.ts http/json/search.ts outbound`,
+  proxy: `${base} fairness tracing http/operation.ts http/json/search.ts outbound`,
   'proxy/proxy.ts': `${base} http/operation.ts proxy`,
   stored: `${domain} http/json outbound proxy`,
 

@@ -1,6 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { eachText, mayHaveKey } from '../http/json/named-texts.ts';
-import { JsonMembers } from '../http/json/search.ts';
+import { eachText, JsonMembers, mayHaveKey } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { type PricedTool, toolCounts } from '../options/accounts.ts';
 import type { RequestedTools, ToolCounts } from '../options/options.ts';

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { refuse } from '../errors.ts';
-import { mayName } from '../http/json/named-texts.ts';
+import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';

@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import type { BodyShape } from '../http/json/body-shape.ts';
-import { mayName, type NamedText, namedTexts } from '../http/json/named-texts.ts';
 import { outline } from '../http/json/scan.ts';
+import { mayName, type NamedText, namedTexts } from '../http/json/search.ts';
 import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { mayCall } from '../proxy/admission.ts';

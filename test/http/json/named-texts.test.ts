@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { mayName, namedTexts } from '../../../src/http/json/named-texts.ts';
+import { mayName, namedTexts } from '../../../src/http/json/search.ts';
 
 const keys = ['file_id', 'file_ids', 'vector_store_ids'];
 const unread = ['metadata', 'attributes', 'parameters', 'schema', 'annotations', 'results'];
