@@ -203,11 +203,9 @@ function authenticatorOf(options: ResolvedOptions, authenticateKey: Authenticate
   });
 }
 
-/** The model endpoints, and what upstreams keep for an account. */
-function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, keys: KeyService) {
-  const { options, access, models, metrics, shared, spec } = base;
+/** The upstreams, what they keep for accounts, and what they still work on. */
+function createStorage({ options, access, models, metrics, shared }: Base, { usage }: Accounting) {
   const { logger } = options;
-  const { usage, admissionChecks } = accounting;
   const storedObjects = new StoredObjectRecords({
     objects: models.stored,
     database: access,
@@ -216,7 +214,6 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     shared,
     logger,
   });
-  const listStored = createListStored({ objects: models.stored, database: access });
   const upstreams = options.upstreams.map((upstream) =>
     createUpstream({ ...upstream, proxy: upstream.proxy ?? options.proxy ?? false }),
   );
@@ -236,10 +233,20 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     longestInterval: options.backgroundPollLimit,
     logger,
   });
+  const listStored = createListStored({ objects: models.stored, database: access });
+  return { upstreams, retry, storedObjects, backgroundResponses, listStored };
+}
+
+/** The model endpoints, and the calls about what upstreams keep. */
+function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, keys: KeyService) {
+  const { options, access, models, metrics, spec } = base;
+  const { usage, admissionChecks } = accounting;
+  const storage = createStorage(base, accounting);
+  const { upstreams, retry, storedObjects, backgroundResponses } = storage;
   const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
   const proxy = createProxy({
     upstreams,
-    logger,
+    logger: options.logger,
     retry,
     hooks: options,
     admissionChecks,
@@ -271,9 +278,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
       }),
       ...createSessionOperations({ relaying: sessions, secrets, spec }),
     },
-    storedObjects,
-    listStored,
-    backgroundResponses,
+    ...storage,
     proxy,
     upstreamWindow,
   };

@@ -121,40 +121,69 @@ function servesByPattern({ models }: Pick<Upstream, 'models'>, id: string): bool
 }
 
 /** The models of all upstreams, merged and kept for a minute. */
-export interface ModelList {
+export class ModelList {
+  readonly #upstreams: readonly Upstream[];
+  readonly #fineTuned: AccountModels;
+  readonly #logger: Logger;
+  readonly #lifetime: number;
+  readonly #byPriority: readonly Upstream[];
+  #cached: readonly ListedModel[] | undefined;
+  #freshUntil = 0;
+  #refreshing: Promise<readonly ListedModel[]> | undefined;
+  readonly #withoutList = new Set<Upstream>();
+
+  /** @param lifetime how long a list is used, in milliseconds */
+  constructor(
+    upstreams: readonly Upstream[],
+    fineTuned: AccountModels,
+    logger: Logger,
+    lifetime: number = defaultLifetime,
+  ) {
+    this.#upstreams = upstreams;
+    this.#fineTuned = fineTuned;
+    this.#logger = logger;
+    this.#lifetime = lifetime;
+    this.#byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
+  }
+
   /**
    * The cached list, with the fine-tuned models of an account and of no other. When it is old, it is fetched again in the background while callers still
    * get the old one, so that an upstream that hangs delays no one.
    * @throws GatewayError when no upstream has answered
    */
-  all(userId: string): Promise<readonly Model[]>;
+  async all(userId: string): Promise<readonly Model[]> {
+    const own = this.#fineTuned.of(userId).map(ownModel);
+    const open = (await this.#listed()).filter((each) => this.#isOpen(each, userId)).map(({ model }) => model);
+    // what is open comes last: it is everybody's, whoever has made it
+    return [...new Map([...own, ...open].map((model) => [model.id, model])).values()];
+  }
+
   /**
    * One model that an account may call: as it is listed, or, where no list has it, as calls of it are routed: an upstream is configured to serve it by
    * a pattern such as `gpt-*`, or any model and has no list.
    * @throws GatewayError when no upstream has answered
    */
-  find(id: string, userId: string): Promise<Model | undefined>;
-}
+  async find(id: string, userId: string): Promise<Model | undefined> {
+    const fineTuned = this.#fineTuned;
+    const found = (await this.#listed()).find(({ model }) => model.id === id);
+    if (found && this.#isOpen(found, userId)) return found.model;
+    const isServed = this.#upstreams.some(
+      (upstream) =>
+        upstream.serves(id) &&
+        (servesByPattern(upstream, id) || this.#withoutList.has(upstream)) &&
+        !fineTuned.isForeign(id, userId, upstream),
+    );
+    const own = fineTuned.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
+    if (own) return ownModel(own);
+    return isServed ? { ...unlisted, id } : undefined;
+  }
 
-/** @param lifetime how long a list is used, in milliseconds */
-export function createModelList(
-  upstreams: readonly Upstream[],
-  fineTuned: AccountModels,
-  logger: Logger,
-  lifetime: number = defaultLifetime,
-): ModelList {
-  const byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
-  let cached: readonly ListedModel[] | undefined;
-  let freshUntil = 0;
-  let refreshing: Promise<readonly ListedModel[]> | undefined;
-  const withoutList = new Set<Upstream>();
-
-  async function fetchAll(): Promise<readonly ListedModel[]> {
+  async #fetchAll(): Promise<readonly ListedModel[]> {
     const answers = await Promise.allSettled(
-      byPriority.map(async (upstream) => {
+      this.#byPriority.map(async (upstream) => {
         const listed = await fetchList(upstream);
-        if (listed) withoutList.delete(upstream);
-        else withoutList.add(upstream);
+        if (listed) this.#withoutList.delete(upstream);
+        else this.#withoutList.add(upstream);
         return { upstream, offered: offered(upstream, listed ?? []) };
       }),
     );
@@ -163,63 +192,43 @@ export function createModelList(
       if (answer.status === 'fulfilled') return [answer.value];
       const error = classify(answer.reason);
       failures.push(error);
-      logger.warn('an upstream is left out of the list of models', { upstream: byPriority[i]?.name, code: error.code });
+      const upstream = this.#byPriority[i]?.name;
+      this.#logger.warn('an upstream is left out of the list of models', { upstream, code: error.code });
       return [];
     });
-    freshUntil = Date.now() + (failures.length > 0 ? lifetime / 10 : lifetime);
-    if (failures[0] && failures.length === upstreams.length) throw failureFrom(failures[0]);
+    this.#freshUntil = Date.now() + (failures.length > 0 ? this.#lifetime / 10 : this.#lifetime);
+    if (failures[0] && failures.length === this.#upstreams.length) throw failureFrom(failures[0]);
     return merged(lists);
   }
 
-  async function refresh(): Promise<readonly ListedModel[]> {
+  async #refresh(): Promise<readonly ListedModel[]> {
     try {
-      cached = await fetchAll();
-      return cached;
+      this.#cached = await this.#fetchAll();
+      return this.#cached;
     } catch (error) {
-      cached = undefined;
+      this.#cached = undefined;
       throw error;
     } finally {
-      refreshing = undefined;
+      this.#refreshing = undefined;
     }
   }
 
-  async function listed(): Promise<readonly ListedModel[]> {
-    if (cached && Date.now() < freshUntil) return cached;
-    refreshing ??= refresh();
-    if (!cached) return refreshing;
-    // `fetchAll` logs failures, and the next call reports them
-    refreshing.catch(() => undefined);
-    return cached;
+  async #listed(): Promise<readonly ListedModel[]> {
+    if (this.#cached && Date.now() < this.#freshUntil) return this.#cached;
+    this.#refreshing ??= this.#refresh();
+    if (!this.#cached) return this.#refreshing;
+    // `#fetchAll` logs failures, and the next call reports them
+    this.#refreshing.catch(() => undefined);
+    return this.#cached;
   }
 
   /** Whether an upstream offers it to everybody; what an account has made itself, it is shown as its own. */
-  function isOpen({ model: { id }, upstreams: offering }: ListedModel, userId: string): boolean {
+  #isOpen({ model: { id }, upstreams: offering }: ListedModel, userId: string): boolean {
+    const fineTuned = this.#fineTuned;
     if (!fineTuned.has(id)) return true;
     const own = fineTuned.own(id, userId);
-    const maker = upstreams.find(({ name }) => name === own?.upstream);
+    const maker = this.#upstreams.find(({ name }) => name === own?.upstream);
     if (own && !maker?.names(id)) return false;
     return offering.some((upstream) => !fineTuned.isExclusive(id, upstream));
   }
-
-  return {
-    async all(userId) {
-      const own = fineTuned.of(userId).map(ownModel);
-      const open = (await listed()).filter((each) => isOpen(each, userId)).map(({ model }) => model);
-      // what is open comes last: it is everybody's, whoever has made it
-      return [...new Map([...own, ...open].map((model) => [model.id, model])).values()];
-    },
-    async find(id, userId) {
-      const found = (await listed()).find(({ model }) => model.id === id);
-      if (found && isOpen(found, userId)) return found.model;
-      const isServed = upstreams.some(
-        (upstream) =>
-          upstream.serves(id) &&
-          (servesByPattern(upstream, id) || withoutList.has(upstream)) &&
-          !fineTuned.isForeign(id, userId, upstream),
-      );
-      const own = fineTuned.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
-      if (own) return ownModel(own);
-      return isServed ? { ...unlisted, id } : undefined;
-    },
-  };
 }

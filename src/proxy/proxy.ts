@@ -7,7 +7,7 @@ import type { CallStorage } from './call-storage.ts';
 import { type Endpoint, endpoints } from './endpoint.ts';
 import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
-import { createModelList, type ModelList } from './model-list.ts';
+import { ModelList } from './model-list.ts';
 import { type CallDependencies, createRelay, type RelayDependencies } from './relay.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { Upstream } from './upstream.ts';
@@ -131,7 +131,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   return {
     operations: modelOperations(
       (endpoint) => tracked(createRelay(relaying, endpoint)),
-      createModelList(upstreams, storage.models, logger, deps.modelListLifetime),
+      new ModelList(upstreams, storage.models, logger, deps.modelListLifetime),
     ),
     relaying,
     calling,

@@ -37,60 +37,75 @@ const placeErrors: ReadonlySet<ErrorCode> = new Set(['rate_limit_exceeded', 'ove
 /** The largest object that is read. Bytes. */
 const objectLimit = 16 * 1024 * 1024;
 
-/** One list, and what was found for its page. */
-interface ListCall {
-  readonly call: StoredCall;
-  readonly apiRequest: ApiRequest;
-  readonly query: StoredObjectQuery;
-  readonly deadline: CallDeadline;
-  /** Objects with their bytes, as their upstreams keep them. */
-  readonly found: { readonly id: string; readonly bytes: Buffer }[];
-  /** Those that their upstreams keep no longer. */
-  readonly gone: StoredObject[];
-}
-
 type ListDeps = Pick<StoredRelayDeps, 'upstreams' | 'retry' | 'storedObjects' | 'logger'>;
 
 /** Lists an account's own stored objects: which they are says the gateway, what is in them their upstreams. */
-export function createStoredList({ upstreams, retry, storedObjects, logger }: ListDeps): StoredRelay {
+export function createStoredList(deps: ListDeps): StoredRelay {
   const turns = new AccountTurns(listsAtOnce);
 
   return (call, apiRequest, res) => {
     const query = queryOf(call, apiRequest);
-    return turns.run(query.userId, () => answer({ call, apiRequest, query }, res));
+    return turns.run(query.userId, async () => {
+      if (!apiRequest.client.disconnected) await new StoredList(deps, call, apiRequest, query).answer(res);
+    });
   };
+}
 
-  async function answer(asked: Pick<ListCall, 'call' | 'apiRequest' | 'query'>, res: ServerResponse): Promise<void> {
-    const { client } = asked.apiRequest;
-    if (client.disconnected) return;
-    const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
-    const deadline = new CallDeadline(client, longest);
+/** An object with its bytes, as its upstream keeps it. */
+interface FoundObject {
+  readonly id: string;
+  readonly bytes: Buffer;
+}
+
+/** One list, and what was found for its page. */
+class StoredList {
+  readonly #deps: ListDeps;
+  readonly #call: StoredCall;
+  readonly #apiRequest: ApiRequest;
+  readonly #query: StoredObjectQuery;
+  readonly #deadline: CallDeadline;
+  readonly #found: FoundObject[] = [];
+  /** Those that their upstreams keep no longer. */
+  readonly #gone: StoredObject[] = [];
+
+  constructor(deps: ListDeps, call: StoredCall, apiRequest: ApiRequest, query: StoredObjectQuery) {
+    const longest = Math.max(0, ...deps.upstreams.map(({ timeouts }) => timeouts.total));
+    this.#deps = deps;
+    this.#call = call;
+    this.#apiRequest = apiRequest;
+    this.#query = query;
+    this.#deadline = new CallDeadline(apiRequest.client, longest);
+  }
+
+  async answer(res: ServerResponse): Promise<void> {
+    const { client } = this.#apiRequest;
     try {
-      const list: ListCall = { ...asked, deadline, found: [], gone: [] };
-      const body = await pageOf(list);
-      await forget(list.gone);
-      if (deadline.client.disconnected) return;
+      const body = await this.#page();
+      await this.#forget();
+      if (client.disconnected) return;
       const closed = once(res, 'close');
       res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
       // a client that does not read keeps its account's turn, and no more memory than that
       await closed;
     } catch (error) {
-      if (deadline.client.disconnected) return;
+      if (client.disconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
-      deadline.release();
+      this.#deadline.release();
     }
   }
 
-  async function pageOf(list: ListCall): Promise<Buffer> {
-    const { query, found } = list;
+  async #page(): Promise<Buffer> {
+    const { storedObjects } = this.#deps;
+    const query = this.#query;
+    const found = this.#found;
     let looked = 0;
     let { after } = query;
     for (;;) {
       const batchSize = Math.min(concurrency, query.limit - found.length);
       const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: batchSize });
       const objects = listed.slice(0, batchSize);
-      const last = await add(objects, list);
+      const last = await this.#add(objects);
       const hasMore = last !== listed.at(-1);
       after = last?.id;
       looked += objects.length;
@@ -102,47 +117,53 @@ export function createStoredList({ upstreams, retry, storedObjects, logger }: Li
   }
 
   /** Adds objects to the page until it is full; returns the last that was looked at. */
-  async function add(objects: readonly StoredObject[], { call, apiRequest, deadline, found, gone }: ListCall) {
-    /** The bytes of an object; `null` where its upstream keeps it no longer, `undefined` where there is no such upstream. */
-    async function read({ id, upstream: name }: StoredObject, limit: number) {
-      const upstream = upstreams.find((candidate) => candidate.name === name);
-      if (!upstream) return undefined;
-      const path = call.path.replace(/\{\w+\}/, () => id);
-      return readStored({ apiRequest, deadline, upstream, path }, retry, bytesWithin(limit));
-    }
-
-    /** The same, one of several at once; `'alone'` where it has to be read without the others. */
-    async function readAtOnce(object: StoredObject) {
-      try {
-        const body = await read(object, concurrentReadLimit);
-        return body === 'too large' ? 'alone' : body;
-      } catch (error) {
-        if (!isGatewayError(error) || !placeErrors.has(error.code)) throw error;
-        return 'alone';
-      }
-    }
-
-    const readable = objects.filter(({ model }) => model === null || mayCall(apiRequest.principal, model));
-    const bodies = await Promise.all(readable.map(readAtOnce));
+  async #add(objects: readonly StoredObject[]): Promise<StoredObject | undefined> {
+    const { storedObjects } = this.#deps;
+    const { showsMade } = this.#call;
+    const { principal } = this.#apiRequest;
+    const readable = objects.filter(({ model }) => model === null || mayCall(principal, model));
+    const bodies = await Promise.all(readable.map((object) => this.#readAtOnce(object)));
     for (const [i, object] of readable.entries()) {
       const early = bodies[i];
-      const body = early === 'alone' ? await read(object, objectLimit) : early;
+      const body = early === 'alone' ? await this.#read(object, objectLimit) : early;
       if (body === 'too large') throw failure('upstream_invalid_response');
-      if (body === null) gone.push(object);
+      if (body === null) this.#gone.push(object);
       if (body && object.isMissing) await storedObjects.found(object);
-      if (body) found.push({ id: object.id, bytes: body });
-      if (body && call.showsMade) {
-        const made = madeObjects(JSON.parse(body.toString()) ?? {}, call.showsMade);
+      if (body) this.#found.push({ id: object.id, bytes: body });
+      if (body && showsMade) {
+        const made = madeObjects(JSON.parse(body.toString()) ?? {}, showsMade);
         await storedObjects.addMade(made, object);
       }
-      if (sizeOf(found) > pageBytes) return object;
+      if (sizeOf(this.#found) > pageBytes) return object;
     }
     return objects.at(-1);
   }
 
-  async function forget(gone: readonly StoredObject[]): Promise<void> {
+  /** The bytes of an object; `null` where its upstream keeps it no longer, `undefined` where there is no such upstream. */
+  async #read({ id, upstream: name }: StoredObject, limit: number) {
+    const { upstreams, retry } = this.#deps;
+    const upstream = upstreams.find((candidate) => candidate.name === name);
+    if (!upstream) return undefined;
+    const path = this.#call.path.replace(/\{\w+\}/, () => id);
+    const read = { apiRequest: this.#apiRequest, deadline: this.#deadline, upstream, path };
+    return readStored(read, retry, bytesWithin(limit));
+  }
+
+  /** The same, one of several at once; `'alone'` where it has to be read without the others. */
+  async #readAtOnce(object: StoredObject) {
     try {
-      await Promise.all(gone.map((object) => storedObjects.missing(object)));
+      const body = await this.#read(object, concurrentReadLimit);
+      return body === 'too large' ? 'alone' : body;
+    } catch (error) {
+      if (!isGatewayError(error) || !placeErrors.has(error.code)) throw error;
+      return 'alone';
+    }
+  }
+
+  async #forget(): Promise<void> {
+    const { storedObjects, logger } = this.#deps;
+    try {
+      await Promise.all(this.#gone.map((object) => storedObjects.missing(object)));
     } catch (error) {
       logger.warn('what upstreams do not know any more was not noted', { reason: String(error) });
     }
@@ -194,12 +215,12 @@ function bytesWithin(limit: number) {
   };
 }
 
-function sizeOf(found: ListCall['found']): number {
+function sizeOf(found: readonly FoundObject[]): number {
   return found.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
 /** @param lastId what the next page follows */
-function listOf(found: ListCall['found'], hasMore: boolean, lastId: string | undefined): Buffer {
+function listOf(found: readonly FoundObject[], hasMore: boolean, lastId: string | undefined): Buffer {
   const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
   const comma = Buffer.from(',');
   const data = found.flatMap(({ bytes }, i) => (i === 0 ? [bytes] : [comma, bytes]));
