@@ -1,5 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { CallEnding, UsageRecord } from '../options/options.ts';
 
@@ -115,7 +115,7 @@ const usageSchema = new Schema<UsageDocument>(
     stored: Object,
     estimated: { type: Boolean, required: true },
     ending: { type: String, default: null },
-    startedAt: { type: Date, required: true },
+    startedAt: { type: schemaDate, required: true },
     durationMs: { type: Number, required: true },
     firstByteMs: { type: Number, required: true },
     counted: Boolean,
@@ -252,7 +252,7 @@ const ledgerSchema = new Schema<LedgerDocument>(
     userId: { type: String, required: true },
     kind: { type: String, enum: ['usage', 'top_up', 'payment', 'initial'], required: true },
     amount: { type: Number, required: true },
-    at: { type: Date, required: true },
+    at: { type: schemaDate, required: true },
   },
   schemaOptions,
 ).index({ userId: 1, at: 1 }, { name: 'userLedger' });
@@ -282,7 +282,7 @@ const paymentSchema = new Schema<PaymentDocument>(
     currency: { type: String, required: true },
     creditsAdded: { type: Number, required: true },
     eventId: { type: String, required: true },
-    created: { type: Date, required: true },
+    created: { type: schemaDate, required: true },
   },
   schemaOptions,
 );
@@ -324,7 +324,7 @@ const rateSchema = new Schema<RateDocument>(
   {
     _id: String,
     used: { type: Schema.Types.Mixed, required: true },
-    expiresAt: { type: Date, required: true },
+    expiresAt: { type: schemaDate, required: true },
   },
   // written with w: 1: the next exchange writes again what a failover loses
   schemaOptions,
@@ -337,11 +337,11 @@ const exceededSchema = new Schema<ExceededDocument>(
     userId: { type: String, required: true },
     apiKeyId: { type: String, default: null },
     limit: { type: Number, required: true },
-    windowStart: { type: Date, required: true },
-    windowEnd: { type: Date, required: true },
+    windowStart: { type: schemaDate, required: true },
+    windowEnd: { type: schemaDate, required: true },
     counts: { type: Schema.Types.Mixed, required: true },
     state: { type: String, enum: ['open', 'closed', 'published'], required: true },
-    expiresAt: Date,
+    expiresAt: schemaDate,
   },
   schemaOptions,
 )

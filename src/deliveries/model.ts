@@ -1,6 +1,6 @@
 import { type Model, Schema } from 'mongoose';
 import type { Moment } from '../mongo/clock.ts';
-import { type durableCollection, modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { type durableCollection, modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 import type { OutboundCode } from '../outbound/outbound-error.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
@@ -117,7 +117,7 @@ export function refOf({ _id, webhookId, userId, attempt }: WebhookRef & { _id: s
 }
 
 const requiredText = { type: String, required: true } as const;
-const requiredDate = { type: Date, required: true } as const;
+const requiredDate = { type: schemaDate, required: true } as const;
 const requiredNumber = { type: Number, required: true } as const;
 const embedded = { _id: false, strict: 'throw' } as const;
 
@@ -154,14 +154,14 @@ const schema = new Schema<DeliveryDocument>(
     maxAttempts: requiredNumber,
     starts: requiredNumber,
     dueAt: requiredDate,
-    claimableAt: Date,
+    claimableAt: schemaDate,
     lease: { type: lease, default: null },
     manual: manualLease,
     recoveredBy: String,
     attempts: [attempt],
     createdAt: requiredDate,
-    endedAt: Date,
-    expiresAt: Date,
+    endedAt: schemaDate,
+    expiresAt: schemaDate,
   },
   schemaOptions,
 )
@@ -241,10 +241,10 @@ const recoverySchema = new Schema<RecoveryDocument>(
     batch: [String],
     seen: requiredNumber,
     lease: { type: recoveryLease, default: null },
-    servedAt: Date,
+    servedAt: schemaDate,
     startedAt: requiredDate,
-    endedAt: Date,
-    expiresAt: Date,
+    endedAt: schemaDate,
+    expiresAt: schemaDate,
   },
   schemaOptions,
 )

@@ -1,5 +1,5 @@
 import { type Model, type mongo, Schema } from 'mongoose';
-import { modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 
 /** One published event: the outbox entry. Once it is written, it cannot be lost. */
 export interface EventDocument {
@@ -56,14 +56,14 @@ const schema = new Schema<EventDocument>(
     _id: String,
     userId: { type: String, required: true },
     type: { type: String, required: true },
-    created: { type: Date, required: true },
-    acceptedAt: { type: Date, required: true },
+    created: { type: schemaDate, required: true },
+    acceptedAt: { type: schemaDate, required: true },
     body: { type: Buffer, required: true },
     targets: [String],
     targetsAdded: Boolean,
     skipped: [String],
     fanOut: { type: String, enum: ['pending', 'done'], required: true },
-    fanOutAt: { type: Date, required: true },
+    fanOutAt: { type: schemaDate, required: true },
     fanOutLeases: { type: Number, required: true },
     fanOutToken: String,
     lookupElection: String,
@@ -72,7 +72,7 @@ const schema = new Schema<EventDocument>(
     idempotencyKey: { type: String, required: true },
     contentHash: { type: String, required: true },
     deliveryKey: { type: Buffer, required: true },
-    expiresAt: Date,
+    expiresAt: schemaDate,
   },
   schemaOptions,
 )
@@ -106,7 +106,7 @@ export interface OwnerDocument {
 export type OwnerModel = Model<OwnerDocument>;
 
 const ownerSchema = new Schema<OwnerDocument>(
-  { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: Date, required: true } },
+  { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: schemaDate, required: true } },
   // written with w: 1: a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
   schemaOptions,
 ).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });

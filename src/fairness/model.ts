@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 
 /** When requests may be sent to a webhook with a rate limit. Moments are milliseconds since 1970, with fractions. */
 export interface SendRateDocument {
@@ -24,7 +24,7 @@ const sendRateSchema = new Schema<SendRateDocument>(
     first: { type: Number, required: true },
     granted: { type: Number, required: true },
     askedAt: { type: Number, required: true },
-    usedAt: { type: Date, required: true },
+    usedAt: { type: schemaDate, required: true },
   },
   schemaOptions,
 ).index({ usedAt: 1 }, { name: 'expiry', expireAfterSeconds: 86_400 });

@@ -1,6 +1,6 @@
 import { createDatabaseAccess, withDatabase } from '../mongo/connection/availability.ts';
 import { modelConnection, openDatabase, requireReplicaSet } from '../mongo/connection/connection.ts';
-import { namingMissingRights } from '../mongo/connection/open-failure.ts';
+import { openingFailure } from '../mongo/connection/open-failure.ts';
 import { prepareSchema } from '../mongo/schema/prepare-schema.ts';
 import { addGauges } from '../operator/gauges.ts';
 import type { ResolvedOptions } from '../options/options.ts';
@@ -26,7 +26,7 @@ export async function openGateway(options: ResolvedOptions): Promise<ModelGatewa
   } catch (error) {
     access.close();
     await database.close();
-    throw namingMissingRights(error);
+    throw openingFailure(error);
   }
 }
 

@@ -86,8 +86,10 @@ function checkExpiry(expiresAt: Date): void {
  * The checked fields of a new key, with all defaults.
  * @throws GatewayError `invalid_value`, naming the field as the HTTP API does
  */
-export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput) {
-  const { models, budgets = [], expiresAt } = input;
+export function toKeyFields(given: ApiKeyInput) {
+  // what somebody has put on Object.prototype must not make a key for everything
+  const own: ApiKeyInput = Object.assign(Object.create(null), given);
+  const { userId, name = '', scopes = accountScopes, models, budgets = [], expiresAt } = own;
   checkUserId(userId);
   if (!isName(name, nameLimit)) refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);
   checkScopes(scopes);

@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { durableCollection, inOneBatch, modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch, modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 import { type Budget, storedBudgets } from '../options/budgets.ts';
 import type { Scope } from '../options/principal.ts';
 
@@ -41,10 +41,10 @@ const schema = new Schema<KeyDocument>(
     scopes: { type: [String], required: true },
     models: { type: [String], default: null },
     budgets: storedBudgets,
-    createdAt: { type: Date, required: true },
-    expiresAt: { type: Date, default: null },
-    lastUsedAt: { type: Date, default: null },
-    revokedAt: { type: Date, default: null },
+    createdAt: { type: schemaDate, required: true },
+    expiresAt: { type: schemaDate, default: null },
+    lastUsedAt: { type: schemaDate, default: null },
+    revokedAt: { type: schemaDate, default: null },
     slot: Number,
   },
   schemaOptions,

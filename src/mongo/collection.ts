@@ -13,9 +13,12 @@ export const durableTransaction = { writeConcern: durable, readPreference: 'prim
 
 /**
  * The options of every schema. A schema declares the fields and indexes of a collection and no more: everything is read and written by
- * {@link durableCollection}, and `schema/` builds the indexes.
+ * {@link durableCollection}, and `schema/` builds the indexes. What is read by a model all the same, as by tests, names no field that there is not.
  */
-export const schemaOptions = { autoIndex: false, autoCreate: false } as const;
+export const schemaOptions = { strict: 'throw', strictQuery: 'throw', autoIndex: false, autoCreate: false } as const;
+
+/** The type of a date in a schema. mongoose goes by the name of a class, and tests put one of their own in the place of `Date`. */
+export const schemaDate = 'Date' as unknown as DateConstructor;
 
 /** Makes the function that returns a gateway's model on a connection: the prefix of the gateway stands before its name and that of its collection. */
 export function modelFactory<T>(name: string, collection: string, schema: Schema<T>) {

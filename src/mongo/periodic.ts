@@ -56,7 +56,12 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
     }
     running = undefined;
     const took = performance.now() - startedAt;
-    onRun?.(failing ? 'failed' : 'succeeded', took);
+    try {
+      onRun?.(failing ? 'failed' : 'succeeded', took);
+    } catch (error) {
+      // whoever counts the runs must not end them
+      logger.warn(`a run of ${name} could not be counted`, { reason: String(error) });
+    }
     if (stopped) return;
     const pause = typeof interval === 'number' ? interval : interval();
     const wait = hurried ? 0 : Math.max(0, pause - (failing ? took : 0));

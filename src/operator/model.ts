@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 import type { Durations } from '../mongo/durations.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 
@@ -82,15 +82,15 @@ const processSchema = new Schema<ProcessDocument>(
     pid: { type: Number, required: true },
     version: { type: String, required: true },
     role: { type: String, required: true },
-    startedAt: { type: Date, required: true },
-    seenAt: { type: Date, required: true },
-    liveUntil: { type: Date, required: true },
+    startedAt: { type: schemaDate, required: true },
+    seenAt: { type: schemaDate, required: true },
+    liveUntil: { type: schemaDate, required: true },
     eventLoopLag: Number,
     attempts: { type: Number, required: true },
     relayedCalls: { type: Number, required: true },
-    lastSweepAt: Date,
+    lastSweepAt: schemaDate,
     clockSkew: Number,
-    countedSince: { type: Date, required: true },
+    countedSince: { type: schemaDate, required: true },
     upstreams: { type: Schema.Types.Mixed, required: true },
   },
   // written with w: 1: the next renewal brings back what a failover loses
@@ -100,7 +100,7 @@ const processSchema = new Schema<ProcessDocument>(
 const refusalSchema = new Schema<RefusalDocument>(
   {
     _id: String,
-    hour: { type: Date, required: true },
+    hour: { type: schemaDate, required: true },
     userId: { type: String, default: null },
     counts: { type: Schema.Types.Mixed, required: true },
   },

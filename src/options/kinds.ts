@@ -33,7 +33,10 @@ export function checkKeys(param: string, given: object, allowed: readonly string
 
 export function checkWholeNumber(param: string, value: unknown, min: number, max: number): void {
   if (Number.isInteger(value) && Number(value) >= min && Number(value) <= max) return;
-  refuseOption(param, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+  refuseOption(
+    param,
+    `must be a whole number from ${min} to ${max}, not ${typeof value === 'string' ? `'${value}'` : String(value)}`,
+  );
 }
 
 function within<T extends number>(value: T | undefined, min: number, max: number): T | undefined {

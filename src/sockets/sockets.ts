@@ -110,6 +110,8 @@ export class Sockets {
   readonly #opening = new Set<() => void>();
   /** Handshakes and sockets. */
   readonly #underWay = new PendingWork();
+  /** What takes the handshakes of a server away again, of each that was attached. */
+  readonly #detach: (() => void)[] = [];
   #isClosing = false;
 
   constructor(deps: SocketDependencies) {
@@ -145,7 +147,7 @@ export class Sockets {
   attach(server: Server, { prefix = '' }: AttachOptions = {}): void {
     requireWs();
     if (!/^(\/[^/?#]+)*$/.test(prefix)) refuse('invalid_value', 'prefix', "must be a path such as '/api'");
-    server.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const onUpgrade = (req: IncomingMessage, socket: Duplex, head: Buffer): void => {
       const { url = '' } = req;
       if (prefix === '' || url.startsWith(`${prefix}/`)) {
         req.url = url.slice(prefix.length);
@@ -153,10 +155,15 @@ export class Sockets {
         req.url = url;
       }
       if (server.listenerCount('upgrade') === 1) serveWithoutUpgrade(server, req, socket, head);
-    });
+    };
+    server.on('upgrade', onUpgrade);
+    this.#detach.push(() => server.off('upgrade', onUpgrade));
   }
 
-  /** Refuses new sockets from now on, and closes each when its response has ended, or after `maxWait` milliseconds. */
+  /**
+   * Refuses new sockets from now on, and closes each when its response has ended, or after `maxWait` milliseconds. Leaves its servers then, so that another
+   * gateway can be attached to them.
+   */
   async drain(maxWait: number): Promise<void> {
     this.#isClosing = true;
     for (const stop of [...this.#opening]) stop();
@@ -166,6 +173,7 @@ export class Sockets {
     await this.#underWay.done(closeTimeout);
     for (const bridge of this.#open) bridge.terminate();
     await this.#underWay.done(closeTimeout);
+    for (const detach of this.#detach.splice(0)) detach();
   }
 
   /** Takes a handshake through all its steps, and its socket to its end. Never rejects. */

@@ -1,5 +1,5 @@
 import { type Model, Schema } from 'mongoose';
-import { modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 import type { Principal } from '../options/principal.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { listedKinds, type StoredKind } from './kinds.ts';
@@ -55,13 +55,13 @@ const schema = new Schema<StoredObjectDocument>(
     upstream: { type: String, required: true },
     model: { type: String, default: null },
     metadata: { type: [String], default: [] },
-    createdAt: { type: Date, required: true },
-    expiresAt: Date,
+    createdAt: { type: schemaDate, required: true },
+    expiresAt: schemaDate,
     origin: Object,
     name: String,
     bytes: Number,
     item: String,
-    missingSince: Date,
+    missingSince: schemaDate,
     removedFrom: String,
     background: Object,
     principal: Object,

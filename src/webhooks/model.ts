@@ -1,5 +1,5 @@
 import { type Model, type mongo, Schema } from 'mongoose';
-import { durableCollection, modelFactory, schemaOptions } from '../mongo/collection.ts';
+import { durableCollection, modelFactory, schemaDate, schemaOptions } from '../mongo/collection.ts';
 
 /** A rotation: the previous secret also signs until `endsAt`. */
 export interface StoredRotation {
@@ -55,14 +55,14 @@ export type WebhookModel = Model<WebhookDocument>;
 const rotation = new Schema<StoredRotation>(
   {
     previousSecret: { type: String, required: true },
-    endsAt: { type: Date, required: true },
+    endsAt: { type: schemaDate, required: true },
     serviceSignature: { type: String, enum: ['new', 'previous'], required: true },
   },
   { _id: false, strict: 'throw' },
 );
 
 const disabling = new Schema<StoredDisabling>(
-  { at: { type: Date, required: true }, reason: { type: String, enum: ['gone', 'failing'], required: true } },
+  { at: { type: schemaDate, required: true }, reason: { type: String, enum: ['gone', 'failing'], required: true } },
   { _id: false, strict: 'throw' },
 );
 
@@ -80,12 +80,12 @@ const webhookSchema = new Schema<WebhookDocument>(
     rateLimit: Number,
     headers: String,
     headerNames: { type: [String], default: undefined },
-    enabledAt: Date,
+    enabledAt: schemaDate,
     disabled: disabling,
     secret: { type: String, required: true },
     rotation,
     sealedWith: { type: [String], required: true },
-    createdAt: { type: Date, required: true },
+    createdAt: { type: schemaDate, required: true },
   },
   schemaOptions,
 )
@@ -175,7 +175,7 @@ const day = 86_400;
 const tallySchema = new Schema<TallyDocument>(
   {
     _id: String,
-    hour: { type: Date, required: true },
+    hour: { type: schemaDate, required: true },
     succeeded: { type: Number, required: true },
     failed: { type: Number, required: true },
     durations: { type: Schema.Types.Mixed, required: true },
@@ -185,7 +185,7 @@ const tallySchema = new Schema<TallyDocument>(
 
 const failure = new Schema<Failure>(
   {
-    at: { type: Date, required: true },
+    at: { type: schemaDate, required: true },
     deliveryId: { type: String, required: true },
     status: Number,
     code: { type: String, required: true },
@@ -196,13 +196,13 @@ const failure = new Schema<Failure>(
 const healthSchema = new Schema<HealthDocument>(
   {
     _id: String,
-    lastSuccessAt: Date,
+    lastSuccessAt: schemaDate,
     lastFailure: failure,
-    failingSince: Date,
+    failingSince: schemaDate,
     failures: Number,
-    reportedFailingSince: Date,
-    sparedAt: Date,
-    updatedAt: { type: Date, required: true },
+    reportedFailingSince: schemaDate,
+    sparedAt: schemaDate,
+    updatedAt: { type: schemaDate, required: true },
   },
   schemaOptions,
 )

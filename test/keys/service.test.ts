@@ -62,6 +62,15 @@ describe('API keys', () => {
     expect(JSON.stringify(await service.get(made.id))).to.not.match(/hash|digest/);
   });
 
+  it('take no scopes from what somebody has put on Object.prototype', async () => {
+    Object.defineProperty(Object.prototype, 'scopes', { value: ['admin'], configurable: true });
+    try {
+      expect((await newService().create({ userId: 'usr_polluted' })).scopes).to.not.include('admin');
+    } finally {
+      Reflect.deleteProperty(Object.prototype, 'scopes');
+    }
+  });
+
   it('authenticate their user, with the key id and the default scopes', async () => {
     const service = newService();
     const { id, key } = await service.create({ userId: 'usr_1' });

@@ -71,6 +71,18 @@ describe('A periodic task', () => {
     run(2).end();
   });
 
+  it('goes on where whoever counts its runs throws', async () => {
+    const onRun = (): never => {
+      throw new Error('cannot count');
+    };
+    create({ onRun }).start();
+    await script.begun(1);
+    run(0).end();
+    await script.begun(2);
+    run(1).end();
+    expect(warnings).to.deep.equal(['a run of it could not be counted']);
+  });
+
   it('runs at once, and again one interval after it has ended', async () => {
     create({ interval: 50 }).start();
     expect(script.runs).to.have.lengthOf(1);

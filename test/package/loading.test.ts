@@ -165,4 +165,14 @@ describe('A process that loads the package', function () {
     expect(rest).to.deep.equal({ key: 'emg_', error: true, code: 'jobs_unavailable', workers: 'degraded' });
     expect(message).to.include('NODE_OPTIONS=--experimental-vm-modules');
   });
+
+  it('makes a gateway where a test of its host has put another class in the place of Date', async () => {
+    const program = `const { createModelGateway } = await import('express-model-gateway');
+      globalThis.Date = class MockDate extends Date {};
+      const gateway = await createModelGateway(${options});
+      const { id } = await gateway.keys.create({ userId: 'usr_1' });
+      console.log(JSON.stringify(id.startsWith('key_')));
+      await gateway.close();`;
+    expect(await output(program)).to.equal(true);
+  });
 });

@@ -193,6 +193,21 @@ describe('the handshake of a WebSocket', () => {
     expect((await refusalOf(`${gateway.url}/other`, bearer(gateway.key))).status).to.equal(404);
   });
 
+  it('to a server that had another gateway before, which is closed, is taken', async () => {
+    const server = createServer((_req, res) => res.end('served'));
+    const before = await startSocketGateway({ upstreams: [{ name: 'first', baseUrl: first.baseUrl }] });
+    before.gateway.attach(server);
+    const port = await listenOn(server);
+    await before.close();
+    gateway.gateway.attach(server);
+    const client = await SocketClient.open(`ws://127.0.0.1:${port}/v1/realtime?model=talk`, gateway.key);
+    expect(server.listenerCount('upgrade')).to.equal(1);
+    client.socket.close();
+    await client.whenClosed();
+    server.close();
+    server.closeAllConnections();
+  });
+
   it('is not seen in another upgrade, which has so many headers that some may be missing: it is refused', async () => {
     const server = createServer((_req, res) => res.end('served'));
     server.maxHeadersCount = 5;

@@ -189,6 +189,22 @@ function commandOnly(message: string): string {
   return message.replace(/(to execute command) \{ (\w+):.*/s, '$1 $2');
 }
 
+/** What the driver and mongoose throw on a client that somebody has closed. */
+const closed = /^Mongo(NotConnected|TopologyClosed|ClientClosed)Error|setClient\(\)/;
+
+/** Whether it is thrown because somebody has closed the client: no later try succeeds. */
+export function isOfClosedClient(error: unknown): boolean {
+  const { name = '', message = '' } = (error ?? {}) as Partial<Error>;
+  return closed.test(`${name}: ${message}`);
+}
+
+/** The same error, or one that says what to do: its host has closed the connection meanwhile, or {@link namingMissingRights}. */
+export function openingFailure(error: unknown): unknown {
+  if (!isOfClosedClient(error)) return namingMissingRights(error);
+  const problem = 'mongo: the connection was closed while the gateway was being made; close it after the gateway';
+  return new GatewayError('invalid_options', problem, { param: 'mongo', cause: error });
+}
+
 /** The same error, or one that says what to do if the user of the connection has no right to what it did. */
 export function namingMissingRights(error: unknown): unknown {
   const { code, message = '' } = (error ?? {}) as DriverError;

@@ -4,6 +4,7 @@ import { GatewayError, refuse } from '../../errors.ts';
 import type { Logger, ResolvedOptions } from '../../options/options.ts';
 import { readVersion } from '../../version.ts';
 import { databaseOf, durable } from '../collection.ts';
+import { isOfClosedClient } from '../connection/open-failure.ts';
 import { createCachedReading } from '../probes/probes.ts';
 import { isUnavailable } from '../unavailable.ts';
 import { isDuplicateKey } from '../writes.ts';
@@ -213,7 +214,7 @@ export async function retryUntilAvailable<T>(
     try {
       return await prepare();
     } catch (error) {
-      if (!isUnavailable(error)) throw error;
+      if (!isUnavailable(error) || isOfClosedClient(error)) throw error;
       if (await isStillBuilding(error, connection)) {
         if (!isSlow) logger.info('indexes are being built; waiting until they are there');
         isSlow = true;

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection, Mongoose } from 'mongoose';
 import { Mongoose as Mongoose8 } from 'mongoose8';
 import { openDatabase } from '../../../src/mongo/connection/connection.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
 
@@ -48,5 +49,19 @@ describe('the option mongo', () => {
       expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
       expect(error.message).to.contain('must be a MongoDB URI, a mongoose connection or mongoose itself');
     }
+  });
+
+  it('is named where the host closes its connection while the gateway is being made', async () => {
+    const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
+    let commands = 0;
+    connection.getClient().on('commandStarted', () => {
+      // while its indexes are being built
+      commands += 1;
+      if (commands === 12) setImmediate(() => void connection.close());
+    });
+    expect(await createGateway({ mongo: connection }).catch((thrown) => thrown)).to.include({
+      code: 'invalid_options',
+      param: 'mongo',
+    });
   });
 });
