@@ -143,48 +143,13 @@ export function createDeliveryWrites({
     maxSize: changesMaxSize,
     concurrency,
     maxDelay,
-    async write(group) {
-      const statements = toStatements(group);
-      // deliveries that the first try has changed have no token any more; they are looked for below
-      const update = () => collection.bulkWrite(statements, unordered);
-      const { matchedCount } = await update().catch(update);
-      if (matchedCount === group.length) return group.map(() => true);
-      const documents = await findConfirmed(collection, { _id: { $in: group.map(({ deliveryId }) => deliveryId) } });
-      const byId = new Map(documents.map((delivery) => [delivery._id, delivery]));
-      return group.map(({ deliveryId, token, isMade }) => {
-        const delivery = byId.get(deliveryId);
-        // a replaced primary did not find it
-        if (delivery?.lease?.token === token) throw new TimeoutError('a claimed delivery was not changed');
-        return delivery !== undefined && isMade(delivery);
-      });
-    },
+    write: (group) => changeAll(collection, group),
   });
 
   const claims = createBatcher<AttemptKey, Claim | null>({
     maxSize: claimMaxSize,
     concurrency,
-    async write(attempts) {
-      const token = randomUUID();
-      const askedAt = performance.now();
-      const heldUntil = askedAt + lease;
-      const claimed = await claimAll(collection, attempts, { owner, token, lease, heldUntil }).catch(
-        async (error: unknown) => {
-          await undoClaims(collection, attempts, token);
-          throw error;
-        },
-      );
-      const answeredAt = performance.now();
-      const now = await momentIfSlow(clock, askedAt);
-      const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
-      return attempts.map(({ deliveryId }) => {
-        const delivery = byId.get(deliveryId);
-        // two callers want it, but only one gets it
-        byId.delete(deliveryId);
-        if (!delivery?.lease) return null;
-        const claimedAt = now ?? { time: delivery.lease.startedAt, monotonic: answeredAt };
-        return { delivery, token, claimedAt, heldUntil };
-      });
-    },
+    write: (attempts) => claimEach(collection, attempts, { clock, owner, lease }),
   });
 
   return {
@@ -206,6 +171,51 @@ export function createDeliveryWrites({
     /** From now on no outcome waits for others. */
     close: gatheredInserts.close,
   };
+}
+
+/** Makes changes of claimed deliveries. @returns of each whether it is made: not if its claim was lost */
+async function changeAll(collection: Deliveries, group: readonly Change[]): Promise<boolean[]> {
+  const statements = toStatements(group);
+  // deliveries that the first try has changed have no token any more; they are looked for below
+  const update = () => collection.bulkWrite(statements, unordered);
+  const { matchedCount } = await update().catch(update);
+  if (matchedCount === group.length) return group.map(() => true);
+  const documents = await findConfirmed(collection, { _id: { $in: group.map(({ deliveryId }) => deliveryId) } });
+  const byId = new Map(documents.map((delivery) => [delivery._id, delivery]));
+  return group.map(({ deliveryId, token, isMade }) => {
+    const delivery = byId.get(deliveryId);
+    // a replaced primary did not find it
+    if (delivery?.lease?.token === token) throw new TimeoutError('a claimed delivery was not changed');
+    return delivery !== undefined && isMade(delivery);
+  });
+}
+
+/** Claims attempts. @returns of each its claim; `null` where it is not due, or not free */
+async function claimEach(
+  collection: Deliveries,
+  attempts: readonly AttemptKey[],
+  { clock, owner, lease }: Pick<DeliveryWritesDeps, 'clock' | 'owner' | 'lease'>,
+): Promise<(Claim | null)[]> {
+  const token = randomUUID();
+  const askedAt = performance.now();
+  const heldUntil = askedAt + lease;
+  const claimed = await claimAll(collection, attempts, { owner, token, lease, heldUntil }).catch(
+    async (error: unknown) => {
+      await undoClaims(collection, attempts, token);
+      throw error;
+    },
+  );
+  const answeredAt = performance.now();
+  const now = await momentIfSlow(clock, askedAt);
+  const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
+  return attempts.map(({ deliveryId }) => {
+    const delivery = byId.get(deliveryId);
+    // two callers want it, but only one gets it
+    byId.delete(deliveryId);
+    if (!delivery?.lease) return null;
+    const claimedAt = now ?? { time: delivery.lease.startedAt, monotonic: answeredAt };
+    return { delivery, token, claimedAt, heldUntil };
+  });
 }
 
 /** One condition for any number of attempts: an id and its number belong together. */
