@@ -18,8 +18,8 @@ import { BenchUpstream } from './upstream.ts';
  * for these alone.
  */
 
-/** Each with the seconds that it takes alone on two cores; several of the last four share a part of theirs. */
-const durations = { files: 60, sockets: 60, everyday: 240, metrics: 120, requests: 270, prompts: 90, streams: 90 };
+/** Each with the seconds that it took by itself on two busy cores; several of the last four share a part of theirs. */
+const durations = { files: 60, sockets: 60, everyday: 290, metrics: 150, requests: 320, prompts: 90, streams: 140 };
 type Group = keyof typeof durations;
 const groups = Object.keys(durations) as Group[];
 showHelp('bench:relay', {
