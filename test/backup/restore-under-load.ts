@@ -35,6 +35,8 @@ interface Stored {
   readonly state: string;
 }
 
+/** How long so much load may take on a busy machine. Milliseconds. */
+const loadTime = 90_000;
 const secretKeys = [newSecretKey()];
 const usage = { prompt_tokens: 6, completion_tokens: 2, total_tokens: 8 };
 
@@ -117,11 +119,11 @@ export function describeRestore(title: string, method: BackupMethod): void {
     });
 
     it('is taken under load, and restored after the database is lost with its data', async () => {
-      await until(() => publisher.answered.size > 200 && caller.answered > 100);
+      await until(() => publisher.answered.size > 200 && caller.answered > 100, loadTime);
       answered = new Set(publisher.answered.values());
       await method.backUp(database, folders);
       const atCopy = publisher.answered.size;
-      await until(() => publisher.answered.size > atCopy + 200);
+      await until(() => publisher.answered.size > atCopy + 200, loadTime);
       await Promise.all(database.nodes.map((node) => node.kill()));
       await Promise.all([publisher.stop(), caller.stop()]);
       await gateway.close();
