@@ -346,15 +346,18 @@ class AccountReservations {
     this.#ended.add(usageId);
   }
 
-  /** Stores what this process holds, if that has changed or ends otherwise, or `always`, and then without what is there for calls to come. Never rejects: if it fails, it is stored later. */
-  async tell(always = false): Promise<void> {
+  /**
+   * Stores what this process holds, if that has changed or ends otherwise. Never rejects: if it fails, it is stored later.
+   * @param givesBack what is there for calls to come, whether or not anything has changed
+   */
+  async tell(givesBack = false): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#mustLook) await this.#findCharged();
     const isNew = this.#taken !== this.#told || this.#freed.size > 0;
     const isLast = this.#isClosed && this.#spare > 0;
-    if (always) this.#givesBack = true;
-    if (always || isNew || isLast || this.isDue) await this.#batcher.add(0).catch(() => {});
+    this.#givesBack ||= givesBack;
+    if (givesBack || isNew || isLast || this.isDue) await this.#batcher.add(0).catch(() => {});
   }
 
   /** Keeps nothing for calls to come. */

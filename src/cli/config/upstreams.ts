@@ -42,9 +42,12 @@ function proxyFor(url: URL, { HTTPS_PROXY, HTTP_PROXY, NO_PROXY = '' }: Settings
   return proxy === undefined || isExcepted(url, NO_PROXY) ? undefined : proxy;
 }
 
+/** The entries of NO_PROXY. */
+const exceptionsOf = (noProxy: string): readonly string[] => noProxy.split(/[,\s]+/);
+
 /** A warning where NO_PROXY names networks, which it does not know, as it does not for undici and curl. */
 export function ignoredExceptions({ NO_PROXY = '' }: Settings): readonly string[] {
-  const networks = NO_PROXY.split(/[,\s]+/).filter((entry) => entry.includes('/'));
+  const networks = exceptionsOf(NO_PROXY).filter((entry) => entry.includes('/'));
   if (networks.length === 0) return [];
   return [`NO_PROXY: ${networks.join(', ')} has no effect: name hosts, domains or single addresses, not networks`];
 }
@@ -54,7 +57,7 @@ function isExcepted({ hostname, port, protocol }: URL, noProxy: string): boolean
   if (noProxy.trim() === '*') return true;
   const usedPort = port || (protocol === 'https:' ? '443' : '80');
   const host = hostname.replace(/^\[|\]$/g, '');
-  return noProxy.split(/[,\s]+/).some((entry) => {
+  return exceptionsOf(noProxy).some((entry) => {
     // an IPv6 address has colons of its own
     const [, bracketed, name = bracketed ?? entry, entryPort = usedPort] =
       /^(?:\[(.*)\]|([^:]+))(?::(\d+))?$/.exec(entry) ?? [];

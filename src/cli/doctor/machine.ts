@@ -64,32 +64,44 @@ const remedies: Readonly<Record<string, string>> = {
 
 type Upstream = NonNullable<CheckContext['settings']['upstreams']>[number];
 
+/** Asks a server once, and reads no body. @returns the status of its answer, or why there is none */
+async function ask(
+  url: string,
+  { headers, proxy }: { readonly headers: Readonly<Record<string, string>>; readonly proxy?: string | undefined },
+): Promise<number | OutboundError> {
+  const dispatcher = createDispatcher({ connectTimeout, proxy });
+  try {
+    const request = { url, headers, signal: AbortSignal.timeout(longestCall) };
+    const { status, data } = await createHttpClient(dispatcher).request(request);
+    data.destroy();
+    return status;
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    return error;
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
 async function checkUpstream({ name, baseUrl, apiKey, headers = {}, proxy }: Upstream): Promise<Result> {
-  const dispatcher = createDispatcher({ connectTimeout, proxy: proxy || undefined });
   const url = new URL(baseUrl);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
   const { origin, href } = url;
   const place = proxy ? `${origin}, through ${proxyOrigin(proxy)}` : origin;
-  try {
-    const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
-    const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
-    const { status, data } = await createHttpClient(dispatcher).request({
-      url: href,
-      headers: { accept: 'application/json', ...authorization, ...own },
-      signal: AbortSignal.timeout(longestCall),
-    });
-    data.destroy();
-    const answer = `${name} (${place}) answers ${status} to a list of its models`;
-    if (status === 401 || status === 403) return failed(answer, 'check its API key');
-    if (status >= 500) return warning(answer, "look at the provider's status page");
-    return ok(answer);
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    const message = `${name} (${place}): ${error.code}, ${error.message}`;
-    return failed(message, remedies[error.code] ?? 'look at the network between this machine and the provider');
-  } finally {
-    await dispatcher.destroy();
+  const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+  const own = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key.toLowerCase(), value]));
+  const result = await ask(href, {
+    headers: { accept: 'application/json', ...authorization, ...own },
+    proxy: proxy || undefined,
+  });
+  if (typeof result !== 'number') {
+    const message = `${name} (${place}): ${result.code}, ${result.message}`;
+    return failed(message, remedies[result.code] ?? 'look at the network between this machine and the provider');
   }
+  const answer = `${name} (${place}) answers ${result} to a list of its models`;
+  if (result === 401 || result === 403) return failed(answer, 'check its API key');
+  if (result >= 500) return warning(answer, "look at the provider's status page");
+  return ok(answer);
 }
 
 /** Whether this machine resolves and reaches each upstream, by its proxy where it has one, which is asked for its models. */
@@ -102,22 +114,6 @@ export async function diagnoseUpstreams({ settings }: CheckContext): Promise<rea
 /** Addresses of the cloud's metadata service, which hands out the machine's credentials. */
 const metadataServices = ['169.254.169.254', 'fd00:ec2::254', '168.63.129.16'];
 const loopback = ['127.0.0.1', '::1'];
-
-/** Why a proxy gives no answer, if it gives none. It is asked without its credentials, and for nothing behind it. */
-async function failureToReach(proxy: string): Promise<string | undefined> {
-  const dispatcher = createDispatcher({ connectTimeout });
-  try {
-    const request = { url: `${proxyOrigin(proxy)}/`, headers: {}, signal: AbortSignal.timeout(longestCall) };
-    const { data } = await createHttpClient(dispatcher).request(request);
-    data.destroy();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    return error.code;
-  } finally {
-    await dispatcher.destroy();
-  }
-}
 
 export async function checkAddressGuard({ settings }: CheckContext): Promise<readonly Result[]> {
   const { allowHttp, allowPrivateNetworks, isOnTrial } = settings;
@@ -138,15 +134,14 @@ export async function checkAddressGuard({ settings }: CheckContext): Promise<rea
   const schemes = allowHttp ? 'http or https' : 'https';
   const { webhookProxy } = settings.options;
   if (webhookProxy !== undefined) {
-    const code = await failureToReach(webhookProxy);
-    if (code !== undefined)
+    const place = proxyOrigin(webhookProxy);
+    // without its credentials, and for nothing behind it
+    const result = await ask(`${place}/`, { headers: {} });
+    if (typeof result !== 'number')
       problems.push(
-        failed(
-          `the proxy ${proxyOrigin(webhookProxy)} of webhooks: ${code}`,
-          'check WEBHOOK_PROXY, and whether it runs',
-        ),
+        failed(`the proxy ${place} of webhooks: ${result.code}`, 'check WEBHOOK_PROXY, and whether it runs'),
       );
-    const message = `webhooks may be ${schemes}; the proxy ${proxyOrigin(webhookProxy)} decides which addresses they may reach`;
+    const message = `webhooks may be ${schemes}; the proxy ${place} decides which addresses they may reach`;
     return problemsOr(problems, message);
   }
   return problemsOr(problems, `webhooks may reach public addresses by ${schemes}${list ? `, and ${list}` : ''}`);
