@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
 import { createContent } from '../../src/events/service.ts';
+import { GatewayError } from '../../src/index.ts';
 
 describe('an envelope', () => {
   it('is JSON with id, type, created and data, in that order', () => {

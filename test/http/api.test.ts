@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import request from 'supertest';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';

@@ -1,8 +1,8 @@
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import request from 'supertest';
-import { GatewayError } from '../../src/errors.ts';
 import type { Operation } from '../../src/http/operation.ts';
+import { GatewayError } from '../../src/index.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';

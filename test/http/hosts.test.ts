@@ -4,8 +4,8 @@ import { expect } from 'chai';
 import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import request from 'supertest';
-import { keepRawBody } from '../../src/http/body/read-body.ts';
 import type { GatewayRouter } from '../../src/http/router.ts';
+import { keepRawBody } from '../../src/index.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, fakeOperations, goodKey } from './fake-edge.ts';
 

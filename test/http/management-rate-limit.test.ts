@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
 import { createReadLimit, createWriteLimit } from '../../src/http/api.ts';
+import { GatewayError } from '../../src/index.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { scopes } from '../../src/options/principal.ts';
+import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { operations } from '../support/spec.ts';

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { type ErrorBody, errorStatus, GatewayError } from '../../src/errors.ts';
+import { errorStatus } from '../../src/errors.ts';
+import { type ErrorBody, GatewayError } from '../../src/index.ts';
 import type { SpecMediaType } from '../../src/openapi/spec.ts';
 import { operations, resolved, spec } from '../support/spec.ts';
 

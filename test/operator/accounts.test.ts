@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createPeriodModel } from '../../src/accounting/model.ts';
 import { dayOf, noUsage, periodsOf } from '../../src/accounting/sums.ts';
-import type { AccountSummary } from '../../src/operator/accounts.ts';
+import type { AccountSummary } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 

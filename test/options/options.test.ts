@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
-import { defaultRetryDelays, type ModelGatewayOptions } from '../../src/options/options.ts';
+import { defaultRetryDelays, GatewayError, type ModelGatewayOptions } from '../../src/index.ts';
 import { resolveOptions } from '../../src/options/resolve.ts';
 
 const required: ModelGatewayOptions = { mongo: 'mongodb://127.0.0.1/x', secretKeys: ['k1:x'] };

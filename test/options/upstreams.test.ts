@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import { checkUpstreams, type UpstreamOptions } from '../../src/options/upstreams.ts';
 
 const good: UpstreamOptions = { name: 'one', baseUrl: 'https://api.example/v1' };

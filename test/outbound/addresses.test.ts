@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import { isAllowedAddress, parseNetworks } from '../../src/outbound/addresses.ts';
 
 const denied = {

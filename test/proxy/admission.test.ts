@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import type { AdmissionCheck } from '../../src/proxy/admission.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
-import type { UsageRecord } from '../../src/options/options.ts';
+import type { UsageRecord } from '../../src/index.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';
 import { chunks, json, reset, type Script, ScriptedUpstream } from '../support/upstream.ts';

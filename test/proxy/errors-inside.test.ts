@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import type { UsageRecord } from '../../src/options/options.ts';
+import type { UsageRecord } from '../../src/index.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { UsageRecord } from '../../src/options/options.ts';
+import type { UsageRecord } from '../../src/index.ts';
 import { StreamUsage } from '../../src/proxy/upstream-state.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { UpstreamTimeouts } from '../../src/options/options.ts';
+import type { UpstreamTimeouts } from '../../src/index.ts';
 import { startReceiverThread } from '../deliveries/send/receiver-thread.ts';
 import { listenOn } from '../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';

@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
-import { keepRawBody } from '../../src/http/body/read-body.ts';
+import { keepRawBody } from '../../src/index.ts';
 import {
   ReceiverError,
   verifySignature,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
-import type { UsageRecord } from '../../src/options/options.ts';
+import type { UsageRecord } from '../../src/index.ts';
 import { noStoredObjects } from '../support/no-stored-objects.ts';
 import { until } from '../support/until.ts';
 import { untilRead } from '../support/until-read.ts';

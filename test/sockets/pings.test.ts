@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import { until } from '../support/until.ts';
 import { SocketUpstream } from './socket-upstream.ts';
 import { SocketClient, startSockets } from './support.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import type { UsageRecord } from '../../src/index.ts';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
-import type { UsageRecord } from '../../src/options/options.ts';
 import { BackgroundService } from '../../src/stored/background.ts';
 import { unknownRecord } from '../../src/stored/ended-response.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
-import { hardenServer } from '../../src/http/harden-server.ts';
+import { hardenServer } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';

@@ -1,4 +1,4 @@
-import type { Logger } from '../../src/options/options.ts';
+import type { Logger } from '../../src/index.ts';
 
 /** Forgets what it is told. */
 export const silentLogger = { info() {}, warn() {}, error() {} } satisfies Logger;

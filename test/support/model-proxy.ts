@@ -1,4 +1,4 @@
-import type { UpstreamOptions } from '../../src/options/options.ts';
+import type { UpstreamOptions } from '../../src/index.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { createRetryPolicy, type RetryOptions } from '../../src/proxy/retry.ts';
 import { createUpstream } from '../../src/proxy/upstream.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 
 const fail = (): never => {
   throw new Error('reading this throws');

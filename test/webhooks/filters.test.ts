@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { type Filters, passes, storedFilters } from '../../src/webhooks/optional-fields.ts';
+import type { Filters } from '../../src/index.ts';
+import { passes, storedFilters } from '../../src/webhooks/optional-fields.ts';
 
 /** The error that these filters are refused with. */
 function refusalOf(filters: unknown) {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import type { NewWebhook, WebhookPatch } from '../../src/index.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
-import type { NewWebhook, WebhookPatch } from '../../src/webhooks/webhook.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../src/errors.ts';
+import { GatewayError } from '../../src/index.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { checkWebhookUrl, type UrlRules } from '../../src/webhooks/url.ts';
 

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'chai';
 import type OpenAI from 'openai';
 import type { APIError } from 'openai';
-import type { Quota } from '../../../src/options/options.ts';
+import type { Quota } from '../../../src/index.ts';
 import { type LiveAccount, startAccount } from '../../support/account.ts';
 import { eventually } from '../../support/until.ts';
 

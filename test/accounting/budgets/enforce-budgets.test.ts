@@ -8,10 +8,7 @@ import {
 import { createReadUsed } from '../../../src/accounting/budgets.ts';
 import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
 import { periodsOf } from '../../../src/accounting/sums.ts';
-import type { GatewayError } from '../../../src/errors.ts';
-import type { Budget } from '../../../src/options/budgets.ts';
-import type { Quota } from '../../../src/options/options.ts';
-import type { Principal } from '../../../src/options/principal.ts';
+import type { Budget, GatewayError, Principal, Quota } from '../../../src/index.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createBudgetAdmission } from '../../../src/accounting/budget-admission.ts';
 import { createReadUsed } from '../../../src/accounting/budgets.ts';
-import type { Budget } from '../../../src/options/budgets.ts';
+import type { Budget } from '../../../src/index.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from '../usage/ledger.ts';

@@ -1,7 +1,7 @@
 import { type CreditService, createCreditService } from '../../../src/accounting/credits.ts';
 import { createAccountModel, createLedgerModel } from '../../../src/accounting/model.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
-import type { CreditOptions } from '../../../src/options/options.ts';
+import type { CreditOptions } from '../../../src/index.ts';
 import { startEvents } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';

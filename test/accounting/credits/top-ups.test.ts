@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { createPaymentModel } from '../../../src/accounting/model.ts';
 import { createPaymentService } from '../../../src/accounting/payments.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
-import type { CreditOptions } from '../../../src/options/options.ts';
+import type { CreditOptions } from '../../../src/index.ts';
 import { until } from '../../support/until.ts';
 import { startCredits, type TestCredits } from './harness.ts';
 

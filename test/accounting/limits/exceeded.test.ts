@@ -7,8 +7,7 @@ import {
   type ExceededDocument,
   type ExceededModel,
 } from '../../../src/accounting/model.ts';
-import type { GatewayError } from '../../../src/errors.ts';
-import type { EventInput } from '../../../src/events/service.ts';
+import type { EventInput, GatewayError } from '../../../src/index.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { whileClockStands } from '../../support/clock.ts';

@@ -2,8 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
 import { MinuteCounters } from '../../../src/accounting/minute-counters.ts';
-import type { GatewayError } from '../../../src/errors.ts';
-import type { LimitOptions } from '../../../src/options/options.ts';
+import type { GatewayError, LimitOptions } from '../../../src/index.ts';
 
 const alice = { userId: 'usr_a', keyId: 'key_1' };
 const aliceToo = { userId: 'usr_a', keyId: 'key_2' };

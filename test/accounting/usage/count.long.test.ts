@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { RecentUsage } from '../../../src/accounting/count.ts';
+import type { Quota } from '../../../src/index.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
-import type { Quota } from '../../../src/options/options.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 

@@ -17,10 +17,10 @@ import { createEventModel, createOwnerModel } from '../../../src/events/model.ts
 import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import { newId } from '../../../src/ids.ts';
+import type { QuotaOptions, UsageRecord } from '../../../src/index.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
-import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';

@@ -3,9 +3,8 @@ import { expect } from 'chai';
 import { type Configuration, readConfiguration } from '../../../src/cli/config/config.ts';
 import { type Environment, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
 import { variables } from '../../../src/cli/config/variables.ts';
-import { GatewayError } from '../../../src/errors.ts';
+import { defaultRetryDelays, GatewayError } from '../../../src/index.ts';
 import { parseDuration } from '../../../src/options/kinds.ts';
-import { defaultRetryDelays } from '../../../src/options/options.ts';
 import { documentText } from '../../documentation/documents.ts';
 
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;

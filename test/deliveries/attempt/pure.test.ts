@@ -4,7 +4,7 @@ import { adviceFor, failures } from '../../../src/deliveries/failures.ts';
 import type { FailureCode } from '../../../src/deliveries/model.ts';
 import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../../src/deliveries/retry.ts';
 import { failureOf } from '../../../src/deliveries/send.ts';
-import { defaultRetryDelays } from '../../../src/options/options.ts';
+import { defaultRetryDelays } from '../../../src/index.ts';
 
 describe('The schedule', () => {
   it('makes the first attempt at once, then waits 1, 5 and 30 minutes, 2 and 8 hours after the attempt before', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
 import { createCatalogue } from '../../../src/events/catalogue.ts';
+import { GatewayError } from '../../../src/index.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 
 const catalogue = createCatalogue(loadSpec());

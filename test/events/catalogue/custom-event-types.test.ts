@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { addCustomEventTypes } from '../../../src/events/catalogue.ts';
+import type { EventTypeOptions } from '../../../src/index.ts';
 import { loadSpec, sharedSpec } from '../../../src/openapi/spec.ts';
-import type { EventTypeOptions } from '../../../src/options/options.ts';
 import { resolveOptions } from '../../../src/options/resolve.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';

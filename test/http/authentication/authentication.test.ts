@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import request from 'supertest';
-import { GatewayError } from '../../../src/errors.ts';
+import { GatewayError } from '../../../src/index.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { goodKey, serve } from '../fake-edge.ts';
 import { connectRaw } from '../raw-client.ts';

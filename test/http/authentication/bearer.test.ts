@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
 import { bearerToken } from '../../../src/http/authentication.ts';
+import { GatewayError } from '../../../src/index.ts';
 
 /** A request as Node shows it: the first of two equal headers, and the raw list of both. */
 function requestWith(...values: string[]): Parameters<typeof bearerToken>[0] {

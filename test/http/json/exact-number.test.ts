@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { GatewayError } from '../../../src/errors.ts';
 import { isExactNumber } from '../../../src/http/json/exact-number.ts';
 import { parseJson } from '../../../src/http/json/scan.ts';
+import type { GatewayError } from '../../../src/index.ts';
 
 const kept = [
   '0',

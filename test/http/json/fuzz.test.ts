@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { GatewayError } from '../../../src/errors.ts';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { outline, parseJson } from '../../../src/http/json/scan.ts';
 import { JsonMembers, searchedKey, ValueReader } from '../../../src/http/json/search.ts';
+import type { GatewayError } from '../../../src/index.ts';
 import { type SpecSchema, sharedSpec } from '../../../src/openapi/spec.ts';
 
 /** A failure says its own seed; this one makes every run the same. */

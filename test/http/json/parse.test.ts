@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { GatewayError } from '../../../src/errors.ts';
 import { parseJson } from '../../../src/http/json/scan.ts';
 import { checkStorableBody } from '../../../src/http/validation/check-request.ts';
+import type { GatewayError } from '../../../src/index.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {
   try {

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { Route } from '../../../src/http/router.ts';
 import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
+import { scopes } from '../../../src/index.ts';
 import { alternativesOf } from '../../../src/openapi/schemas.ts';
 import { type Spec, type SpecOperation, type SpecSchema, sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
-import { scopes } from '../../../src/options/principal.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge } from '../fake-edge.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { chunks, raw, reset, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
 

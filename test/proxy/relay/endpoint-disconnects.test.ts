@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import type { UpstreamTimeouts } from '../../../src/options/options.ts';
+import type { UpstreamTimeouts } from '../../../src/index.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import {

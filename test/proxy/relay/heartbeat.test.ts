@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { callerKey, type ModelServer, startModelServer, strangerKey } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';

@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { listenOn } from '../../support/listen.ts';
 import { measureAgain } from '../../support/measure-again.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';

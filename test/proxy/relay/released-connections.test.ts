@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { hang, type Script, ScriptedUpstream } from '../../support/upstream.ts';

@@ -1,8 +1,7 @@
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
-import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
+import { GatewayError, type UpstreamOptions, type UsageRecord } from '../../../src/index.ts';
 import type { ModelObserver } from '../../../src/proxy/hooks.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/retry.ts';
 import { type Candidate, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';

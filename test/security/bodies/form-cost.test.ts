@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
+import { GatewayError } from '../../../src/index.ts';
 import { measureAgain } from '../../support/measure-again.ts';
 import { readAsGateway } from './form-judges/gateway-reading.ts';
 

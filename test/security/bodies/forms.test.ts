@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { FormData, request } from 'undici';
-import { GatewayError } from '../../../src/errors.ts';
+import { GatewayError } from '../../../src/index.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { clientForms, rareForms } from './form-judges/client-forms.ts';

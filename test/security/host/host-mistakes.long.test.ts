@@ -1,8 +1,15 @@
 import { expect } from 'chai';
 import express from 'express';
 import fc from 'fast-check';
-import { type ErrorBody, errorStatus, GatewayError } from '../../../src/errors.ts';
-import { createModelGateway, type Logger, type ModelGateway, type ModelGatewayOptions } from '../../../src/index.ts';
+import { errorStatus } from '../../../src/errors.ts';
+import {
+  createModelGateway,
+  type ErrorBody,
+  GatewayError,
+  type Logger,
+  type ModelGateway,
+  type ModelGatewayOptions,
+} from '../../../src/index.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';

@@ -22,13 +22,13 @@ import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliver
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/events/outbox.ts';
 import { newId } from '../../../src/ids.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
-import type { UsageRecord } from '../../../src/options/options.ts';
 import { PendingWork } from '../../../src/pending-work.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createRecorder } from '../../../src/webhooks/recorder.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { RequestHandler } from 'express';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { callerKey, startModelServer } from '../../support/model-server.ts';
 import { chunks, hang, inTurn, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { UsageRecord } from '../../../src/options/options.ts';
+import type { UsageRecord } from '../../../src/index.ts';
 import { ownedByAll } from '../../proxy/relay/endpoint-calls.ts';
 import { callerKey, startModelServer } from '../../support/model-server.ts';
 import { hang, ScriptedUpstream } from '../../support/upstream.ts';

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import type { ModelGatewayOptions } from '../../../src/index.ts';
-import type { DisabledWebhook } from '../../../src/options/webhooks.ts';
+import type { DisabledWebhook, ModelGatewayOptions } from '../../../src/index.ts';
 import { type Scene, startScene } from '../../deliveries/over-http.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { silentLogger } from '../../support/logger.ts';

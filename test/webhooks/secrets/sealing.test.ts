@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import { GatewayError } from '../../../src/errors.ts';
+import { GatewayError } from '../../../src/index.ts';
 import { createSealer } from '../../../src/webhooks/secrets.ts';
 
 const bytes = () => randomBytes(32).toString('base64');
