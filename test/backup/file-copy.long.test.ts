@@ -1,6 +1,5 @@
 import { cp, rm } from 'node:fs/promises';
 import mongoose from 'mongoose';
-import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { describeRestore } from './restore-under-load.ts';
 
 describeRestore('A copy of the files of the database', {
@@ -16,9 +15,9 @@ describeRestore('A copy of the files of the database', {
       await client.close();
     }
   },
-  async restore({ data, copy }) {
+  async restore({ data, copy }, start) {
     await rm(data, { recursive: true });
     await cp(copy, data, { recursive: true });
-    return startEmbeddedMongo({ dataDir: data });
+    return start();
   },
 });

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { skipWithout } from '../documentation/runtimes.ts';
 import { describeRestore } from './restore-under-load.ts';
 
@@ -23,10 +22,10 @@ describe('mongodump and mongorestore', () => {
     async backUp({ uri }, { copy }) {
       await run('mongodump', [`--uri=${clusterUri(uri)}`, '--oplog', '--gzip', `--archive=${copy}`]);
     },
-    async restore({ data, copy }) {
+    async restore({ data, copy }, start) {
       // the key stays, and with it the user's password
       await rm(join(data, 'mongo'), { recursive: true });
-      const database = await startEmbeddedMongo({ dataDir: data });
+      const database = await start();
       await run('mongorestore', [`--uri=${clusterUri(database.uri)}`, '--oplogReplay', '--gzip', `--archive=${copy}`]);
       return database;
     },

@@ -25,7 +25,7 @@ interface Folders {
 export interface BackupMethod {
   backUp(database: EmbeddedMongo, folders: Folders): Promise<void>;
   /** Removes what is in `data`, and starts a database with what was copied. */
-  restore(folders: Folders): Promise<EmbeddedMongo>;
+  restore(folders: Folders, start: () => Promise<EmbeddedMongo>): Promise<EmbeddedMongo>;
 }
 
 /** What the database says of its deliveries. */
@@ -64,6 +64,7 @@ export function describeRestore(title: string, method: BackupMethod): void {
     /** How many requests the quick receiver had got when gateways were started again. */
     let sentBefore = 0;
 
+    const start = () => startEmbeddedMongo({ dataDir: folders.data });
     const sentTo = ({ received }: TestReceiver) => received.map(({ headers }) => String(headers['webhook-id']));
     const stored = () => beside.collection<Stored>('gateway_deliveries');
     const eventsThatAre = async (state: string) =>
@@ -100,7 +101,7 @@ export function describeRestore(title: string, method: BackupMethod): void {
       upstream = await ScriptedUpstream.start();
       upstream.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion', model: 'm', choices: [{}], usage });
       [quick, failing] = [await startReceiver(), await startReceiver(500)];
-      database = await startEmbeddedMongo({ dataDir: folders.data });
+      database = await start();
       gateway = await openGateway();
       server = await listen((req, res) => gateway.router(req, res));
       for (const { url } of [quick, failing]) await gateway.webhooks.create('usr_1', { url, events: [type] });
@@ -128,7 +129,7 @@ export function describeRestore(title: string, method: BackupMethod): void {
       await Promise.all([publisher.stop(), caller.stop()]);
       await gateway.close();
       await database.stop();
-      database = await method.restore(folders);
+      database = await method.restore(folders, start);
       beside = await mongoose.createConnection(database.uri).asPromise();
       delivered = new Set(await eventsThatAre('delivered'));
       expect(delivered.size, 'delivered in the copy').to.be.above(50);

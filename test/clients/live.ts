@@ -1,8 +1,8 @@
 import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import type { SpecMediaType } from '../../src/openapi/spec.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
+import type { SpecMediaType } from '../support/openapi.ts';
 import { operations, resolved } from '../support/spec.ts';
 import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 

@@ -1,6 +1,6 @@
-import type { SpecMediaType, SpecSchema } from '../../src/openapi/spec.ts';
 import type { LiveGateway } from '../support/gateway.ts';
-import { operations, resolved, spec } from '../support/spec.ts';
+import { type SpecMediaType, type SpecSchema, spec } from '../support/openapi.ts';
+import { operations, resolved } from '../support/spec.ts';
 import { customData, customType } from './live.ts';
 
 /** One call that a generated client makes, with values that fit openapi.yaml. */

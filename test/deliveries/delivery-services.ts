@@ -14,10 +14,10 @@ import type { EventInput, Logger } from '../../src/index.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
-import { sharedSpec } from '../../src/openapi/spec.ts';
 import type { DeliveryTarget } from '../../src/webhooks/webhook.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
+import { spec } from '../support/openapi.ts';
 import { eventually } from '../support/until.ts';
 
 export const secret = 'a secret of the receiver';
@@ -126,7 +126,7 @@ export async function startDeliveryServices(
     connection,
     outbox,
     owners,
-    catalogue: catalogueOf(sharedSpec()),
+    catalogue: catalogueOf(spec),
     webhooks,
     settleSubscribers,
     fanOut: deliveryService.fanOut,

@@ -9,10 +9,10 @@ import {
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
-import { newId } from '../../src/ids.ts';
 import { distinctValues, durableCollection } from '../../src/mongo/collection.ts';
 import { createReadStats } from '../../src/webhooks/health.ts';
 import { createTallyModel, type TallyDocument } from '../../src/webhooks/model.ts';
+import { newId } from '../support/ids.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const count = 100_000;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createModels } from '../../src/gateway/collections.ts';
+import { createGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { codeBlocks } from './documents.ts';
 import { blockWith } from './programs.ts';
@@ -68,8 +68,10 @@ describe('The mongosh commands of the documentation', () => {
     const [use, ...commands] = blockWith('docs/scale.md', 'mongosh', 'sh.').code.trim().split('\n');
     expect(use).to.equal('use gateway');
     for (const command of commands) await shell.run(command);
-    const models = Object.values(createModels(database.connection, 'gateway_'));
-    const names = models.map(({ collection }) => `gateway.${collection.collectionName}`);
+    const gateway = await createGateway({ mongo: database.connection });
+    const collections = await database.connection.listCollections();
+    await gateway.close();
+    const names = collections.map(({ name }) => `gateway.${name}`);
     expect(names).to.include.members(shell.sharded);
     expect(shell.sharded).to.not.be.empty;
   });

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { freePort } from '../../src/cli/mongo/mongod.ts';
+import { freePorts } from '../support/servers/free-ports.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 
 const run = promisify(execFile);
@@ -91,7 +91,7 @@ export async function startProgram(
   block: CodeBlock,
   env: Record<string, string>,
 ): Promise<RunningProgram> {
-  const port = await freePort();
+  const port = await freePorts(1);
   const [command, ...args] = await prepare(folder, block, port);
   const child = spawn(command, args, { cwd: folder, env: { ...process.env, ...env } });
   let printed = '';
@@ -111,7 +111,7 @@ export async function startProgram(
 /** Runs a program of the documentation to its end. */
 export async function output(folder: string, block: CodeBlock, env: Record<string, string>): Promise<string> {
   const [command, ...args] =
-    block.language === 'sh' ? ['bash', '-euc', block.code] : await prepare(folder, block, await freePort());
+    block.language === 'sh' ? ['bash', '-euc', block.code] : await prepare(folder, block, await freePorts(1));
   const { stdout } = await run(command as string, args, { cwd: folder, env: { ...process.env, ...env } });
   return stdout.trim();
 }

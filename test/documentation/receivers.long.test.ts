@@ -2,8 +2,8 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
-import { signBody, standardWebhookSignature } from '../../src/deliveries/signature.ts';
 import { installTarball } from '../package/tarball.ts';
+import { signBody, standardWebhookSignature } from '../support/signature.ts';
 import { blockWith, output, type RunningProgram, startProgram } from './programs.ts';
 import { go, java, php, python, type Runtime, skipWithout } from './runtimes.ts';
 

@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises';
 import { expect } from 'chai';
-import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { installTarball } from '../package/tarball.ts';
 import { freshUri } from '../support/mongo.ts';
+import { freePorts } from '../support/servers/free-ports.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 import { blockWith, output } from './programs.ts';
 import { addPrograms, Shell } from './shell.ts';
@@ -46,7 +46,7 @@ describe('the commands in the documentation', function () {
   const scenes = new Map<string, Scene>();
 
   async function startScene(start: CodeBlock): Promise<Scene> {
-    const [port, receiverPort] = [await freePort(), await freePort()];
+    const [port, receiverPort] = [await freePorts(1), await freePorts(1)];
     const mongoUri = freshUri();
     const ofGateway = { MONGODB_URI: mongoUri, SECRET_KEYS: `k1:${Buffer.alloc(32, 1).toString('base64')}` };
     const gateway = new Shell(start.code, folder, {

@@ -4,9 +4,9 @@ import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createOutbox, type SettleSubscribers } from '../../src/events/outbox.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
-import { loadSpec } from '../../src/openapi/spec.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
+import { loadSpec } from '../support/openapi.ts';
 
 export const payment = {
   type: 'payment.completed',

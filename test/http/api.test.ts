@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/index.ts';
-import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
+import { loadSpec } from '../support/openapi.ts';
 import { createFakeEdge, fakeOperations, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 

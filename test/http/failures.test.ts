@@ -1,15 +1,14 @@
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import request from 'supertest';
-import type { Operation } from '../../src/http/operation.ts';
 import { GatewayError } from '../../src/index.ts';
 import { recordingLogger } from '../support/logger.ts';
-import { goodKey, serve } from './fake-edge.ts';
+import { type FakeOperation, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;
 
-const fails = (error: unknown): Operation => ({
+const fails = (error: unknown): FakeOperation => ({
   async handle() {
     throw error;
   },

@@ -1,12 +1,18 @@
 import { addCustomEventTypes } from '../../src/events/catalogue.ts';
-import { type ApiDependencies, createApi } from '../../src/http/api.ts';
-import { type Authenticate, bearerToken, createAuthenticator } from '../../src/http/authentication.ts';
+import { AccountMemory } from '../../src/fairness/account-shares.ts';
+import { type ApiDependencies, createApi, createReadLimit, createWriteLimit } from '../../src/http/api.ts';
+import {
+  type Authenticate,
+  bearerToken,
+  checkedAuthenticate,
+  createAuthenticator,
+} from '../../src/http/authentication.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/router.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
-import { sharedSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
+import { spec } from '../support/openapi.ts';
 
 export const goodKey = 'key-that-is-good';
 
@@ -42,36 +48,56 @@ const echoRelay: RelayOperation = {
 
 /** An operation for everything in openapi.yaml, each answering what it was called with. */
 export function fakeOperations(own: Operations = {}): Operations {
-  const ids = Object.values(sharedSpec().paths).flatMap((item) =>
+  const ids = Object.values(spec.paths).flatMap((item) =>
     Object.values(item).flatMap((operation) => ('operationId' in operation ? [operation.operationId] : [])),
   );
   const echoes = ids.map((id) => [id, relayed.has(id) ? echoRelay : echoData] as const);
   return { ...Object.fromEntries(echoes), ...own };
 }
 
-type FakeEdgeDependencies = ApiDependencies & { readonly authenticate: Authenticate };
+/** What one is called with, and what one is. */
+export type FakeRequest = Parameters<typeof echo>[0];
+export type FakeOperation = ReturnType<typeof fakeOperations>[string];
+
+type FakeEdgeDependencies = Omit<ApiDependencies, 'bodyMemory' | 'limitReads' | 'limitWrites'> & {
+  readonly authenticate: Authenticate;
+  /** Which of the host's options `authenticate` is. */
+  readonly authenticateOption: string;
+  /** Bytes of bodies that an account may have under way. */
+  readonly bodyMemory: number;
+  /** How often an account may read and change in a minute. */
+  readonly readRateLimit: number;
+  readonly writeRateLimit: number;
+};
 
 const byGoodKey: Authenticate = (req) => (bearerToken(req) === goodKey ? { userId: 'usr_1' } : null);
 
 /** The edge over fake operations; one API key is good. */
 export async function createFakeEdge({
   authenticate = byGoodKey,
+  authenticateOption = 'authenticate',
   logger = recordingLogger(),
+  bodyMemory,
+  readRateLimit,
+  writeRateLimit,
   ...own
 }: Partial<FakeEdgeDependencies> = {}): Promise<GatewayRouter> {
   const addApi = createApi({
-    spec: addCustomEventTypes(sharedSpec(), {}),
+    spec: addCustomEventTypes(spec, {}),
     operations: fakeOperations(),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
     logger,
+    ...(bodyMemory !== undefined && { bodyMemory: new AccountMemory(bodyMemory) }),
+    ...(readRateLimit !== undefined && { limitReads: createReadLimit(readRateLimit) }),
+    ...(writeRateLimit !== undefined && { limitWrites: createWriteLimit(writeRateLimit) }),
     ...own,
   });
   const router = createRouter(logger, {
     models: ['/v1/chat/completions', '/v1/models'],
-    notServed: sharedSpec()['x-not-served'],
+    notServed: spec['x-not-served'],
   });
-  addApi(router, createAuthenticator({ byKey: authenticate }).byKey);
+  addApi(router, createAuthenticator({ byKey: checkedAuthenticate(authenticateOption, authenticate) }).byKey);
   return router;
 }
 

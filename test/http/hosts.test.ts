@@ -4,8 +4,7 @@ import { expect } from 'chai';
 import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import request from 'supertest';
-import type { GatewayRouter } from '../../src/http/router.ts';
-import { keepRawBody } from '../../src/index.ts';
+import { keepRawBody, type ModelGateway } from '../../src/index.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, fakeOperations, goodKey } from './fake-edge.ts';
 
@@ -40,7 +39,7 @@ function parserOf({ framework, parser }: HostKind): RequestHandler[] {
 }
 
 /** A host's app with the edge in it, a route of its own behind it that tells what it got, and an error handler. */
-function createHost(kind: HostKind, edge: GatewayRouter, seen: { errors: unknown[] }): express.Express {
+function createHost(kind: HostKind, edge: ModelGateway['router'], seen: { errors: unknown[] }): express.Express {
   const app = kind.framework();
   app.use(...([kind.prefix || '/', ...parserOf(kind), edge] as [string, ...RequestHandler[]]));
   app.use(async (req, res) => {

@@ -2,13 +2,11 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import express from 'express';
 import request from 'supertest';
-import { AccountMemory } from '../../src/fairness/account-shares.ts';
-import type { ApiRequest } from '../../src/http/operation.ts';
 import { keepRawBody } from '../../src/index.ts';
 import { listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { until } from '../support/until.ts';
-import { createFakeEdge, goodKey, serve } from './fake-edge.ts';
+import { createFakeEdge, type FakeRequest, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;
@@ -27,7 +25,7 @@ describe('a client that disconnects', () => {
     const server = await serve({
       logger,
       data: {
-        async handle({ client }: ApiRequest) {
+        async handle({ client }: FakeRequest) {
           started();
           await new Promise<void>((resolve) => client.onDisconnect(resolve));
           left();
@@ -47,7 +45,7 @@ describe('a client that disconnects', () => {
   it('while its key is checked frees the memory of the body that the host has read', async () => {
     const waiting: ((principal: { userId: string }) => void)[] = [];
     const edge = await createFakeEdge({
-      bodyMemory: new AccountMemory(1_000),
+      bodyMemory: 1_000,
       authenticate: () => new Promise((resolve) => waiting.push(resolve)),
     });
     const app = express().use(express.json({ verify: keepRawBody }));
@@ -96,10 +94,10 @@ describe('a client that disconnects', () => {
   });
 
   it('after the complete answer does not count as disconnected', async () => {
-    let seen: ApiRequest['client'] | undefined;
+    let seen: FakeRequest['client'] | undefined;
     const server = await serve({
       data: {
-        async handle(request: ApiRequest) {
+        async handle(request: FakeRequest) {
           seen = request.client;
           return { status: 200, body: {} };
         },

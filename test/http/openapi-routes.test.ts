@@ -6,9 +6,9 @@ import { CORE_SCHEMA, load } from 'js-yaml';
 import { addOpenApiRoutes } from '../../src/http/openapi-routes.ts';
 import { OpenRequests } from '../../src/http/request.ts';
 import { createRouter } from '../../src/http/router.ts';
-import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
+import { loadSpec } from '../support/openapi.ts';
 
 describe('the description of the API', () => {
   let mounted: Listening;

@@ -2,14 +2,14 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
-import type { GatewayRouter } from '../../src/http/router.ts';
+import type { ModelGateway } from '../../src/index.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 
 describe('a router with no host behind it', () => {
   const logger = recordingLogger();
-  let router: GatewayRouter;
+  let router: ModelGateway['router'];
   let server: Listening;
 
   before(async () => {

@@ -1,26 +1,25 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
-import { createKeyService } from '../../src/keys/service.ts';
 import { startEvents, type TestEvents } from '../events/harness.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { keyServiceOf, type StoredKeys } from './harness.ts';
 
 describe('the events of API keys', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
   let events: TestEvents;
-  let keys: KeyModel;
+  let keys: StoredKeys;
 
   beforeEach(async () => {
     ({ connection, drop } = await freshDatabase());
     events = await startEvents(connection);
-    keys = createKeyModel(connection, 'gateway_');
+    ({ keys } = keyServiceOf(connection));
     await keys.createIndexes();
   });
   afterEach(() => drop());
 
   const newService = (publish: TestEvents['publish'] = events.publish) =>
-    createKeyService({ keys, publish, transaction: events.transaction, onLastUsedLost() {} });
+    keyServiceOf(connection, { publish, transaction: events.transaction }).service;
 
   const published = async () =>
     (await events.stored()).map(({ type, userId, body }) => ({ type, userId, ...JSON.parse(String(body)).data }));

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
-import { newId } from '../../src/ids.ts';
 import { digestOf, keyIdIn, newKeyText } from '../../src/keys/verify-key.ts';
+import { newId } from '../support/ids.ts';
 
 describe('the text of an API key', () => {
   const id = newId('key', Date.now());

@@ -1,27 +1,26 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
-import { createKeyService } from '../../src/keys/service.ts';
 import { startEvents, type TestEvents } from '../events/harness.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { keyServiceOf, type StoredKeys } from './harness.ts';
 
 describe('the number of keys an account may have', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
   let events: TestEvents;
-  let keys: KeyModel;
+  let keys: StoredKeys;
 
   before(async () => {
     ({ connection, drop } = await freshDatabase());
     events = await startEvents(connection);
-    keys = createKeyModel(connection, 'gateway_');
+    ({ keys } = keyServiceOf(connection));
     await keys.createIndexes();
   });
   after(() => drop());
 
   const newService = (maxKeys: number) =>
-    createKeyService({ keys, maxKeys, publish: events.publish, transaction: events.transaction, onLastUsedLost() {} });
+    keyServiceOf(connection, { maxKeys, publish: events.publish, transaction: events.transaction }).service;
 
   it('is not exceeded when two processes create many at the same moment, and each key has its event', async () => {
     const services = [newService(3), newService(3)];

@@ -1,18 +1,18 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
-import { newId } from '../../src/ids.ts';
 import { GatewayError } from '../../src/index.ts';
-import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
-import { createKeyService, type KeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
-import { newKeyText } from '../../src/keys/verify-key.ts';
+import type { KeyService, KeyServiceDeps } from '../../src/keys/service.ts';
 import { type SeenCommand, watchedDatabase } from '../support/commands.ts';
+import { newId } from '../support/ids.ts';
 import { until } from '../support/until.ts';
+import { keyServiceOf, type StoredKeys } from './harness.ts';
 
 describe('API keys', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
-  let keys: KeyModel;
+  let keys: StoredKeys;
 
   const finds = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find' || name === 'aggregate');
   const isConfirming = ({ command }: SeenCommand) =>
@@ -21,27 +21,23 @@ describe('API keys', () => {
   const confirmations = () => finds().filter(isConfirming).length;
   const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
 
+  /** A key as the service makes them, which it has not made. */
+  const unknownKey = () => `emg_${newId('key', Date.now()).slice(4)}_${randomBytes(32).toString('base64url')}`;
+
   /** For tests that count look-ups: a busy machine may take longer than the usual second for which a key is remembered. Milliseconds. */
   const longTtl = { cacheTtl: 60_000 };
 
   let services: KeyService[] = [];
 
-  /** The service alone: nothing is published, nothing joined in a transaction. */
   function newService(own: Partial<KeyServiceDeps> = {}): KeyService {
-    const service = createKeyService({
-      keys,
-      publish: async () => {},
-      transaction: (fn) => fn(undefined),
-      onLastUsedLost() {},
-      ...own,
-    });
+    const { service } = keyServiceOf(database.connection, own);
     services.push(service);
     return service;
   }
 
   before(async () => {
     database = await watchedDatabase();
-    keys = createKeyModel(database.connection, 'gateway_');
+    ({ keys } = keyServiceOf(database.connection));
     await keys.createIndexes();
   });
   beforeEach(() => database.forget());
@@ -108,7 +104,7 @@ describe('API keys', () => {
 
   it('that do not exist cost a few look-ups for a thousand of them, and none when they are sent again', async () => {
     const service = newService(longTtl);
-    const strange = Array.from({ length: 1_000 }, () => newKeyText(newId('key', Date.now())));
+    const strange = Array.from({ length: 1_000 }, () => unknownKey());
     for (let round = 0; round < 3; round++) {
       expect(new Set(await Promise.all(strange.map(service.authenticate)))).to.deep.equal(new Set([null]));
     }
@@ -122,7 +118,7 @@ describe('API keys', () => {
     await service.authenticate(key);
     await service.authenticate(withLastCharacter(key));
     expect(confirmations()).to.equal(0);
-    expect(await service.authenticate(newKeyText(newId('key', Date.now())))).to.equal(null);
+    expect(await service.authenticate(unknownKey())).to.equal(null);
     expect(confirmations()).to.equal(1);
     await service.close();
   });
@@ -365,8 +361,8 @@ describe('API keys', () => {
   });
 
   it('keep their collections apart by prefix, and share one model where two gateways share the prefix', () => {
-    expect(createKeyModel(database.connection, 'gateway_')).to.equal(keys);
-    const other = createKeyModel(database.connection, 'other_');
+    expect(keyServiceOf(database.connection).keys).to.equal(keys);
+    const { keys: other } = keyServiceOf(database.connection, {}, 'other_');
     expect(other).to.not.equal(keys);
     expect(other.collection.collectionName).to.equal('other_keys');
   });

@@ -4,13 +4,13 @@ import mongoose from 'mongoose';
 import { createDeliveryModel } from '../../src/deliveries/model.ts';
 import { createModelGateway, GatewayError } from '../../src/index.ts';
 import { databaseOf } from '../../src/mongo/collection.ts';
-import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { findIndexes, indexesOfModel } from '../../src/mongo/schema/indexes.ts';
 import { retryUntilAvailable } from '../../src/mongo/schema/prepare-schema.ts';
 import { RecordedTerminal } from '../cli/recorded-terminal.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/database/breakable-database.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
+import { connectionTimes } from '../support/mongo.ts';
 
 describe('The indexes that the start of a gateway builds', function () {
   this.timeout(60_000);

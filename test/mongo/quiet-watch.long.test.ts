@@ -4,10 +4,10 @@ import mongoose from 'mongoose';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createModels } from '../../src/gateway/collections.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
-import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { createWatch } from '../../src/mongo/watch.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/database/breakable-database.ts';
 import { silentLogger } from '../support/logger.ts';
+import { connectionTimes } from '../support/mongo.ts';
 
 describe('A change stream of deliveries', function () {
   this.timeout(60_000);

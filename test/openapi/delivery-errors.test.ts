@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/failures.ts';
-import type { SpecSchema } from '../../src/openapi/spec.ts';
 import { documentText } from '../documentation/documents.ts';
-import { misfits, resolved, spec } from '../support/spec.ts';
+import { type SpecSchema, spec } from '../support/openapi.ts';
+import { misfits, resolved } from '../support/spec.ts';
 
 const schema = spec.components.schemas.DeliveryErrorCode as { type: string; $defs: Record<string, SpecSchema> };
 const { Known, ByStatus } = schema.$defs;

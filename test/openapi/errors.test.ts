@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { errorStatus } from '../../src/errors.ts';
 import { type ErrorBody, GatewayError } from '../../src/index.ts';
-import type { SpecMediaType } from '../../src/openapi/spec.ts';
-import { operations, resolved, spec } from '../support/spec.ts';
+import { type SpecMediaType, spec } from '../support/openapi.ts';
+import { operations, resolved } from '../support/spec.ts';
 
 const schema = spec.components.schemas.ErrorCode as { enum: string[]; 'x-enumDescriptions': Record<string, string> };
 

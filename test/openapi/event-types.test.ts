@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { components } from '../../src/api.d.ts';
-import { misfits, spec } from '../support/spec.ts';
+import { spec } from '../support/openapi.ts';
+import { misfits } from '../support/spec.ts';
 
 type Schemas = components['schemas'];
 type Known = Schemas['KnownEventType'];

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { SpecMediaType, SpecSchema } from '../../src/openapi/spec.ts';
-import { misfits, operations, resolved, spec, webhookOperations } from '../support/spec.ts';
+import { type SpecMediaType, type SpecSchema, spec } from '../support/openapi.ts';
+import { misfits, operations, resolved, webhookOperations } from '../support/spec.ts';
 
 interface Parameter {
   readonly name: string;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import type { SpecMediaType } from '../../src/openapi/spec.ts';
-import { operations, resolved, spec, webhookOperations } from '../support/spec.ts';
+import { type SpecMediaType, spec } from '../support/openapi.ts';
+import { operations, resolved, webhookOperations } from '../support/spec.ts';
 
 /** The operations that every version has; everything else is an extension. */
 const interfaceOperations = [

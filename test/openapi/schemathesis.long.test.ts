@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { scopes } from '../../src/index.ts';
-import { loadSpec, type Spec, type SpecSchema } from '../../src/openapi/spec.ts';
 import { run } from '../clients/generated-client.ts';
 import { startForClients } from '../clients/live.ts';
 import { python, skipWithout } from '../documentation/runtimes.ts';
 import type { LiveGateway } from '../support/gateway.ts';
+import { loadSpec, type Spec, type SpecSchema } from '../support/openapi.ts';
 import { installedPackages } from '../support/processes/python.ts';
 
 const here = fileURLToPath(new URL('schemathesis/', import.meta.url));

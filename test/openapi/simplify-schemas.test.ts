@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import { simplifySchemas } from '../../src/openapi/schemas.ts';
-import type { Spec, SpecSchema } from '../../src/openapi/spec.ts';
-import { spec } from '../support/spec.ts';
+import { type Spec, type SpecSchema, spec } from '../support/openapi.ts';
 
 const object = { type: 'object', additionalProperties: false };
 

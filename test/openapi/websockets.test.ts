@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import type { SpecSchema } from '../../src/openapi/spec.ts';
 import { answerResponse, respond, SocketUpstream } from '../sockets/socket-upstream.ts';
 import { refusalOf, SocketClient, type SocketGateway, startSocketGateway } from '../sockets/support.ts';
-import { misfits, spec } from '../support/spec.ts';
+import { type SpecSchema, spec } from '../support/openapi.ts';
+import { misfits } from '../support/spec.ts';
 
 /** What openapi.yaml says of a WebSocket. */
 interface SpecSocket {

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
-import { newId, timeOf } from '../../src/ids.ts';
 import { createRefusalModel } from '../../src/operator/model.ts';
 import { createHealthModel, createWebhookModel } from '../../src/webhooks/model.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { newId } from '../support/ids.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -201,6 +201,7 @@ describe('The problems that an operator sees', () => {
     }
     const [record] = await gateway.admin.search(requestId);
     expect(record?.id).to.match(/^use_/);
+    const timeOf = (id: string) => id.slice(4, 14);
     expect(timeOf(record?.id ?? '') >= timeOf(requestId)).to.equal(true);
     expect(await gateway.admin.search(record?.id ?? '')).to.deep.equal([record]);
     expect(JSON.stringify(await gateway.admin.search(key.id))).to.not.include(key.key);

@@ -7,9 +7,9 @@ import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
 import mongoose from 'mongoose';
 import { findMongod, mongodSources } from '../../src/cli/mongo/binary.ts';
-import { freePort } from '../../src/cli/mongo/mongod.ts';
 import { createModels } from '../../src/gateway/collections.ts';
 import { memoryFolder } from '../support/database/memory-folder.ts';
+import { freePorts } from '../support/servers/free-ports.ts';
 import { until } from '../support/until.ts';
 import { shardedCollections } from './shard-keys.ts';
 
@@ -25,7 +25,7 @@ interface Node {
 
 async function startNode(binary: string, name: string, role: '--configsvr' | '--shardsvr'): Promise<Node> {
   const dbPath = await mkdtemp(path.join((await memoryFolder()) ?? tmpdir(), `${name}-`));
-  const port = await freePort();
+  const port = await freePorts(1);
   const host = `127.0.0.1:${port}`;
   const child: ChildProcess = spawn(
     binary,

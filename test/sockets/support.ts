@@ -13,8 +13,8 @@ import { silentLogger } from '../support/logger.ts';
 import { createTestProxy, type TestProxyOptions } from '../support/model-proxy.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { noStoredSecrets } from '../support/no-stored-objects.ts';
+import { spec } from '../support/openapi.ts';
 import { selfSigned } from '../support/servers/certificates.ts';
-import { spec } from '../support/spec.ts';
 import { until } from '../support/until.ts';
 import type { SocketUpstream } from './socket-upstream.ts';
 

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import type { components } from '../../src/api.d.ts';
-import { sharedSpec } from '../../src/openapi/spec.ts';
 import { listedKinds } from '../../src/stored/kinds.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { spec } from '../support/openapi.ts';
 import { FileProvider } from './file-provider.ts';
 
 type List = components['schemas']['StoredObjectList'];
@@ -230,7 +230,7 @@ describe('What an account keeps', () => {
   });
 
   it('is of the kinds that openapi.yaml names', async () => {
-    const { enum: named } = sharedSpec().components.schemas.StoredObjectKind as { enum: string[] };
+    const { enum: named } = spec.components.schemas.StoredObjectKind as { enum: string[] };
     expect([...listedKinds.keys()]).to.have.members(named);
   });
 });

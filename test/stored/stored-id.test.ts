@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { idParameter, storedCalls, storedId, upstreamPath } from '../../src/stored/kinds.ts';
-import { operations, resolved, spec } from '../support/spec.ts';
+import { spec } from '../support/openapi.ts';
+import { operations, resolved } from '../support/spec.ts';
 
 interface Parameter {
   readonly name: string;

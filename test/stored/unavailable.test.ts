@@ -1,11 +1,14 @@
 import { expect } from 'chai';
 import type OpenAI from 'openai';
-import { databaseUnavailable } from '../../src/mongo/unavailable.ts';
+import { GatewayError } from '../../src/index.ts';
 import type { StoredObjects } from '../../src/stored/service.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { noStoredObjects } from '../support/no-stored-objects.ts';
 import { chunks, json, ScriptedUpstream } from '../support/upstream.ts';
 import { failure, responseOf, streamOf } from './support.ts';
+
+const databaseUnavailable = (cause?: unknown) =>
+  new GatewayError('database_unavailable', 'The database is unavailable', { cause });
 
 describe('what upstreams keep, while the database is unavailable', () => {
   let upstream: ScriptedUpstream;

@@ -7,10 +7,10 @@ import { type Authenticate, createAuthenticator } from '../../src/http/authentic
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/router.ts';
 import type { Principal } from '../../src/index.ts';
-import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { createTestProxy, type TestProxy, type TestProxyOptions } from './model-proxy.ts';
+import { loadSpec, type Spec } from './openapi.ts';
 
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';

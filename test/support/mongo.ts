@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose, { type Connection } from 'mongoose';
-import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { memoryFolder } from './database/memory-folder.ts';
 
 /**
@@ -89,7 +88,16 @@ export function dropLater(connection: Connection): void {
   );
 }
 
-/** As README tells hosts to open theirs, but for a machine so busy with tests that a command may take longer. Milliseconds. */
+/** As README tells hosts to open their connections. Milliseconds. */
+export const connectionTimes = {
+  serverSelectionTimeoutMS: 5_000,
+  connectTimeoutMS: 3_000,
+  socketTimeoutMS: 5_000,
+  maxIdleTimeMS: 2_000,
+  heartbeatFrequencyMS: 1_000,
+} as const;
+
+/** The same for a machine so busy with tests that a command may take longer. */
 const hostTimes = { ...connectionTimes, socketTimeoutMS: 2 * connectionTimes.socketTimeoutMS } as const;
 
 /** A connection to a fresh database, and what removes both. */

@@ -1,14 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import {
-  type SpecMethod,
-  type SpecOperation,
-  type SpecSchema,
-  sharedSpec,
-  specMethods,
-} from '../../src/openapi/spec.ts';
-
-export const spec = sharedSpec();
+import { type SpecMethod, type SpecOperation, type SpecSchema, spec, specMethods } from './openapi.ts';
 
 /** One operation of openapi.yaml and where it stands. */
 export interface Documented {

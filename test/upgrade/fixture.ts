@@ -1,7 +1,7 @@
 import mongoose, { type Connection } from 'mongoose';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { schemaVersion } from '../../src/mongo/schema/prepare-schema.ts';
-import { readVersion } from '../../src/version.ts';
+import { packageVersion } from '../support/version.ts';
 
 const { EJSON } = mongoose.mongo.BSON;
 
@@ -42,7 +42,7 @@ export async function dump(connection: Connection, about: Pick<Fixture, 'secretK
   });
   const collections = Object.fromEntries(await Promise.all(entries));
   const fixture: Fixture = {
-    packageVersion: readVersion(),
+    packageVersion,
     schemaVersion,
     writtenAt: new Date(),
     ...about,

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'chai';
-import { newId } from '../../src/ids.ts';
 import { createModelGateway, GatewayError, type ModelGateway } from '../../src/index.ts';
-import { readVersion } from '../../src/version.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { loopbackOptions } from '../support/gateway.ts';
+import { newId } from '../support/ids.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
+import { packageVersion } from '../support/version.ts';
 import { type Fixture, fixtureOptions, prefix, restore } from './fixture.ts';
 import { type Build, buildNewer, newField, newIndex, type Release } from './newer-version.ts';
 
@@ -40,7 +40,7 @@ describe('Two versions at once, on a database that this version wrote', function
   before(async () => {
     database = await freshDatabase();
     receiver = await startReceiver(200);
-    const text = readFileSync(new URL(`fixtures/${readVersion()}.json`, import.meta.url), 'utf8');
+    const text = readFileSync(new URL(`fixtures/${packageVersion}.json`, import.meta.url), 'utf8');
     fixture = await restore(database.connection, text, new URL(receiver.url).origin, twoHours);
     for (const name of Object.keys(fixture.collections)) {
       if (name === 'schema') continue;
@@ -112,7 +112,7 @@ describe('Two versions at once, on a database that this version wrote', function
 
   it('each deliver what the other publishes', async () => {
     older = await start('build');
-    expect(await record()).to.include({ version: 1, compatibleFrom: 1, packageVersion: readVersion() });
+    expect(await record()).to.include({ version: 1, compatibleFrom: 1, packageVersion });
     await older.start();
     newer = await startNewer(compatible);
     expect(await record()).to.include({ version: 2, compatibleFrom: 1, packageVersion: '9.0.0' });
@@ -186,7 +186,7 @@ describe('Two versions at once, on a database that this version wrote', function
     expect(refused).to.be.instanceOf(GatewayError).and.include({ code: 'invalid_options', param: 'mongo' });
     expect((refused as GatewayError).message).to.equal(
       'mongo: express-model-gateway 10.0.0 has prepared this database (schema version 3), and versions with a schema version below 2 ' +
-        `must not use it; this is ${readVersion()} with schema version 1: run 10.0.0 or a newer one`,
+        `must not use it; this is ${packageVersion} with schema version 1: run 10.0.0 or a newer one`,
     );
     expect(await record()).to.include({ version: 3, compatibleFrom: 2, packageVersion: '10.0.0' });
   });

@@ -6,12 +6,12 @@ import { writeFile } from 'node:fs/promises';
 import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { createModelGateway, scopes } from '../../src/index.ts';
-import { readVersion } from '../../src/version.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
+import { packageVersion } from '../support/version.ts';
 import { dump, fixtureOptions, prefix, receiverInFixture } from './fixture.ts';
 
 const webhookSecret = 'the secret of a fixture';
@@ -113,7 +113,7 @@ const idle = await createModelGateway(options);
 await idle.publish({ type: 'order.shipped', userId, data: { order: 3 } });
 await idle.close();
 
-const file = new URL(`fixtures/${readVersion()}.json`, import.meta.url);
+const file = new URL(`fixtures/${packageVersion}.json`, import.meta.url);
 const text = await dump(connection, { secretKey, apiKey, webhookSecret });
 await writeFile(file, text.replaceAll(new URL(receiver.url).origin, receiverInFixture));
 await server.close();

@@ -1,16 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { newId } from '../../src/ids.ts';
-import { createWebhookModel, type WebhookModel } from '../../src/webhooks/model.ts';
-import { createSealer } from '../../src/webhooks/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { valid, webhookService } from './support.ts';
+import { newId } from '../support/ids.ts';
+import { type StoredWebhooks, valid, webhookService, webhookServiceOf } from './support.ts';
 
 let database: Awaited<ReturnType<typeof watchedDatabase>>;
 let service: WebhookService;
-let webhooks: WebhookModel;
+let webhooks: StoredWebhooks;
 let userId: string;
 
 const thrown = (promise: Promise<unknown>) =>
@@ -394,8 +392,8 @@ describe('webhooks', () => {
 
     it('cannot be delivered to when the key of their secret is missing, and the error names the key', async () => {
       const { id } = await service.create(userId, valid);
-      const sealer = createSealer([`k2:${randomBytes(32).toString('base64')}`]);
-      const { service: other } = await webhookService(database.connection, { sealer });
+      const secretKeys = [`k2:${randomBytes(32).toString('base64')}`];
+      const { service: other } = await webhookService(database.connection, { secretKeys });
       const error = await thrown(other.forDelivery(id));
       expect(error).to.include({ code: 'secret_unreadable' });
       expect(error.message).to.include("'k1'");
@@ -427,8 +425,8 @@ describe('webhooks', () => {
   });
 
   it('keep their collections apart by prefix, and share one model where two gateways share the prefix', () => {
-    expect(createWebhookModel(database.connection, 'gateway_')).to.equal(webhooks);
-    const other = createWebhookModel(database.connection, 'other_');
+    expect(webhookServiceOf(database.connection).webhooks).to.equal(webhooks);
+    const { webhooks: other } = webhookServiceOf(database.connection, { prefix: 'other_' });
     expect(other).to.not.equal(webhooks);
     expect(other.collection.collectionName).to.equal('other_webhooks');
   });

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { checkedHeaders, type StaticHeaders } from '../../src/webhooks/optional-fields.ts';
-import { createSealer } from '../../src/webhooks/secrets.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
 
@@ -16,8 +15,8 @@ describe('the headers of a webhook', () => {
   });
   afterEach(() => database.drop());
 
-  const serviceWith = async (...keys: string[]) =>
-    (await webhookService(database.connection, { sealer: createSealer(keys) })).service;
+  const serviceWith = async (...secretKeys: string[]) =>
+    (await webhookService(database.connection, { secretKeys })).service;
   const stored = () => database.connection.collection('gateway_webhooks').findOne();
 
   it('are sealed in the database, and shown by name only', async () => {

@@ -1,4 +1,4 @@
-import { type CreditService, createCreditService } from '../../../src/accounting/credits.ts';
+import { createCreditService } from '../../../src/accounting/credits.ts';
 import { createAccountModel, createLedgerModel } from '../../../src/accounting/model.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/index.ts';
@@ -7,6 +7,8 @@ import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
+export type CreditService = ReturnType<typeof createCreditService>;
+
 /** The credit service alone, in a database of its own: as many processes as are asked for. A token costs a credit. */
 export async function startCredits() {
   const { connection, drop } = await freshDatabase();
@@ -14,7 +16,7 @@ export async function startCredits() {
   const accounts = createAccountModel(connection, 'gateway_');
   const ledger = createLedgerModel(connection, 'gateway_');
 
-  function newService(options: Partial<CreditOptions> = {}): CreditService {
+  function newService(options: Partial<CreditOptions> = {}) {
     return createCreditService({
       accounts,
       ledger,

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { CreditService } from '../../../src/accounting/credits.ts';
-import { startCredits, type TestCredits } from './harness.ts';
+import { type CreditService, startCredits, type TestCredits } from './harness.ts';
 
 /** A top-up or usage records charged together, by their numbers: the same number is the same one again. */
 interface Step {

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { CreditService } from '../../../src/accounting/credits.ts';
-import { startCredits, type TestCredits } from './harness.ts';
+import { type CreditService, startCredits, type TestCredits } from './harness.ts';
 
 /** A top-up or a charge of so many whole credits, by its number; the same number again must do nothing. */
 type Step = { readonly kind: 'top_up' | 'usage'; readonly number: number; readonly credits: number };

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import type { CreditService } from '../../../src/accounting/credits.ts';
 import { until } from '../../support/until.ts';
-import { startCredits, type TestCredits } from './harness.ts';
+import { type CreditService, startCredits, type TestCredits } from './harness.ts';
 
 describe('calls of an account that come steadily', function () {
   this.timeout(30_000);

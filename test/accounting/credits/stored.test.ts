@@ -3,12 +3,12 @@ import { request } from 'node:http';
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import type { UsageRecord } from '../../../src/index.ts';
-import { sharedSpec } from '../../../src/openapi/spec.ts';
 import { kinds, madeBy, type StoredCall, type StoredOperation, storedCalls } from '../../../src/stored/kinds.ts';
 import { FileProvider } from '../../stored/file-provider.ts';
 import { failure } from '../../stored/support.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { spec } from '../../support/openapi.ts';
 import { eventually, until } from '../../support/until.ts';
 
 const megabyte = 1_000_000;
@@ -305,7 +305,7 @@ describe('What upstreams keep', () => {
   });
 
   it('is described as refused with 402 by each operation that can have a price', () => {
-    const operations = Object.values(sharedSpec().paths).flatMap((path) => Object.values(path as object));
+    const operations = Object.values(spec.paths).flatMap((path) => Object.values(path as object));
     const priced = operations.filter(({ operationId, requestBody }) => {
       const call: StoredCall | undefined = storedCalls[operationId as StoredOperation];
       const kind = call?.isCounted && kinds[call.kind].pricedAs;

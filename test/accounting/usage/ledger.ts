@@ -16,14 +16,14 @@ import { createCatalogue } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
-import { newId } from '../../../src/ids.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/index.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
+import { newId } from '../../support/ids.ts';
 import { silentLogger } from '../../support/logger.ts';
+import { loadSpec } from '../../support/openapi.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
 export async function openLedger(connection: Connection) {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newId } from '../../../src/ids.ts';
 import { createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createSealer, createSecrets } from '../../../src/webhooks/secrets.ts';
+import { newId } from '../../support/ids.ts';
 import { subscribe } from './rows.ts';
 import { now, type Process, type Setup } from './setup.ts';
 

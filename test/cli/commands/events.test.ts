@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { signBody, standardWebhookSignature } from '../../../src/deliveries/signature.ts';
 import { verifySignature } from '../../../src/receiver/index.ts';
 import { listen } from '../../support/listen.ts';
+import { signBody, standardWebhookSignature } from '../../support/signature.ts';
 import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 

@@ -9,10 +9,10 @@ import { expect } from 'chai';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { startMongod } from '../../../src/cli/mongo/mongod.ts';
-import { isAlive } from '../../../src/cli/mongo/record.ts';
 import { loadAccess } from '../../../src/cli/mongo/replica-set.ts';
 import { listenOn } from '../../support/listen.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';
+import { isAlive } from '../../support/processes/is-alive.ts';
 import { until } from '../../support/until.ts';
 import { useEmbeddedMongo, withClient } from './embedded-scene.ts';
 

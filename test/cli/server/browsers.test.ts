@@ -6,7 +6,7 @@ import { codeBlocks } from '../../documentation/documents.ts';
 import { newSecretKey, startGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { spec } from '../../support/spec.ts';
+import { spec } from '../../support/openapi.ts';
 import { CommandProcess } from '../command.ts';
 
 const [page, otherPage, stranger] = ['https://app.example.com', 'http://localhost:5173', 'https://evil.example.com'];

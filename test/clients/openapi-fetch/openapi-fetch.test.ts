@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import createClient, { type Middleware } from 'openapi-fetch';
 import type { operations as Operations, paths } from '../../../src/api.d.ts';
-import type { SpecMediaType, SpecPathItem } from '../../../src/openapi/spec.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
-import { misfits, operations, resolved, spec } from '../../support/spec.ts';
+import { type SpecMediaType, type SpecPathItem, spec } from '../../support/openapi.ts';
+import { misfits, operations, resolved } from '../../support/spec.ts';
 import { json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 
 type Content = Readonly<Record<string, SpecMediaType>>;

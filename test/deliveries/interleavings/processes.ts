@@ -18,10 +18,10 @@ import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { type Held, Leases, type Renewal } from '../../../src/mongo/lease.ts';
 import { withTimeout } from '../../../src/mongo/periodic.ts';
-import { sharedSpec } from '../../../src/openapi/spec.ts';
 import { PendingWork } from '../../../src/pending-work.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
+import { spec } from '../../support/openapi.ts';
 import { eventually } from '../../support/until.ts';
 import { noListeners } from '../claims-of.ts';
 import { type FakeWebhooks, noRateLimits, payment } from '../delivery-services.ts';
@@ -56,7 +56,7 @@ const retryDelays = [long, long, long, long, long];
 const renewInterval = 10;
 /** How long a test waits for a renewal. Milliseconds. */
 const longestRenewal = 10_000;
-const catalogue = catalogueOf(sharedSpec());
+const catalogue = catalogueOf(spec);
 
 /** How writes fail: they are done, but not confirmed, or not done. */
 const faults = {

@@ -4,7 +4,7 @@ import { createResend, createSendTest, type ResendDeps, type SendTestDeps } from
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
 import { createInFlightLimit } from '../../../src/fairness/account-shares.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
-import { newId } from '../../../src/ids.ts';
+import { newId } from '../../support/ids.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 /** An attempt that nobody hears of in time. */

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createDeliveryClient, createSend } from '../../../src/deliveries/send.ts';
-import { signatureHeaders, signBody } from '../../../src/deliveries/signature.ts';
+import { signatureHeaders } from '../../../src/deliveries/signature.ts';
+import { signBody } from '../../support/signature.ts';
 import { startReceiver } from '../receiver.ts';
 
 describe('The signature of a delivery', () => {

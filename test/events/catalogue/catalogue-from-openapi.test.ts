@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createCatalogue } from '../../../src/events/catalogue.ts';
 import { GatewayError } from '../../../src/index.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
+import { loadSpec } from '../../support/openapi.ts';
 
 const catalogue = createCatalogue(loadSpec());
 

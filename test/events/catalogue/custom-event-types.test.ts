@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { addCustomEventTypes } from '../../../src/events/catalogue.ts';
 import type { EventTypeOptions } from '../../../src/index.ts';
-import { loadSpec, sharedSpec } from '../../../src/openapi/spec.ts';
 import { resolveOptions } from '../../../src/options/resolve.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
+import { loadSpec, spec } from '../../support/openapi.ts';
 import { until } from '../../support/until.ts';
 
 const shipped: EventTypeOptions = {
@@ -87,7 +87,7 @@ describe("a host's own event types", () => {
   ];
   for (const [param, types, says] of unsound) {
     it(`are refused when the gateway is created: ${param}, ${says.source}`, () => {
-      expect(() => addCustomEventTypes(sharedSpec(), types))
+      expect(() => addCustomEventTypes(spec, types))
         .to.throw(says)
         .with.property('param', param);
     });

@@ -1,8 +1,8 @@
 import axios from 'axios';
 import { expect } from 'chai';
-import { signBody } from '../../../src/deliveries/signature.ts';
 import { low, type Scene, secret, startScene } from '../../deliveries/over-http.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
+import { signBody } from '../../support/signature.ts';
 import { eventually } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 

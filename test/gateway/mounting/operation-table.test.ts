@@ -1,17 +1,16 @@
 import { expect } from 'chai';
 import { operationTable, type RouterParts } from '../../../src/gateway/router.ts';
 import type { OperationTable } from '../../../src/http/operation.ts';
-import { sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { RealtimeSecrets } from '../../../src/sockets/secrets.ts';
 import { createSessionOperations } from '../../../src/sockets/session-calls.ts';
 import { createTestProxy } from '../../support/model-proxy.ts';
 import { noStoredSecrets } from '../../support/no-stored-objects.ts';
+import { spec, specMethods } from '../../support/openapi.ts';
 
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
     const { operations, relaying } = createTestProxy({ upstreams: [] });
     const secrets = new RealtimeSecrets({ stored: noStoredSecrets, principalOfKey: async () => null });
-    const spec = sharedSpec();
     const table = operationTable({
       models: { ...operations, ...createSessionOperations({ relaying, secrets, spec }) },
       webhooks: {},

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { bearerToken } from '../../../src/http/authentication.ts';
+import { bearerToken, isSameOrigin } from '../../../src/http/authentication.ts';
 import { GatewayError } from '../../../src/index.ts';
 
 /** A request as Node shows it: the first of two equal headers, and the raw list of both. */
@@ -61,5 +61,17 @@ describe('the bearer token', () => {
       .to.throw(GatewayError)
       .with.property('message')
       .that.does.not.contain('canary');
+  });
+});
+
+describe('the target of a request', () => {
+  it('says in absolute form which host is meant, whatever the Host header says', () => {
+    const headers = { origin: 'https://gateway.example', host: 'evil.example' };
+    const method = 'POST';
+    expect(isSameOrigin({ method, url: '/v1/webhooks', headers })).to.equal(false);
+    expect(isSameOrigin({ method, url: 'https://Gateway.example/v1/webhooks', headers })).to.equal(true);
+    expect(isSameOrigin({ method, url: '/v1/webhooks', headers: { ...headers, host: 'gateway.example' } })).to.equal(
+      true,
+    );
   });
 });

@@ -2,10 +2,10 @@ import { expect } from 'chai';
 import express from 'express';
 import type { Connection } from 'mongoose';
 import { keepRawBody } from '../../../src/index.ts';
-import { sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { createGateway, type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { spec, specMethods } from '../../support/openapi.ts';
 
 const eventTypes = {
   'order.shipped': {
@@ -26,7 +26,7 @@ async function send(url: string, key: string, operation: string, body: string) {
 
 /** Every operation that takes JSON and does not relay it. */
 function storedOperations(): string[] {
-  return Object.entries(sharedSpec().paths).flatMap(([path, item]) =>
+  return Object.entries(spec.paths).flatMap(([path, item]) =>
     specMethods.flatMap((method) => {
       const operation = item[method];
       const takesJson = operation?.requestBody?.content['application/json'];

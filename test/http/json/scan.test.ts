@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { outline, parseJson } from '../../../src/http/json/scan.ts';
 import { foldCase } from '../../../src/http/json/tokens.ts';
-import { type SpecSchema, sharedSpec } from '../../../src/openapi/spec.ts';
+import { type SpecSchema, spec } from '../../support/openapi.ts';
 
-const spec = sharedSpec();
 const chat = bodyShape(spec, spec.components.schemas.ChatCompletionRequest as SpecSchema);
 /** Describes nothing, so that nothing is kept or refused for its name. */
 const nothing = bodyShape(spec, {});

@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect as connectTo, createServer } from 'node:http2';
 import { expect } from 'chai';
-import { createRouter } from '../../../src/http/router.ts';
-import { recordingLogger } from '../../support/logger.ts';
+import { createFakeEdge } from '../fake-edge.ts';
 
 describe('A request over HTTP/2', () => {
   it('gets to what is behind the router', async () => {
-    const router = createRouter(recordingLogger());
+    const router = await createFakeEdge();
     const server = createServer((req, res) =>
       router(req as unknown as IncomingMessage, res as unknown as ServerResponse, () => res.end('host')),
     );

@@ -3,11 +3,9 @@ import type { Route } from '../../../src/http/router.ts';
 import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
 import { scopes } from '../../../src/index.ts';
 import { alternativesOf } from '../../../src/openapi/schemas.ts';
-import { type Spec, type SpecOperation, type SpecSchema, sharedSpec, specMethods } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
+import { type Spec, type SpecOperation, type SpecSchema, spec, specMethods } from '../../support/openapi.ts';
 import { createFakeEdge } from '../fake-edge.ts';
-
-const spec = sharedSpec();
 
 /** An operation that takes JSON, with a good body and the fields that it may have. */
 interface Taking {

@@ -8,7 +8,7 @@ import { invalidRequest } from '../../../src/http/validation/invalid-request.ts'
 import { createValidator } from '../../../src/http/validation/validator.ts';
 import type { GatewayError } from '../../../src/index.ts';
 import { simplifySchemas } from '../../../src/openapi/schemas.ts';
-import { sharedSpec } from '../../../src/openapi/spec.ts';
+import { loadSpec } from '../../support/openapi.ts';
 import { fakeOperations } from '../fake-edge.ts';
 
 const seed = 20_261_125;
@@ -75,7 +75,7 @@ function changed(body: object, changes: readonly (readonly [place: number, way: 
 }
 
 describe('the compiled check', () => {
-  const spec = simplifySchemas(sharedSpec());
+  const spec = simplifySchemas(loadSpec());
   const routes = joinRoutes(spec, fakeOperations()).filter(({ description }) => description.operationId in valid);
   const findFault = createCompiledCheck(spec, routes);
   const headers = { 'content-type': 'application/json' };

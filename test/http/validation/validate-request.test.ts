@@ -2,8 +2,8 @@ import { expect } from 'chai';
 import request from 'supertest';
 import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
 import { describeSchema } from '../../../src/openapi/schemas.ts';
-import { type Spec, type SpecOperation, type SpecSchema, sharedSpec } from '../../../src/openapi/spec.ts';
 import { type Listening, listen } from '../../support/listen.ts';
+import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../support/openapi.ts';
 import { createFakeEdge, echo, fakeOperations, goodKey } from '../fake-edge.ts';
 
 const headers = { authorization: `Bearer ${goodKey}`, 'content-type': 'application/json' };
@@ -34,7 +34,7 @@ describe('what a schema asks for, in words', () => {
 
 /** openapi.yaml with some operations described in another way. */
 function specWith(changes: Record<string, Partial<SpecOperation>>): Spec {
-  const spec = structuredClone(sharedSpec());
+  const spec = loadSpec();
   for (const item of Object.values(spec.paths)) {
     for (const operation of Object.values(item)) {
       if ('operationId' in operation) Object.assign(operation, changes[operation.operationId]);

@@ -7,16 +7,16 @@ import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { checkReplicaSet } from '../../../src/cli/doctor/database.ts';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
-import { freePort } from '../../../src/cli/mongo/mongod.ts';
 import { requireReplicaSet } from '../../../src/mongo/connection/connection.ts';
 import { command } from '../../cli/recorded-terminal.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { freePorts } from '../../support/servers/free-ports.ts';
 
 async function startStandalone() {
   const mongod = await findMongod(mongodSources(defaultCacheFolder()), () => {});
   const dbPath = await mkdtemp(join(tmpdir(), 'standalone-'));
-  const port = await freePort();
+  const port = await freePorts(1);
   const child = spawn(mongod, ['--dbpath', dbPath, '--port', String(port), '--bind_ip', '127.0.0.1'], {
     stdio: 'ignore',
   });

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { withCommandTimeout } from '../../../src/mongo/collection.ts';
-import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { isUnavailable } from '../../../src/mongo/unavailable.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
+import { connectionTimes } from '../../support/mongo.ts';
 
 describe('A connection of the gateway’s own', function () {
   this.timeout(60_000);

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { JsonScan } from '../../../src/http/json/scan.ts';
 import { foldCase } from '../../../src/http/json/tokens.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
 import { bodyFor, readModelBody } from '../../../src/proxy/model-body.ts';
+import { loadSpec } from '../../support/openapi.ts';
 
 const { schemas } = loadSpec().components;
 const chat = schemas.ChatCompletionRequest as { properties: object };

@@ -5,11 +5,11 @@ import { createApi } from '../../../src/http/api.ts';
 import { createAuthenticator } from '../../../src/http/authentication.ts';
 import { createRouter } from '../../../src/http/router.ts';
 import { hardenServer } from '../../../src/index.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
 import { fakeOperations } from '../../http/fake-edge.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { createTestProxy } from '../../support/model-proxy.ts';
+import { loadSpec } from '../../support/openapi.ts';
 import type { Measures } from './bounds.ts';
 
 /**

@@ -8,8 +8,9 @@ import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 import type { EmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { freePort, isListening } from '../../../src/cli/mongo/mongod.ts';
+import { isListening } from '../../../src/cli/mongo/mongod.ts';
 import { useEmbeddedMongo, withClient } from '../../cli/mongo/embedded-scene.ts';
+import { freePorts } from '../../support/servers/free-ports.ts';
 import { until } from '../../support/until.ts';
 
 /** A mongod without users, as a data folder had one before there were any. */
@@ -17,7 +18,7 @@ async function startOpenMongod(dataDir: string): Promise<{ child: ChildProcess; 
   const binary = await findMongod(mongodSources(defaultCacheFolder()), () => {});
   const dbPath = join(dataDir, 'mongo', '0');
   await mkdir(dbPath, { recursive: true });
-  const port = await freePort();
+  const port = await freePorts(1);
   const place = ['--dbpath', dbPath, '--port', String(port), '--bind_ip', '127.0.0.1', '--nounixsocket'];
   const child = spawn(binary, [...place, '--replSet', 'gateway', '--oplogSize', '512'], { stdio: 'ignore' });
   const uri = `mongodb://127.0.0.1:${port}/gateway?directConnection=true`;
@@ -89,7 +90,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     let port = 0;
     const seen = new Set<string>();
     const probing = new AbortController();
-    port = await freePort();
+    port = await freePorts(1);
     await writeFile(join(scene.dataDir, 'mongo.json'), JSON.stringify({ uri: '', ports: [port], pid: null }));
     const uri = `mongodb://127.0.0.1:${port}/?directConnection=true&serverSelectionTimeoutMS=2000`;
     async function probe(): Promise<void> {

@@ -1,4 +1,4 @@
-import type { SpecOperation, SpecSchema } from '../../../src/openapi/spec.ts';
+import type { SpecOperation, SpecSchema } from '../../support/openapi.ts';
 import { type Documented, resolved } from '../../support/spec.ts';
 
 export type Path = readonly (string | number)[];

@@ -3,10 +3,10 @@ import { expect } from 'chai';
 import express from 'express';
 import type { Connection } from 'mongoose';
 import type { DeliveryState } from '../../../src/deliveries/model.ts';
-import { newId } from '../../../src/ids.ts';
 import { type ModelGateway, scopes } from '../../../src/index.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
+import { newId } from '../../support/ids.ts';
 import { listen } from '../../support/listen.ts';
 
 const count = 3_000;

@@ -21,7 +21,6 @@ import { createJobs } from '../../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel } from '../../../src/events/model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/events/outbox.ts';
-import { newId } from '../../../src/ids.ts';
 import type { UsageRecord } from '../../../src/index.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
@@ -36,6 +35,7 @@ import { createSubscriberLookup } from '../../../src/webhooks/subscribers.ts';
 import { pendingDelivery } from '../../deliveries/attempt/pending-delivery.ts';
 import { claimsOf } from '../../deliveries/claims-of.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
+import { newId } from '../../support/ids.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 /** More than a document, and a message of the protocol, may hold. */

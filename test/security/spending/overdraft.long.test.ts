@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { CreditService } from '../../../src/accounting/credits.ts';
 import { GatewayError } from '../../../src/index.ts';
-import { startCredits, type TestCredits } from '../../accounting/credits/harness.ts';
+import { type CreditService, startCredits, type TestCredits } from '../../accounting/credits/harness.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { costOf } from '../../../src/accounting/price.ts';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { JsonScan } from '../../../src/http/json/scan.ts';
-import { loadSpec } from '../../../src/openapi/spec.ts';
 import { readModelBody } from '../../../src/proxy/model-body.ts';
 import { usageFrom } from '../../../src/proxy/usage-meter.ts';
+import { loadSpec } from '../../support/openapi.ts';
 
 const { schemas } = loadSpec().components;
 const properties = ['ChatCompletionRequest', 'CompletionRequest', 'EmbeddingRequest'].map(

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { createSealer } from '../../../src/webhooks/secrets.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { valid, webhookService } from '../support.ts';
@@ -16,7 +15,7 @@ describe('secrets under more than one key', () => {
   });
   afterEach(() => database.drop());
 
-  const serviceWith = (...keys: string[]) => webhookService(database.connection, { sealer: createSealer(keys) });
+  const serviceWith = (...secretKeys: string[]) => webhookService(database.connection, { secretKeys });
   const stored = () => database.connection.collection('gateway_webhooks').find().sort({ _id: 1 }).toArray();
   const startWith = (...secretKeys: string[]) => createGateway({ mongo: database.connection, secretKeys });
 
@@ -89,8 +88,10 @@ describe('secrets under more than one key', () => {
     const { service: before, webhooks } = await serviceWith(k1);
     const { id: broken } = await before.create('usr_1', valid);
     const { id: sound } = await before.create('usr_1', valid);
-    const altered = { secret: createSealer([keyOf('k1')]).seal('another', 'elsewhere') };
-    await webhooks.collection.updateOne({ _id: broken as never }, { $set: altered });
+    const elsewhere = await webhookService(database.connection, { prefix: 'other_', secretKeys: [keyOf('k1')] });
+    const { id: other } = await elsewhere.service.create('usr_1', valid);
+    const secret = (await elsewhere.webhooks.collection.findOne({ _id: other as never }))?.secret;
+    await webhooks.collection.updateOne({ _id: broken as never }, { $set: { secret } });
     const { service } = await serviceWith(k2, k1);
     expect(await service.reseal()).to.deep.equal({ resealed: 1, unreadable: [broken] });
     expect((await service.forDelivery(sound))?.secret).to.equal(valid.secret);

@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import type { WebhookModel } from '../../../src/webhooks/model.ts';
 import type { WebhookService } from '../../../src/webhooks/service.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { valid, webhookService } from '../support.ts';
+import { type StoredWebhooks, valid, webhookService } from '../support.ts';
 
 const userId = 'usr_1';
 const next = 'the secret that comes next';
@@ -18,7 +17,7 @@ const thrown = (promise: Promise<unknown>) =>
 describe("rotating a webhook's secret", () => {
   let database: { connection: Connection; drop(): Promise<void> };
   let service: WebhookService;
-  let webhooks: WebhookModel;
+  let webhooks: StoredWebhooks;
   let id: string;
 
   before(async () => {

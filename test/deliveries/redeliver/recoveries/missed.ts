@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose';
 import type { DeliveryDocument, DeliveryState } from '../../../../src/deliveries/model.ts';
 import type { EventDocument } from '../../../../src/events/model.ts';
-import { newId } from '../../../../src/ids.ts';
+import { newId } from '../../../support/ids.ts';
 
 /** Stores deliveries of an account that ended so, each with an event of its own; answers the ids of the events. */
 export async function storeEnded(

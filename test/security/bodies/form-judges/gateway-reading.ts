@@ -1,7 +1,7 @@
 import { createFormCheck, readForm } from '../../../../src/http/body/form.ts';
 import type { Route } from '../../../../src/http/router.ts';
-import { loadSpec } from '../../../../src/openapi/spec.ts';
 import { readMultipartBody } from '../../../../src/proxy/model-body.ts';
+import { loadSpec } from '../../../support/openapi.ts';
 import type { SentForm } from './judges.ts';
 
 const spec = loadSpec();
