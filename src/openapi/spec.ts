@@ -3,7 +3,7 @@ import { readDocument } from './read-document.ts';
 /** The methods an OpenAPI path item may have. */
 export const specMethods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const;
 
-export type SpecMethod = (typeof specMethods)[number];
+type SpecMethod = (typeof specMethods)[number];
 
 /** A JSON schema of the document; `$ref`s in it are JSON pointers such as `#/components/schemas/ErrorResponse`. */
 export type SpecSchema = Readonly<Record<string, unknown>>;
@@ -63,11 +63,6 @@ export function jsonBodyOf({ requestBody }: SpecOperation): SpecMediaType | unde
   return requestBody?.content['application/json'] ?? requestBody?.['x-json-body'];
 }
 
-/** The interface of this gateway, read anew at each call. */
-export function loadSpec(): Spec {
-  return readDocument() as Spec;
-}
-
 /** Every kind of body that an operation takes, by media type. */
 export function bodiesOf({ requestBody }: SpecOperation): Readonly<Record<string, SpecMediaType>> {
   const { content = {}, 'x-json-body': json, 'x-other-bodies': others } = requestBody ?? {};
@@ -76,8 +71,8 @@ export function bodiesOf({ requestBody }: SpecOperation): Readonly<Record<string
 
 let shared: Spec | undefined;
 
-/** The same, read once in a process. Do not change it. */
+/** The interface of this gateway, read once in a process. Do not change it. */
 export function sharedSpec(): Spec {
-  shared ??= loadSpec();
+  shared ??= readDocument() as Spec;
   return shared;
 }

@@ -154,7 +154,7 @@ async function pidAt(port: number, access: MongoAccess): Promise<number | undefi
 const loopback = '127.0.0.1';
 
 /** `preferred` if it is free, else a port that the system chooses. */
-export async function freePort(preferred?: number): Promise<number> {
+async function freePort(preferred?: number): Promise<number> {
   const port = (preferred && (await listenOnce(preferred))) || (await listenOnce(0));
   if (!port) throw new Error('no free port on 127.0.0.1');
   return port;

@@ -26,7 +26,7 @@ export async function readRecord(dataDir: string): Promise<MongoRecord | undefin
   }
 }
 
-export function isAlive(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
