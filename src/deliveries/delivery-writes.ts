@@ -96,42 +96,27 @@ export interface DeliveryWritesDeps extends Pick<ResolvedOptions, 'concurrency'>
 export type DeliveryWrites = ReturnType<typeof createDeliveryWrites>;
 
 /** Claims and writes deliveries, those of the same moment in one command. One that cannot be written fails alone. */
-export function createDeliveryWrites({
-  deliveries,
-  clock,
-  concurrency: attemptsAtOnce,
-  owner,
-  lease,
-  onInserted = () => {},
-}: DeliveryWritesDeps) {
-  const collection = durableCollection(deliveries);
+export function createDeliveryWrites(deps: DeliveryWritesDeps) {
+  const { onInserted = () => {} } = deps;
+  const collection = durableCollection(deps.deliveries);
+  const outcomes = { concurrency, maxDelay };
 
   const inserting: BatcherOptions<DeliveryDocument, InsertResult> = {
+    ...outcomes,
     maxSize: insertMaxSize,
-    concurrency,
-    maxDelay,
     async write(documents) {
-      const inserts = documents.map((document) => ({ insertOne: { document } }));
-      const failures = await collection.bulkWrite(inserts, unordered).then(() => noFailures, failuresIn);
+      const results = await insertEach(collection, documents);
       onInserted(documents.length);
-      return documents.map((_, i) => {
-        const error = failures.get(i);
-        return error && !isDuplicateKey(error) ? { error } : { isNew: error === undefined };
-      });
+      return results;
     },
   };
   const inserts = createBatcher(inserting);
-  const gatheredInserts = createBatcher({
-    ...inserting,
-    interval,
-    // where few attempts are under way at once, no more outcomes come until these are written
-    enough: Math.min(enough, attemptsAtOnce),
-  });
+  // where few attempts are under way at once, no more outcomes come until these are written
+  const gatheredInserts = createBatcher({ ...inserting, interval, enough: Math.min(enough, deps.concurrency) });
 
   const retries = createBatcher<Retry, boolean>({
+    ...outcomes,
     maxSize: retriesMaxSize,
-    concurrency,
-    maxDelay,
     async write(group) {
       const { upsertedIds } = await collection.bulkWrite(group.map(toUpsert), unordered);
       onInserted(group.length);
@@ -140,16 +125,15 @@ export function createDeliveryWrites({
   });
 
   const changes = createBatcher<Change, boolean>({
+    ...outcomes,
     maxSize: changesMaxSize,
-    concurrency,
-    maxDelay,
     write: (group) => changeAll(collection, group),
   });
 
   const claims = createBatcher<AttemptKey, Claim | null>({
     maxSize: claimMaxSize,
     concurrency,
-    write: (attempts) => claimEach(collection, attempts, { clock, owner, lease }),
+    write: (attempts) => claimEach(collection, attempts, deps),
   });
 
   return {
@@ -171,6 +155,16 @@ export function createDeliveryWrites({
     /** From now on no outcome waits for others. */
     close: gatheredInserts.close,
   };
+}
+
+/** Inserts deliveries. @returns of each whether it is new, or why it is not stored */
+async function insertEach(collection: Deliveries, documents: readonly DeliveryDocument[]): Promise<InsertResult[]> {
+  const inserts = documents.map((document) => ({ insertOne: { document } }));
+  const failures = await collection.bulkWrite(inserts, unordered).then(() => noFailures, failuresIn);
+  return documents.map((_, i) => {
+    const error = failures.get(i);
+    return error && !isDuplicateKey(error) ? { error } : { isNew: error === undefined };
+  });
 }
 
 /** Makes changes of claimed deliveries. @returns of each whether it is made: not if its claim was lost */

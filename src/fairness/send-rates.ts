@@ -30,34 +30,31 @@ export interface SendRates {
 }
 
 /**
+ * Grants the next permits of a webhook, for a pipeline.
+ * @param interval between two permits, in milliseconds
+ * @param count requests that take permits within the horizon
+ * @param waiting requests that take any
+ */
+function granting(interval: number, count: number, waiting: number) {
+  const askedAt = { $toDouble: '$$NOW' };
+  const first = { $max: ['$nextAt', askedAt] };
+  const untilHorizon = { $subtract: [{ $add: ['$askedAt', permitHorizon] }, '$first'] };
+  const near = { $max: [0, { $add: [1, { $floor: { $divide: [untilHorizon, interval] } }] }] };
+  return [
+    { $set: { first, askedAt, usedAt: '$$NOW' } },
+    { $set: { granted: { $add: [{ $min: [count, near] }, waiting] } } },
+    { $set: { nextAt: { $add: ['$first', { $multiply: ['$granted', interval] }] } } },
+  ];
+}
+
+/**
  * Grants permits to send. Those of one webhook are evenly spaced by its limit, whichever process asks: the next permit is the
  * later one of now and the end of the last, by the database's clock (the generic cell rate algorithm without a burst). Requests
  * for one webhook at the same moment share a write. A lost write costs accuracy, never an attempt.
  */
 export function createSendRates(rates: SendRateModel): SendRates {
   const collection = durableCollection(rates);
-
-  /** @param count requests that take permits within the horizon @param waiting requests that take any */
-  async function reserve(webhookId: string, rateLimit: number, count: number, waiting: number) {
-    const interval = 1_000 / rateLimit;
-    const askedAt = { $toDouble: '$$NOW' };
-    const first = { $max: ['$nextAt', askedAt] };
-    const untilHorizon = { $subtract: [{ $add: ['$askedAt', permitHorizon] }, '$first'] };
-    const near = { $max: [0, { $add: [1, { $floor: { $divide: [untilHorizon, interval] } }] }] };
-    const pipeline = [
-      { $set: { first, askedAt, usedAt: '$$NOW' } },
-      { $set: { granted: { $add: [{ $min: [count, near] }, waiting] } } },
-      { $set: { nextAt: { $add: ['$first', { $multiply: ['$granted', interval] }] } } },
-    ];
-    const options = { upsert: true, returnDocument: 'after', writeConcern: { w: 1 } } as const;
-    const write = () => collection.findOneAndUpdate({ _id: webhookId }, pipeline, options);
-    const rate = (await write().catch((error) => {
-      // another process has inserted it
-      if (!isDuplicateKey(error)) throw error;
-      return write();
-    })) as SendRateDocument;
-    return { ...rate, interval };
-  }
+  const options = { upsert: true, returnDocument: 'after', writeConcern: { w: 1 } } as const;
 
   /** The permits of one webhook's requests, in their order. */
   async function grant(requests: readonly PermitRequest[]): Promise<Map<PermitRequest, Permit>> {
@@ -65,9 +62,13 @@ export function createSendRates(rates: SendRateModel): SendRates {
     const waiting = requests.filter(({ waits }) => waits).length;
     const count = requests.length - waiting;
     // after a change of the limit, requests of one moment may have read different ones
-    const rateLimit = Math.min(...requests.map((request) => request.rateLimit));
+    const interval = 1_000 / Math.min(...requests.map(({ rateLimit }) => rateLimit));
     const [{ webhookId }] = requests as [PermitRequest];
-    const { first, granted, askedAt, nextAt, interval } = await reserve(webhookId, rateLimit, count, waiting);
+    const pipeline = granting(interval, count, waiting);
+    const write = () => collection.findOneAndUpdate({ _id: webhookId }, pipeline, options);
+    // another process may insert it at the same moment
+    const rate = await write().catch((error) => (isDuplicateKey(error) ? write() : Promise.reject(error)));
+    const { first, granted, askedAt, nextAt } = rate as SendRateDocument;
     const near = granted - waiting;
     const refused = { isGranted: false, wait: Math.max(1, Math.ceil(nextAt - askedAt - permitHorizon / 2)) };
     return new Map(

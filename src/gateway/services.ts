@@ -233,7 +233,7 @@ function createStorage({ options, access, models, metrics, shared }: Base, { usa
     longestInterval: options.backgroundPollLimit,
     logger,
   });
-  const listStored = createListStored({ objects: models.stored, database: access });
+  const listStored = createListStored(models.stored, access);
   return { upstreams, retry, storedObjects, backgroundResponses, listStored };
 }
 

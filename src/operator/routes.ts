@@ -7,6 +7,8 @@ import { toDetailsBody, toHealthBody } from '../webhooks/routes.ts';
 import type { AccountSummary } from './accounts.ts';
 import type { ProcessInfo } from './model.ts';
 import type { Backlog, ProcessService, UpstreamInfo } from './processes.ts';
+import type { Refusal } from './refusals.ts';
+import type { SearchResult } from './search.ts';
 import type { AccountDetails, AdminService } from './service.ts';
 import type { AccountWebhook } from './webhooks.ts';
 
@@ -38,6 +40,14 @@ function toLimitsBody(limits: RateLimits | null): Schemas['RateLimits'] | null {
   if (!limits) return null;
   const { requestsPerMinute = null, tokensPerMinute = null } = limits;
   return { requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute };
+}
+
+function toRefusal({ hour, userId, code, count }: Refusal): Schemas['Refusal'] {
+  return { hour: hour.toISOString(), user_id: userId, code, count };
+}
+
+function toFoundId({ type, id, userId, createdAt }: SearchResult): Schemas['SearchResult'] {
+  return { type, id, user_id: userId, created_at: createdAt?.toISOString() ?? null };
 }
 
 /** The operations of the operator on all accounts. */
@@ -88,24 +98,12 @@ export function adminOperations({ service, explain }: AdminRoutesDeps) {
           ...(hours !== undefined && { hours }),
           ...(user_id !== undefined && { userId: user_id }),
         });
-        const data = refusals.map(({ hour, userId, code, count }) => ({
-          hour: hour.toISOString(),
-          user_id: userId,
-          code,
-          count,
-        }));
-        return { status: 200, body: { since: since.toISOString(), data, has_more: hasMore } };
+        return { status: 200, body: { since: since.toISOString(), data: refusals.map(toRefusal), has_more: hasMore } };
       },
     },
     searchIds: {
       async handle({ query: { id } }) {
-        const data = (await service.search(id)).map(({ type, id, userId, createdAt }) => ({
-          type,
-          id,
-          user_id: userId,
-          created_at: createdAt?.toISOString() ?? null,
-        }));
-        return { status: 200, body: { data } };
+        return { status: 200, body: { data: (await service.search(id)).map(toFoundId) } };
       },
     },
   } satisfies Partial<OperationTable>;

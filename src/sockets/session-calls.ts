@@ -99,7 +99,7 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     // no account would own what the upstream makes
     storedObjects.require();
     const secret = secrets.of(principal);
-    const read = await readSession(call, apiRequest, secret);
+    const read = await readSession(call, apiRequest, secret, shape);
     const { given, model } = read;
     const info = { requestId, principal, endpoint: call.path, model, stream: false };
     const requested = { info, estimatedTokens: 0, output: oneAnswer };
@@ -124,39 +124,40 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     }
     await new SessionExchange(deps, request, admissions).run(res);
   }
+}
 
-  /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-  async function readSession(
-    call: SessionCall,
-    apiRequest: ApiRequest,
-    secret: ShownSecret | undefined,
-  ): Promise<ReadSession> {
-    const { principal, relayed } = apiRequest;
-    const given = await givenSession(apiRequest, shape, call);
-    const query = readQuery(apiRequest.search);
-    const models = namedModels(given, ['model']);
-    const transcribing = namedModels(given, transcriptionFields);
-    const inQuery = query.model === undefined ? [] : [query.model];
-    const [named, another] = new Set([...models.map(({ name }) => name), ...inQuery]);
-    if (another !== undefined) {
-      refuse('invalid_value', 'model', `must be one: the request names '${named}' and '${another}'`);
-    }
-    // only an offer alone has its model in the query: elsewhere, an upstream would take a model of its own
-    if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
-      refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
-    }
-    const type = given && shortValue(given.json, given.fields.get(`${given.path}type`));
-    const onlyTranscribes = named === undefined && (call.transcribes ?? type === 'transcription');
-    const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
-    requireAllowedModel(principal, model);
-    const [transcribes, otherwise] = new Set(transcribing.map(({ name }) => name));
-    if (otherwise !== undefined) {
-      refuse('invalid_value', 'model', `must be one: '${transcribes}' and '${otherwise}' are to transcribe`);
-    }
-    if (transcribes !== undefined) requireAllowedModel(principal, transcribes);
-    if (model !== undefined) relayed.model = model;
-    return { given, query, models, transcribing, onlyTranscribes, model };
+/** @throws GatewayError `invalid_value`, `model_not_allowed` */
+async function readSession(
+  call: SessionCall,
+  apiRequest: ApiRequest,
+  secret: ShownSecret | undefined,
+  shape: BodyShape,
+): Promise<ReadSession> {
+  const { principal, relayed } = apiRequest;
+  const given = await givenSession(apiRequest, shape, call);
+  const query = readQuery(apiRequest.search);
+  const models = namedModels(given, ['model']);
+  const transcribing = namedModels(given, transcriptionFields);
+  const inQuery = query.model === undefined ? [] : [query.model];
+  const [named, another] = new Set([...models.map(({ name }) => name), ...inQuery]);
+  if (another !== undefined) {
+    refuse('invalid_value', 'model', `must be one: the request names '${named}' and '${another}'`);
   }
+  // only an offer alone has its model in the query: elsewhere, an upstream would take a model of its own
+  if (inQuery.length > 0 && models.length === 0 && (given || call.makes !== 'call')) {
+    refuse('invalid_value', 'model', 'must stand in the session, in place of the query');
+  }
+  const type = given && shortValue(given.json, given.fields.get(`${given.path}type`));
+  const onlyTranscribes = named === undefined && (call.transcribes ?? type === 'transcription');
+  const model = modelWith(secret, named) ?? (onlyTranscribes ? transcribing[0]?.name : undefined);
+  requireAllowedModel(principal, model);
+  const [transcribes, otherwise] = new Set(transcribing.map(({ name }) => name));
+  if (otherwise !== undefined) {
+    refuse('invalid_value', 'model', `must be one: '${transcribes}' and '${otherwise}' are to transcribe`);
+  }
+  if (transcribes !== undefined) requireAllowedModel(principal, transcribes);
+  if (model !== undefined) relayed.model = model;
+  return { given, query, models, transcribing, onlyTranscribes, model };
 }
 
 /** A request with one upstream's names for its models, and all else as it came. */

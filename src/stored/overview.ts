@@ -41,31 +41,23 @@ export type ListStored = (owner: Owner, page?: ListedQuery) => Promise<ListedPag
 /** Of each kind, so many are counted at most: an account may have millions of responses. */
 const mostCounted = 10_000;
 
-/** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
-export function createListStored({
-  objects,
-  database,
-}: {
-  readonly objects: StoredObjectModel;
-  readonly database: Pick<DatabaseAccess, 'run'>;
-}): ListStored {
-  const collection = durableCollection(objects);
+/** What an account has of a kind. Its upstream may not know some any more. */
+const ownFilter = (kind: StoredKind, { userId, models }: Owner) => ({
+  userId,
+  kind,
+  missingSince: { $exists: false },
+  ...(models && { model: { $in: [null, ...models] } }),
+});
 
-  /** What an account has of a kind. Its upstream may not know some any more. */
-  const ownFilter = (kind: StoredKind, { userId, models }: Owner) => ({
-    userId,
-    kind,
-    missingSince: { $exists: false },
-    ...(models && { model: { $in: [null, ...models] } }),
-  });
+/** Makes the function that lists what upstreams keep for an account, by what the gateway has noted: it asks no upstream. */
+export function createListStored(objects: StoredObjectModel, database: Pick<DatabaseAccess, 'run'>): ListStored {
+  const collection = durableCollection(objects);
 
   async function page(owner: Owner, query: ListedQuery): Promise<StoredObjectDocument[]> {
     const { since, until, after, limit = pageLimit } = query;
     const { userId } = owner;
-    const last =
-      after === undefined
-        ? undefined
-        : await collection.findOne({ _id: after, $or: [{ userId }, { removedFrom: userId }] });
+    const ofUser = { $or: [{ userId }, { removedFrom: userId }] };
+    const last = after === undefined ? undefined : await collection.findOne({ _id: after, ...ofUser });
     if (last === null) return [];
     const createdAt = { ...(since && { $gte: since }), ...(until && { $lt: until }) };
     const bounds = [...(since || until ? [{ createdAt }] : []), ...(last ? [beyond(last, 'desc')] : [])];
@@ -91,12 +83,8 @@ export function createListStored({
     ];
     const [sum] = await collection.aggregate<{ count: number; bytes?: number }>(stages, { hint }).toArray();
     const { count = 0, bytes = 0 } = sum ?? {};
-    return {
-      kind: kind as ListedTotal['kind'],
-      count: Math.min(count, mostCounted),
-      bytes,
-      has_more: count > mostCounted,
-    };
+    const counted = Math.min(count, mostCounted);
+    return { kind: kind as ListedTotal['kind'], count: counted, bytes, has_more: count > counted };
   }
 
   return async function listStored(owner, query = {}) {

@@ -52,6 +52,9 @@ export interface WebhookDocument {
 
 export type WebhookModel = Model<WebhookDocument>;
 
+/** Where the documents of webhooks are read and written. */
+export type Webhooks = ReturnType<typeof durableCollection<WebhookDocument>>;
+
 const rotation = new Schema<StoredRotation>(
   {
     previousSecret: { type: String, required: true },

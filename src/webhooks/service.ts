@@ -5,7 +5,13 @@ import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-r
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { changeByPipeline, type StoredDisabling, type WebhookDocument, type WebhookModel } from './model.ts';
+import {
+  changeByPipeline,
+  type StoredDisabling,
+  type WebhookDocument,
+  type WebhookModel,
+  type Webhooks,
+} from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
 import { chooseSecret, createRotateSecret, liveRotation } from './rotation.ts';
 import { createReseal, createSecrets, missingKeyIds, requireEveryKey, type Sealer } from './secrets.ts';
@@ -77,7 +83,7 @@ function createWebhooksForHealth(webhooks: WebhookModel) {
 }
 
 /** The webhooks of accounts, as they are read. */
-function createReads(collection: ReturnType<typeof durableCollection<WebhookDocument>>) {
+function createReads(collection: Webhooks) {
   /**
    * A webhook by a confirmed read, unless `suffices` is true of the one that a usual read finds.
    * @throws GatewayError `webhook_not_found`
@@ -117,6 +123,23 @@ function createReads(collection: ReturnType<typeof durableCollection<WebhookDocu
   };
 }
 
+/** Inserts a webhook, if its account has fewer than it may have. @throws GatewayError `webhook_limit_reached` */
+function insert(collection: Webhooks, webhook: Omit<WebhookDocument, 'slot'>, count: number): Promise<void> {
+  return storeInFreeSlot({
+    count,
+    async taken() {
+      const { userId } = webhook;
+      const present = await collection.find({ userId }, { projection: { _id: 0, slot: 1 }, ...inOneBatch }).toArray();
+      return new Set(present.map(({ slot }) => slot));
+    },
+    store: (slot) => collection.insertOne({ ...webhook, slot }),
+    full: () => {
+      const message = `This account already has the maximum of ${count} webhooks; delete one first`;
+      return new GatewayError('webhook_limit_reached', message);
+    },
+  });
+}
+
 /** What accounts do to their webhooks. */
 function createChanges(
   { webhooks, catalogueTypes, rules, maxWebhooks }: WebhookServiceDeps,
@@ -128,23 +151,6 @@ function createChanges(
   async function notFound(userId: string, id: string): Promise<never> {
     await confirmAbsent(collection, { _id: id, userId });
     throw webhookNotFound(id);
-  }
-
-  /** Inserts it, if the account has fewer than it may have. @throws GatewayError `webhook_limit_reached` */
-  async function insert(webhook: Omit<WebhookDocument, 'slot'>): Promise<void> {
-    const { userId } = webhook;
-    await storeInFreeSlot({
-      count: maxWebhooks,
-      async taken() {
-        const present = await collection.find({ userId }, { projection: { _id: 0, slot: 1 }, ...inOneBatch }).toArray();
-        return new Set(present.map(({ slot }) => slot));
-      },
-      store: (slot) => collection.insertOne({ ...webhook, slot }),
-      full: () => {
-        const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
-        return new GatewayError('webhook_limit_reached', message);
-      },
-    });
   }
 
   return {
@@ -163,7 +169,7 @@ function createChanges(
       const headers = present(toStoredHeaders(input.headers, (json) => secrets.seal(_id, 'headers', json)));
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId], ...headers };
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
-      await insert(webhook);
+      await insert(collection, webhook, maxWebhooks);
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
 

@@ -3,7 +3,7 @@ import { checkUserId, isId } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
-import type { WebhookDocument, WebhookModel } from './model.ts';
+import type { WebhookDocument, WebhookModel, Webhooks } from './model.ts';
 import { passes } from './optional-fields.ts';
 import type { Secrets } from './secrets.ts';
 import {
@@ -48,32 +48,56 @@ function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): 
   };
 }
 
+/** Reads only the index. */
+function find(webhooks: Webhooks, { userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscriber[]> {
+  return webhooks
+    .find({ userId, events: type }, { projection: { active: 1, filters: 1 }, ...(session && { session }) })
+    .sort({ _id: 1 })
+    .toArray();
+}
+
+/** Reads few subscribers whole: that saves their first attempts a read each. Many are read by the index alone. */
+async function findWhole(webhooks: Webhooks, query: SubscriberQuery): Promise<Found> {
+  const { userId, type } = query;
+  const found = await webhooks
+    .find({ userId, events: type })
+    .sort({ _id: 1 })
+    .limit(maxWhole + 1)
+    .toArray();
+  if (found.length > maxWhole) return { subscribers: await find(webhooks, query), whole: new Map() };
+  return { subscribers: found, whole: new Map(found.map((webhook) => [webhook._id, webhook])) };
+}
+
+/** The subscribers of each query, by one confirmed read. */
+async function findEachConfirmed(webhooks: Webhooks, queries: readonly SubscriberQuery[]) {
+  const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
+  const projection = { userId: 1, events: 1, active: 1, filters: 1 };
+  const stored = await findConfirmed(webhooks, { $or: [...distinct.values()] }, { projection });
+  const byKey = new Map<string, typeof stored>([...distinct.keys()].map((key) => [key, []]));
+  for (const webhook of stored) {
+    for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
+  }
+  return queries.map((query) => byKey.get(keyOf(query)) ?? []);
+}
+
+/** Reads webhooks by their ids, those of the same moment together; one that is not found is `null`. */
+function createReadEach(read: (ids: string[]) => Promise<ReadonlyMap<string, WebhookDocument>>, concurrency = 1) {
+  return createBatcher<string, WebhookDocument | null>({
+    maxSize,
+    concurrency,
+    async write(ids) {
+      const byId = await read([...new Set(ids)]);
+      return ids.map((id) => byId.get(id) ?? null);
+    },
+  });
+}
+
 /**
  * The reads of webhooks for publications and deliveries. Calls at the same moment share a query. Each result is read after the call, so it shows
  * every webhook that was created, paused or deleted before.
  */
-export function createSubscriberLookup(webhooks: WebhookModel) {
-  const collection = durableCollection(webhooks);
-
-  /** Reads only the index. */
-  function find({ userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscriber[]> {
-    return collection
-      .find({ userId, events: type }, { projection: { active: 1, filters: 1 }, ...(session && { session }) })
-      .sort({ _id: 1 })
-      .toArray();
-  }
-
-  /** Reads few subscribers whole: that saves their first attempts a read each. Many are read by the index alone. */
-  async function findWhole(query: SubscriberQuery): Promise<Found> {
-    const { userId, type } = query;
-    const found = await collection
-      .find({ userId, events: type })
-      .sort({ _id: 1 })
-      .limit(maxWhole + 1)
-      .toArray();
-    if (found.length > maxWhole) return { subscribers: await find(query), whole: new Map() };
-    return { subscribers: found, whole: new Map(found.map((webhook) => [webhook._id, webhook])) };
-  }
+export function createSubscriberLookup(model: WebhookModel) {
+  const webhooks = durableCollection(model);
 
   const lookUps = createBatcher<SubscriberQuery, Found>({
     maxSize,
@@ -81,41 +105,20 @@ export function createSubscriberLookup(webhooks: WebhookModel) {
     maxDelay,
     write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), query]));
-      const found = new Map([...distinct].map(([key, query]) => [key, findWhole(query)]));
+      const found = new Map([...distinct].map(([key, query]) => [key, findWhole(webhooks, query)]));
       return Promise.all(queries.map((query) => found.get(keyOf(query)) as Promise<Found>));
     },
   });
 
   const confirmedLookUps = createBatcher<SubscriberQuery, readonly Subscriber[]>({
     maxSize,
-    async write(queries) {
-      const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
-      const projection = { userId: 1, events: 1, active: 1, filters: 1 };
-      const stored = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
-      const byKey = new Map<string, typeof stored>([...distinct.keys()].map((key) => [key, []]));
-      for (const webhook of stored) {
-        for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
-      }
-      return queries.map((query) => byKey.get(keyOf(query)) ?? []);
-    },
+    write: (queries) => findEachConfirmed(webhooks, queries),
   });
 
-  const documents = createBatcher<string, WebhookDocument | null>({
-    maxSize,
-    concurrency,
-    async write(ids) {
-      const byId = await findAllConfirmed(collection, ids);
-      return ids.map((id) => byId.get(id) ?? null);
-    },
-  });
-
-  const confirmedDocuments = createBatcher<string, WebhookDocument | null>({
-    maxSize,
-    async write(ids) {
-      const stored = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
-      const byId = new Map(stored.map((webhook) => [webhook._id, webhook]));
-      return ids.map((id) => byId.get(id) ?? null);
-    },
+  const documents = createReadEach((ids) => findAllConfirmed(webhooks, ids), concurrency);
+  const confirmedDocuments = createReadEach(async (ids) => {
+    const stored = await findConfirmed(webhooks, { _id: { $in: ids } });
+    return new Map(stored.map((webhook) => [webhook._id, webhook]));
   });
 
   return {
@@ -126,7 +129,7 @@ export function createSubscriberLookup(webhooks: WebhookModel) {
     },
     /** The same in a transaction, by a read of the index alone. */
     async subscribersIn(session: ClientSession, event: AddressedEvent) {
-      return toSubscribers(await find(event, session), event);
+      return toSubscribers(await find(webhooks, event, session), event);
     },
     /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
     async confirmedSubscribers(event: AddressedEvent) {
