@@ -208,6 +208,13 @@ export function refuse(code: ErrorCode, param: string, problem: string): never {
   throw new GatewayError(code, `${param}: ${problem}`, { param });
 }
 
+/** The same error for an unknown id, a malformed one and one of another account. @param list where those of the account are, below `/v1` */
+export function notFound(code: ErrorCode, name: string, id: string, list: string): GatewayError {
+  return new GatewayError(code, `No ${name} ${id} is in this account; GET /v1/${list} lists those that are`, {
+    param: 'id',
+  });
+}
+
 /** Whether this is an error of the gateway's, made by this copy of the package or by another. Never throws. */
 export function isGatewayError(thrown: unknown): thrown is GatewayError {
   try {

@@ -11,7 +11,7 @@ import { createBudgetAdmission, createReadAccountBudgets } from './budget-admiss
 import { createBudgetService, createReadUsed } from './budgets.ts';
 import { createCounting, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
-import { type CreditService, createCreditService } from './credits.ts';
+import { CreditService } from './credits.ts';
 import { createLimitService } from './limits.ts';
 import type { AccountingModels } from './model.ts';
 import { createPaymentService } from './payments.ts';
@@ -49,7 +49,7 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
   const writeAccount = createWriteAccount(whileAwaited(transaction), options.credits && new AccountTurns(1));
   const credits =
     options.credits &&
-    createCreditService({
+    new CreditService({
       ...models,
       publish,
       writeAccount,
@@ -86,7 +86,7 @@ function createUsageAccounting(
       transaction,
       publish,
       quotas,
-      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew }),
+      ...(credits && { credits }),
       ...(prices && { cost: (record) => costOf(prices, record) }),
       recentUsage,
       maxWait: 1_000,

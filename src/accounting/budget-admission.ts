@@ -196,11 +196,7 @@ export function createBudgetAdmission(deps: BudgetAdmissionDeps): AdmitByBudgets
   }
 
   /** Reserves what a call needs, all at once. @param used what is known of each check; without it, the check admits */
-  function reserve(
-    checks: readonly Check[],
-    used: readonly (UsedAmounts | undefined)[],
-    requested: Requested,
-  ): Admission {
+  function reserve(checks: readonly Check[], used: readonly (UsedAmounts | undefined)[], requested: Requested) {
     const need = needOf(options, requested);
     for (const [i, { rules, owner }] of checks.entries()) {
       const known = used[i];

@@ -167,11 +167,7 @@ export function createReadUsed({
     },
 
     /** @returns by the id of the key; a key that has used nothing is in it too */
-    async ofKeys(
-      userId: string,
-      keyIds: readonly string[],
-      withTotal: boolean,
-    ): Promise<ReadonlyMap<string, UsedAmounts>> {
+    async ofKeys(userId: string, keyIds: readonly string[], withTotal: boolean) {
       const at = await clock.now();
       const day = dayOf(at);
       const month = `${day.slice(0, 7)}-01`;
@@ -190,7 +186,7 @@ export function createReadUsed({
           { ...inOneBatch, maxTimeMS },
         )
         .toArray();
-      return new Map(
+      return new Map<string, UsedAmounts>(
         keyIds.map((id) => {
           const ofKey = groups.filter(({ _id }) => _id.keyId === id);
           const within = (...names: readonly BudgetPeriod[]) =>

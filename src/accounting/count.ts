@@ -62,10 +62,9 @@ export class RecentUsage {
   }
 }
 
-export interface CountDeps
-  extends ThresholdDeps,
-    Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'>,
-    Partial<Pick<CreditService, 'charge' | 'chargeNew'>> {
+export interface CountDeps extends ThresholdDeps, Pick<AccountingModels, 'usage' | 'counters' | 'keyTotals'> {
+  /** Charges for what is counted. @default nobody does */
+  readonly credits?: Pick<CreditService, 'charge' | 'chargeNew'>;
   /** @default nothing has a price */
   readonly cost?: CostOf;
   /** `undefined` for none: then no threshold is published. */
@@ -97,47 +96,37 @@ const byId = { _id: 1 } as const;
 class CountedByOthers extends Error {}
 
 /**
- * Makes the function that counts records of ended calls; it resolves to how many. If it is `batchSize` or more, there may be more to count.
- * Sets aside records that cannot be counted, so that it can count the others.
+ * Makes the function that counts the records that a filter finds, the oldest first; it resolves to how many it has found. Sets aside records
+ * that cannot be counted, so that it can count the others.
  */
-export function createCount(deps: CountDeps) {
-  const { transaction, recentUsage, maxWait = 0, shared, batchSize } = deps;
+function createCountFound(deps: CountDeps) {
+  const { transaction, batchSize, credits } = deps;
   const usage = durableCollection(deps.usage);
   const writeCounts = createWriteCounts(deps);
   const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
-  /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
-  let newest: string | undefined;
-  /** Why the last look has found nothing out. */
-  let failure: unknown;
-  /** When the last look ended; while it looks, when it must have, for another begins {@link CountDeps.maxWait} later. */
-  let lookedAt = Number.NEGATIVE_INFINITY;
 
-  /**
-   * Counts the records that the filter finds, the oldest first.
-   * @param recent what it finds, if no other process has counted some of them: then they are not read. @throws CountedByOthers
-   */
-  async function countFound(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
+  /** @throws CountedByOthers */
+  async function countTogether(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
     const counted = await transaction(async (session) => {
       if (recent && session) {
-        await writeCounts(recent, session, deps.chargeNew);
+        await writeCounts(recent, session, () => credits?.chargeNew(recent, session));
         return recent;
       }
       const options = { projection, sort: byId, limit: batchSize, ...(session && { session }) };
       const found: readonly CountedRecord[] = await usage.find(filter, options).toArray();
-      if (found.length > 0) await writeCounts(found, session, deps.charge);
+      if (found.length > 0) await writeCounts(found, session, () => credits?.charge(found, session));
       return found;
     });
     return counted.length;
   }
 
-  /** Counts the records that the filter finds, and sets aside those that cannot be counted; resolves to how many it has found. */
   async function countIsolated(filter: UsageFilter): Promise<number> {
     const options = { projection: byId, sort: byId, limit: batchSize };
     const ids = (await usage.find(filter, options).toArray()).map(({ _id }) => _id);
     const outcomes = await writeIsolated(ids, {
       timeout: longestCount,
       async write(part) {
-        await countFound({ _id: { $in: [...part] }, counted: false });
+        await countTogether({ _id: { $in: [...part] }, counted: false });
         return [];
       },
     });
@@ -149,16 +138,32 @@ export function createCount(deps: CountDeps) {
     return ids.length;
   }
 
-  async function countAll(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
+  /** @param recent what it finds, if no other process has counted some of them: then they are not read */
+  return async function countFound(filter: UsageFilter, recent?: readonly CountedRecord[]): Promise<number> {
     try {
-      return await countFound(filter, recent);
+      return await countTogether(filter, recent);
     } catch (error) {
       if (isItemFailure(error)) return countIsolated(filter);
       const isOvertaken = recent && (error instanceof CountedByOthers || isDuplicateKey(error));
       if (!isOvertaken) throw error;
-      return countFound(filter);
+      return countTogether(filter);
     }
-  }
+  };
+}
+
+/**
+ * Makes the function that counts records of ended calls; it resolves to how many. If it is `batchSize` or more, there may be more to count.
+ */
+export function createCount(deps: CountDeps) {
+  const { recentUsage, maxWait = 0, shared, batchSize } = deps;
+  const usage = durableCollection(deps.usage);
+  const countFound = createCountFound(deps);
+  /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
+  let newest: string | undefined;
+  /** Why the last look has found nothing out. */
+  let failure: unknown;
+  /** When the last look ended; while it looks, when it must have, for another begins {@link CountDeps.maxWait} later. */
+  let lookedAt = Number.NEGATIVE_INFINITY;
 
   /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
   async function look(): Promise<void> {
@@ -175,7 +180,7 @@ export function createCount(deps: CountDeps) {
 
   async function countAny(filter: UsageFilter): Promise<number> {
     // usually there is nothing to count: that needs no transaction
-    return (await usage.findOne(filter, { projection: byId })) ? countAll(filter) : 0;
+    return (await usage.findOne(filter, { projection: byId })) ? countFound(filter) : 0;
   }
 
   /** Counts records whose process does not count, or has died. */
@@ -196,7 +201,7 @@ export function createCount(deps: CountDeps) {
   return async function count(): Promise<number> {
     const recent = recentUsage?.take(batchSize) ?? [];
     const ids = recent.map(({ _id }) => _id);
-    const counted = recent.length > 0 ? await countAll({ _id: { $in: ids }, counted: false }, recent) : 0;
+    const counted = recent.length > 0 ? await countFound({ _id: { $in: ids }, counted: false }, recent) : 0;
     return counted + (await countAbandoned());
   };
 }
@@ -234,16 +239,16 @@ function createWriteCounts(deps: CountDeps) {
   const publishThresholds = quotas && createPublishThresholds(quotas, deps);
 
   /** @throws CountedByOthers if another process has counted some of them */
-  return async function writeCounts<Session extends ClientSession | undefined>(
+  return async function writeCounts(
     records: readonly CountedRecord[],
-    session: Session,
-    charge?: (records: readonly CountedRecord[], session: Session) => Promise<void>,
+    session: ClientSession | undefined,
+    charge: () => Promise<void> | undefined,
   ): Promise<void> {
     const inSession = { ...(session && { session }) };
     // before anything is written, so that a malformed record throws first
     const additions = additionsOf(records, cost);
     // first, because other processes write balances too, and a later write than theirs would abort this transaction
-    await charge?.(records, session);
+    await charge();
     const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     const counted = { $set: { counted: true } };
     const { modifiedCount } = await usage.updateMany(uncounted, counted, { ...inSession, hint: byId });

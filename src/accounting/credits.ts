@@ -3,7 +3,7 @@ import { checkStorableId, checkUserId, newId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions } from '../options/options.ts';
-import { type CreditObserver, createCreditAdmission } from './credit-admission.ts';
+import { type AdmitByCredits, type CreditObserver, createCreditAdmission } from './credit-admission.ts';
 import { type Booking, Ledger, type LedgerDeps } from './ledger.ts';
 import type { UsageDocument } from './model.ts';
 import { type Charged, costOf, type Prices, toCredits, toMicro } from './price.ts';
@@ -39,8 +39,6 @@ export interface CreditBalance {
 /** The part of a usage record that decides what it costs, and whom. */
 type ChargedRecord = Charged & Pick<UsageDocument, '_id' | 'userId' | 'holder'>;
 
-export type CreditService = ReturnType<typeof createCreditService>;
-
 /** What the records cost, as entries of the ledger, by account. Pure. */
 function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, Booking[]> {
   const byUser = new Map<string, Booking[]>();
@@ -54,93 +52,107 @@ function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string
 }
 
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
-export function createCreditService(deps: CreditServiceDeps) {
-  const { accounts, publish, writeAccount, database, options, observer, logger } = deps;
-  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? accountRows['credits.lowThreshold'].default);
-  const initial = toMicro('initialBalance', options.initialBalance ?? accountRows['credits.initialBalance'].default);
-  const overdraft = toMicro('overdraft', options.overdraft ?? accountRows['credits.overdraft'].default);
-  const ledger = new Ledger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
-  const reservations = new Reservations({
-    ...{ accounts, overdraft, logger },
-    process: newId('wrk', Date.now()),
-    charged: (usageIds) => ledger.booked(usageIds),
-    async open(userId) {
-      if (initial + overdraft === 0) return false;
-      await writeAccount(userId, (session) => ledger.open(userId, session));
-      return true;
-    },
-  });
+export class CreditService {
+  readonly admit: AdmitByCredits;
+  readonly #prices: Prices;
+  readonly #lowThreshold: number;
+  readonly #writeAccount: WriteAccount;
+  readonly #ledger: Ledger;
+  readonly #reservations: Reservations;
 
-  async function balance(userId: string): Promise<CreditBalance> {
-    checkUserId(userId);
-    return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
+  constructor({ accounts, ledger, publish, writeAccount, database, options, observer, logger }: CreditServiceDeps) {
+    const amount = (name: 'lowThreshold' | 'initialBalance' | 'overdraft') =>
+      toMicro(name, options[name] ?? accountRows[`credits.${name}`].default);
+    const [initial, overdraft] = [amount('initialBalance'), amount('overdraft')];
+    this.#prices = options;
+    this.#lowThreshold = amount('lowThreshold');
+    this.#writeAccount = writeAccount;
+    this.#ledger = new Ledger({ accounts, ledger, publish, lowThreshold: this.#lowThreshold, initial, logger });
+    this.#reservations = new Reservations({
+      ...{ accounts, overdraft, logger },
+      process: newId('wrk', Date.now()),
+      charged: (usageIds) => this.#ledger.booked(usageIds),
+      open: async (userId) => {
+        if (initial + overdraft === 0) return false;
+        await writeAccount(userId, (session) => this.#ledger.open(userId, session));
+        return true;
+      },
+    });
+    const admitted = { reservations: this.#reservations, ledger: this.#ledger };
+    this.admit = createCreditAdmission({ ...admitted, options, overdraft, database, observer });
   }
 
-  return {
-    admit: createCreditAdmission({ reservations, ledger, options, overdraft, database, observer }),
+  /** A record of this process will be charged. @returns who holds what it costs until then, which is stored with the record */
+  recorded(record: Charged & Pick<UsageDocument, 'userId'>): string | undefined {
+    return this.#reservations.spent(record.userId, costOf(this.#prices, record));
+  }
 
-    /** A record of this process will be charged. @returns who holds what it costs until then, which is stored with the record */
-    recorded: (record: Charged & Pick<UsageDocument, 'userId'>): string | undefined =>
-      reservations.spent(record.userId, costOf(options, record)),
+  /** A record of this process is lost, and will never be charged. */
+  lost(record: ChargedRecord): void {
+    this.#reservations.lost(record.userId, costOf(this.#prices, record), record.holder);
+  }
 
-    /** A record of this process is lost, and will never be charged. */
-    lost: (record: ChargedRecord) => reservations.lost(record.userId, costOf(options, record), record.holder),
+  /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
+  async charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void> {
+    const debits = toDebits(records, this.#prices);
+    await this.#ledger.lock([...debits.keys()], session);
+    await this.#ledger.book(debits, session);
+  }
 
-    /** Charges for usage records, each once, in the transaction that counts them; skips a record that is charged already. */
-    async charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void> {
-      const debits = toDebits(records, options);
-      await ledger.lock([...debits.keys()], session);
-      await ledger.book(debits, session);
-    },
+  /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
+  async chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void> {
+    const debits = toDebits(records, this.#prices);
+    await this.#ledger.lock([...debits.keys()], session);
+    await this.#ledger.bookNew(debits, session);
+  }
 
-    /** The same for records that are not charged yet, which is cheaper. Rejects with code 11000 if one is. */
-    async chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void> {
-      const debits = toDebits(records, options);
-      await ledger.lock([...debits.keys()], session);
-      await ledger.bookNew(debits, session);
-    },
+  /**
+   * Lets no other transaction write the account's balance until this one ends. Must be its first step.
+   * @throws GatewayError `invalid_value`
+   */
+  async lock(userId: string, session: ClientSession | undefined): Promise<void> {
+    checkUserId(userId);
+    await this.#ledger.lock([userId], session);
+  }
 
-    /**
-     * Lets no other transaction write the account's balance until this one ends. Must be its first step.
-     * @throws GatewayError `invalid_value`
-     */
-    async lock(userId: string, session: ClientSession | undefined): Promise<void> {
-      checkUserId(userId);
-      await ledger.lock([userId], session);
-    },
+  /** Adds what was paid for, in the transaction that records the payment. @throws GatewayError `invalid_value` */
+  async credit(
+    { userId, credits, paymentId }: Pick<TopUp, 'userId' | 'credits'> & { readonly paymentId: string },
+    session: ClientSession | undefined,
+  ): Promise<void> {
+    const amount = toMicro('credits', credits);
+    await this.#ledger.add({ _id: `payment:${paymentId}`, userId, kind: 'payment', amount }, session);
+  }
 
-    /** Adds what was paid for, in the transaction that records the payment. @throws GatewayError `invalid_value` */
-    async credit(
-      { userId, credits, paymentId }: Pick<TopUp, 'userId' | 'credits'> & { readonly paymentId: string },
-      session: ClientSession | undefined,
-    ): Promise<void> {
-      const amount = toMicro('credits', credits);
-      await ledger.add({ _id: `payment:${paymentId}`, userId, kind: 'payment', amount }, session);
-    },
+  /**
+   * Adds credits to an account, once for each reference.
+   * @throws GatewayError `invalid_value`; `idempotency_conflict` if the reference was used for another amount
+   */
+  async topUp({ userId, credits, reference }: TopUp): Promise<CreditBalance> {
+    checkUserId(userId);
+    checkStorableId('reference', reference);
+    const amount = toMicro('credits', credits);
+    const _id = `top_up:${JSON.stringify([userId, reference])}`;
+    await this.#writeAccount(userId, async (session) => {
+      await this.#ledger.lock([userId], session);
+      await this.#ledger.add({ _id, userId, kind: 'top_up', amount }, session);
+    });
+    return this.balance(userId);
+  }
 
-    /**
-     * Adds credits to an account, once for each reference.
-     * @throws GatewayError `invalid_value`; `idempotency_conflict` if the reference was used for another amount
-     */
-    async topUp({ userId, credits, reference }: TopUp): Promise<CreditBalance> {
-      checkUserId(userId);
-      checkStorableId('reference', reference);
-      const amount = toMicro('credits', credits);
-      const _id = `top_up:${JSON.stringify([userId, reference])}`;
-      await writeAccount(userId, async (session) => {
-        await ledger.lock([userId], session);
-        await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
-      });
-      return balance(userId);
-    },
+  /** @throws GatewayError `invalid_value` */
+  async balance(userId: string): Promise<CreditBalance> {
+    checkUserId(userId);
+    const creditsRemaining = toCredits(await this.#ledger.balance(userId));
+    return { creditsRemaining, lowThreshold: toCredits(this.#lowThreshold) };
+  }
 
-    /** @throws GatewayError `invalid_value` */
-    balance,
+  /** The credits that are left to each of these accounts. */
+  async balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    return new Map([...(await this.#ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
+  }
 
-    /** The credits that are left to each of these accounts. */
-    async balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
-      return new Map([...(await ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
-    },
-    close: () => reservations.close(),
-  };
+  close(): ReturnType<Reservations['close']> {
+    return this.#reservations.close();
+  }
 }

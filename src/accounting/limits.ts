@@ -57,6 +57,13 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
   }
 }
 
+/** All windows end at the same moment, so between two such moments none can be over. */
+function untilNextLook(eventWindow: number): number {
+  const sinceEnd = Date.now() % eventWindow;
+  const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
+  return Math.min(wait, eventWindow - sinceEnd);
+}
+
 /** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps) {
   const { rates, exceeded, options = {}, logger, flushInterval = 200 } = deps;
@@ -70,17 +77,10 @@ export function createLimitService(deps: LimitServiceDeps) {
   const refusedCalls = new RefusedCalls({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ ...deps, grace: Math.min(2_000, eventWindow) });
 
-  /** All windows end at the same moment, so between two such moments none can be over. */
-  function untilNextLook(): number {
-    const sinceEnd = Date.now() % eventWindow;
-    const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
-    return Math.min(wait, eventWindow - sinceEnd);
-  }
-
   const closing = createPeriodic({
     name: 'publishing refused calls',
     task: closeWindows,
-    interval: untilNextLook,
+    interval: () => untilNextLook(eventWindow),
     longestRun: longestLook,
     logger,
   });

@@ -34,6 +34,26 @@ export interface DueDeps extends Pick<ResolvedOptions, 'sweepInterval' | 'change
 
 export type Due = ReturnType<typeof createDue>;
 
+/** Tells of what other processes store. */
+function createWatches({ deliveries, events, scheduler, logger }: DueDeps, onEvent: () => void) {
+  return [
+    createWatch<DeliveryDocument>({
+      collection: durableCollection(deliveries),
+      which: { 'fullDocument.state': 'pending', 'fullDocument.attempt': 1, 'fullDocument.lease': null },
+      fields: ['webhookId', 'userId'],
+      onStored: (webhook) => scheduler.look(webhook),
+      logger,
+    }),
+    createWatch<EventDocument>({
+      collection: durableCollection(events),
+      which: { 'fullDocument.fanOut': 'pending', 'fullDocument.fanOutLeases': 0 },
+      fields: ['_id'],
+      onStored: onEvent,
+      logger,
+    }),
+  ];
+}
+
 /**
  * Finds what is due. The delivery's `claimableAt` is the truth, by the database's clock. An Agenda job comes when a retry is due, a
  * change stream tells of new deliveries, and the sweep finds whatever neither of them did; all three only say "look at this
@@ -73,24 +93,7 @@ export function createDue(deps: DueDeps) {
     if (scheduler.isWorking && unfinished.hasRoom) sweep.runNow();
   }
 
-  const watches = deps.changeStreams
-    ? [
-        createWatch<DeliveryDocument>({
-          collection: durableCollection(deps.deliveries),
-          which: { 'fullDocument.state': 'pending', 'fullDocument.attempt': 1, 'fullDocument.lease': null },
-          fields: ['webhookId', 'userId'],
-          onStored: (webhook) => scheduler.look(webhook),
-          logger,
-        }),
-        createWatch<EventDocument>({
-          collection: durableCollection(deps.events),
-          which: { 'fullDocument.fanOut': 'pending', 'fullDocument.fanOutLeases': 0 },
-          fields: ['_id'],
-          onStored: onEvent,
-          logger,
-        }),
-      ]
-    : [];
+  const watches = deps.changeStreams ? createWatches(deps, onEvent) : [];
 
   return {
     onEvent,
@@ -169,48 +172,65 @@ export interface UnfinishedEventsDeps extends Pick<AttemptDeps, 'target' | 'logg
 
 type UnfinishedEvents = ReturnType<typeof createUnfinishedEvents>;
 
+/** How many first attempts, and how many bytes, there is room for. */
+type Room = Readonly<Record<'attempts' | 'bytes', number>>;
+
+/** The first events that there is room for: one in any case, whatever its bytes. */
+function fitting(unfinished: readonly UnfinishedEvent[], room: Room): EventKey[] {
+  let { attempts, bytes } = room;
+  const events: EventKey[] = [];
+  for (const { _id, userId, targetCount, size } of unfinished) {
+    attempts -= targetCount;
+    bytes -= size;
+    if ((attempts < 0 || bytes < 0) && events.length > 0) break;
+    events.push({ _id, userId });
+  }
+  return events;
+}
+
+/** Logs the failures of events, each event once. */
+class FailureLog {
+  readonly #logger: UnfinishedEventsDeps['logger'];
+  readonly #failed = new Set<string>();
+
+  constructor(logger: UnfinishedEventsDeps['logger']) {
+    this.#logger = logger;
+  }
+
+  failed(failures: readonly { readonly id: string; readonly reason: string }[]): void {
+    if (this.#failed.size >= rememberedLimit) this.#failed.clear();
+    const added = failures.filter(({ id }) => !this.#failed.has(id)).slice(0, rememberedLimit - this.#failed.size);
+    const [first] = added;
+    if (!first) return;
+    for (const { id } of added) this.#failed.add(id);
+    const message = 'events could not be fanned out to their webhooks; the sweep tries again';
+    this.#logger.error(message, { count: added.length, event: first.id, reason: first.reason });
+  }
+
+  succeeded(id: string): void {
+    this.#failed.delete(id);
+  }
+}
+
 /**
  * Fans out the events that no process holds: from processes without workers, from transactions, and those whose process died. A
  * fan-out that fails holds up no other: its event comes again when its lease has lapsed.
  */
 export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
-  const { outbox, settleSubscribers, fanOut, logger } = deps;
-  const failed = new Set<string>();
+  const { outbox, settleSubscribers, fanOut } = deps;
+  const log = new FailureLog(deps.logger);
   /** First attempts, bytes and events of the page that `take` gets next. */
   let budget = { attempts: 0, bytes: 0, events: 0 };
   /** When enough of the next events, or all of them, were last taken, by `performance.now()`. */
   let tookAt = Number.NEGATIVE_INFINITY;
 
-  /** The room for events, or what is taken without room. One event is always taken, whatever its bytes. */
-  function room(): { readonly attempts: number; readonly bytes: number } {
+  /** The room for events, or what is taken without room. */
+  function room(): Room {
     const attempts = deps.scheduler.wantedFirsts;
     const bytes = Math.max(fanOut.room, 0);
     if (attempts >= enough && bytes > 0) return { attempts, bytes };
     if (performance.now() - tookAt > longestWithoutRoom) return { attempts: maxWithoutRoom, bytes };
     return { attempts: bytes > 0 ? attempts : 0, bytes };
-  }
-
-  /** The first events that there is room for. */
-  function fitting(unfinished: readonly UnfinishedEvent[]): EventKey[] {
-    let { attempts, bytes } = budget;
-    const events: EventKey[] = [];
-    for (const { _id, userId, targetCount, size } of unfinished) {
-      attempts -= targetCount;
-      bytes -= size;
-      if ((attempts < 0 || bytes < 0) && events.length > 0) break;
-      events.push({ _id, userId });
-    }
-    return events;
-  }
-
-  function logFailures(failures: readonly { id: string; reason: string }[]): void {
-    if (failed.size >= rememberedLimit) failed.clear();
-    const added = failures.filter(({ id }) => !failed.has(id)).slice(0, rememberedLimit - failed.size);
-    const [first] = added;
-    if (!first) return;
-    for (const { id } of added) failed.add(id);
-    const message = 'events could not be fanned out to their webhooks; the sweep tries again';
-    logger.error(message, { count: added.length, event: first.id, reason: first.reason });
   }
 
   return {
@@ -226,7 +246,7 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
      */
     async take(unfinished: readonly UnfinishedEvent[]): Promise<boolean> {
       if (budget.attempts === 0) return false;
-      const events = fitting(unfinished);
+      const events = fitting(unfinished, budget);
       const isMore = unfinished.length === budget.events || events.length < unfinished.length;
       // a few places that become free again and again must not postpone the rest again and again
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
@@ -236,10 +256,10 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
       const results = await Promise.allSettled(
         held.map(async ({ event, lease }) => {
           await fanOut.fanOut({ event: await settleSubscribers(event), lease }, target);
-          failed.delete(event._id);
+          log.succeeded(event._id);
         }),
       );
-      logFailures(
+      log.failed(
         results.flatMap((result, i) =>
           result.status === 'rejected' ? [{ id: String(held[i]?.event._id), reason: String(result.reason) }] : [],
         ),

@@ -1,4 +1,4 @@
-import { GatewayError, refuse } from '../errors.ts';
+import { notFound, refuse } from '../errors.ts';
 import { type EventPage, idRange } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/outbox.ts';
@@ -61,14 +61,7 @@ export interface DeliveryList {
   readonly nextAfter?: string;
 }
 
-/** The same error for an unknown id, a malformed one and one of another account. */
-export function deliveryNotFound(id: string): GatewayError {
-  return new GatewayError(
-    'delivery_not_found',
-    `No delivery ${id} is in this account; GET /v1/deliveries lists those that are`,
-    { param: 'id' },
-  );
-}
+export const deliveryNotFound = (id: string) => notFound('delivery_not_found', 'delivery', id, 'deliveries');
 
 const shownFields = {
   ...storedFields,

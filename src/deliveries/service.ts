@@ -76,35 +76,28 @@ function once(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** Joins the parts of deliveries. Each takes those above it. */
-export function createDeliveryService(deps: DeliveryServiceDeps) {
-  const { deliveries, events, outbox, clock, options, userAgent, fanOutObserver } = deps;
-  const { retryDelays } = options;
+function createParts(deps: DeliveryServiceDeps) {
+  const { deliveries, events, outbox, options, fanOutObserver } = deps;
   const closed = new AbortController();
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
   const client = createDeliveryClient(deps.clients);
+  const propagateTrace = options.tracing?.propagateToReceivers;
+  const { send, hasEnded } = createAttemptWait(createSend(client, options.attemptTimeout, propagateTrace));
   const pendingWork = new PendingWork();
   const owner = newId('wrk', Date.now());
   const jobs = createJobs({ ...options, connection: deps.connection, owner });
-  const propagateTrace = options.tracing?.propagateToReceivers;
-  const { send, hasEnded } = createAttemptWait(createSend(client, options.attemptTimeout, propagateTrace));
-  const silent = { onAttempt() {}, onFailed() {}, onEnded() {} };
   const shared = {
-    ...silent,
+    ...{ onAttempt() {}, onFailed() {}, onEnded() {} },
     ...deps,
     ...options,
-    owner,
-    lease,
-    renewInterval,
+    ...{ owner, lease, renewInterval, pendingWork, jobs, send },
     retention: options.retentionDays * 86_400_000,
     closed: closed.signal,
-    pendingWork,
-    jobs,
-    send,
     sendRates: createSendRates(deps.sendRates),
     target: deps.forDelivery,
     body: outbox.body,
-    take: createClaimEvents(events, clock),
+    take: createClaimEvents(events, deps.clock),
   };
 
   const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
@@ -116,7 +109,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
   const due = createDue({ ...shared, reads, scheduler, unfinished });
   const expiry = createEventExpiry(shared);
 
-  const derivedDeliveries = createDerivedDeliveries(deliveries, events, retryDelays);
+  const derivedDeliveries = createDerivedDeliveries(deliveries, events, options.retryDelays);
   const history = createDeliveryHistory(deliveries, derivedDeliveries);
   const manual = createManualAttempts(shared);
   const limit = createInFlightLimit(options.concurrencyPerAccount, 'resends');
@@ -138,6 +131,14 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
       await client.close();
     }
   });
+  return { jobs, attempts, scheduler, fanOut, due, expiry, history, manual, resend, hasEnded, stop, close };
+}
+
+/** What other subjects see of deliveries, and do to them. */
+export function createDeliveryService(deps: DeliveryServiceDeps) {
+  const { deliveries, events, outbox, userAgent } = deps;
+  const { retryDelays } = deps.options;
+  const { jobs, attempts, scheduler, fanOut, due, expiry, manual, ...parts } = createParts(deps);
 
   return {
     /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
@@ -148,21 +149,21 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     lease,
     /** The states of events, from their deliveries. */
     eventStatuses: createEventStatuses(deliveries, events),
-    history,
+    history: parts.history,
     /** What the details of a delivery show beside it: `url` is the webhook's present one. `null` if the webhook or the event is gone. */
     async context(userId: string, { webhookId, eventId }: ShownDelivery) {
       const [url, body] = await Promise.all([deps.urlOf(webhookId), outbox.body({ _id: eventId, userId })]);
       return { url, body, userAgent, retryDelays };
     },
     /** Makes one more attempt now. */
-    resend,
+    resend: parts.resend,
     /** Makes the one attempt of a test event that this process holds. */
     makeTestAttempt: createMakeTestAttempt(fanOut, attempts),
     /** Finds what a recovery can send again. */
     recoverable: createFindRecoverable(deliveries, events),
     /** Sends it again. */
     redeliver: createRedeliver({ deliveries, events, manual, attempts, retryDelays }),
-    hasEnded,
+    hasEnded: parts.hasEnded,
     /** What this process has under way. */
     scheduler: scheduler as Pick<Scheduler, 'isWorking' | 'attempts'>,
     /** Whether its sweep runs. */
@@ -174,8 +175,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
       await due.start();
     },
     /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
-    stop,
+    stop: parts.stop,
     /** Stops, and sends nothing more. At most 35 s; may be called again. */
-    close,
+    close: parts.close,
   };
 }

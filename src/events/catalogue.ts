@@ -36,6 +36,23 @@ function inlined(spec: Spec, node: unknown): unknown {
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, inlined(spec, value)]));
 }
 
+/** @throws Error if the type has no schema of `data`, or no example */
+function toEntry(spec: Spec, type: string, operation: SpecOperation): CatalogueEntry {
+  const { schema: envelope, examples = {} } = operation.requestBody?.content['application/json'] ?? {};
+  const { data: schema } = (resolveSchema(spec, envelope).properties ?? {}) as Record<string, SpecSchema>;
+  const [{ value = {} } = {}] = Object.values(examples);
+  const { data: example } = value as { readonly data?: Record<string, unknown> };
+  if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
+  const described = {
+    type,
+    // pages and terminals show it without formatting it
+    description: (operation.description ?? operation.summary ?? '').replaceAll('**', '').trim(),
+    schema: inlined(spec, schema) as SpecSchema,
+    example,
+  };
+  return { described, schema };
+}
+
 /**
  * Reads the catalogue from openapi.yaml.
  * @throws Error if an event type has no schema of `data`, or no example
@@ -46,25 +63,8 @@ export function createCatalogue(spec: Spec) {
   // the target of the document's own $refs
   ajv.addKeyword('components');
 
-  function toEntry(type: string, operation: SpecOperation): CatalogueEntry {
-    const { schema: envelope, examples = {} } = operation.requestBody?.content['application/json'] ?? {};
-    const { data: schema } = (resolveSchema(spec, envelope).properties ?? {}) as Record<string, SpecSchema>;
-    const [{ value = {} } = {}] = Object.values(examples);
-    const { data: example } = value as { readonly data?: Record<string, unknown> };
-    if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
-    const described = {
-      type,
-      // pages and terminals show it without formatting it
-      description: (operation.description ?? operation.summary ?? '').replaceAll('**', '').trim(),
-      schema: inlined(spec, schema) as SpecSchema,
-      example,
-    };
-    return { described, schema };
-  }
-
-  const entries = new Map(
-    Object.entries(spec.webhooks).flatMap(([type, { post }]) => (post ? [[type, toEntry(type, post)] as const] : [])),
-  );
+  const entries = new Map<string, CatalogueEntry>();
+  for (const [type, { post }] of Object.entries(spec.webhooks)) if (post) entries.set(type, toEntry(spec, type, post));
   const types: ReadonlySet<string> = new Set(entries.keys());
 
   function entryOf(type: string): CatalogueEntry {

@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import { GatewayError } from '../errors.ts';
+import { notFound } from '../errors.ts';
 import { checkUserId, firstId, isId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
@@ -101,6 +101,9 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
 
+  const find = (filter: object, options: object) =>
+    collection.find<Stored>(filter, { projection: shownFields, sort: { _id: -1 }, ...options }).toArray();
+
   async function show(events: readonly Stored[]): Promise<PastEvent[]> {
     const statuses = await eventStatuses.of(events);
     return events.map((event) => toPastEvent(event, statuses.get(event._id)));
@@ -109,20 +112,11 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
   /** Lists events by their own fields; each such list has an index. */
   async function listStored(userId: string, page: EventPage): Promise<EventList> {
     const { type, state, limit = pageLimit } = page;
-    const ofType = type === undefined ? 'user' : 'userType';
-    const stored = await collection
-      .find<Stored>(
-        {
-          userId,
-          ...(type !== undefined && { type: { $eq: type } }),
-          ...(state === 'none' && { targets: { $eq: [] } }),
-          _id: idRange('evt', page),
-        },
-        { projection: shownFields, hint: ofType + (state === 'none' ? 'Unheard' : 'Events') },
-      )
-      .sort({ _id: -1 })
-      .limit(limit + 1)
-      .toArray();
+    const ofType = type !== undefined && { type: { $eq: type } };
+    const unheard = state === 'none' && { targets: { $eq: [] } };
+    const hint = (ofType ? 'userType' : 'user') + (unheard ? 'Unheard' : 'Events');
+    const filter = { userId, ...ofType, ...unheard, _id: idRange('evt', page) };
+    const stored = await find(filter, { hint, limit: limit + 1 });
     return { events: await show(stored.slice(0, limit)), hasMore: stored.length > limit };
   }
 
@@ -131,11 +125,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     const { limit } = page;
     const { ids, lookedTo } = await eventStatuses.list(userId, { ...page, limit: limit + 1 });
     const shown = ids.slice(0, limit);
-    const stored = await collection
-      .find<Stored>({ userId, _id: { $in: shown } }, { projection: shownFields, ...inOneBatch })
-      .sort({ _id: -1 })
-      .toArray();
-    const events = await show(stored);
+    const events = await show(await find({ userId, _id: { $in: shown } }, inOneBatch));
     // an event may expire before its deliveries
     const reached = ids.length > limit ? shown.at(-1) : lookedTo;
     const nextAfter = reached === events.at(-1)?.id ? undefined : reached;
@@ -162,9 +152,8 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
       const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
       const stored = isId('evt', id) ? await readConfirmed(id, read) : null;
       const [event] = stored ? await show([stored]) : [];
-      if (event) return event;
-      const message = `No event ${id} is in this account; GET /v1/events lists those that are`;
-      throw new GatewayError('event_not_found', message, { param: 'id' });
+      if (!event) throw notFound('event_not_found', 'event', id, 'events');
+      return event;
     },
   };
 }

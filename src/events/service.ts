@@ -14,7 +14,7 @@ import type { AddressedEvent, ReadSubscribers, ReadTargets, Subscribers } from '
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
 import type { HeldEvent, NewEvent, Outbox, SettleSubscribers, StoredEvent } from './outbox.ts';
-import { createMajorityCheck, createTransactions, OpenTransactions, requireOwnClient } from './transactions.ts';
+import { createMajorityCheck, OpenTransactions, requireOwnClient, Transactions } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
@@ -77,57 +77,57 @@ function requireSame(event: EventDraft, stored: StoredEvent): void {
   throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
 }
 
+/** An example of a type's data, of this account. */
+function exampleOf(catalogue: EventServiceDeps['catalogue'], type: string, userId: string): Record<string, unknown> {
+  const example = catalogue.example(type);
+  return 'user_id' in example ? { ...example, user_id: userId } : example;
+}
+
+/** Makes the functions that store an event for its subscribers; they resolve with it, or with the one that already has its idempotency key. */
+function createStores(deps: EventServiceDeps, transactions: Transactions) {
+  const { connection, outbox, webhooks, settleSubscribers, fanOut, database } = deps;
+
+  return {
+    /** Starts its fan-out, too. */
+    store(draft: EventDraft): Promise<StoredEvent> {
+      return boundPublication(
+        database,
+        async () => {
+          const lookupElection = latestElection(connection);
+          const { targets, skipped, ...read } = await webhooks.subscribers(draft);
+          return { event: { targets, skipped, lookupElection, ...draft }, read };
+        },
+        async ({ event, read }, until) => {
+          const prepared = fanOut.prepare(read);
+          const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
+          requireSame(event, stored);
+          if (stored.fanOut === 'done') return stored;
+          // an event is acknowledged only when its subscribers are certain
+          const settled = await settleSubscribers(stored, event.body);
+          if (prepared && lease) prepared.begin({ event: settled, lease }, stored.lookupElection === undefined);
+          else fanOut.wake();
+          return settled;
+        },
+      );
+    },
+    /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
+    async storeIn(session: ClientSession, draft: EventDraft): Promise<StoredEvent> {
+      const stored = await outbox.storeIn(session, { ...draft, ...(await webhooks.subscribersIn(session, draft)) });
+      requireSame(draft, stored);
+      if (stored.fanOut === 'pending') transactions.publishedUnder(session, stored);
+      return stored;
+    },
+  };
+}
+
 /** Publishes events, alone or together with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps) {
-  const { connection, catalogue, outbox, webhooks, settleSubscribers, fanOut, owners, database, logger } = deps;
-  const { transactionLease: lease } = deps;
+  const { connection, catalogue, outbox, fanOut, database, logger, transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(connection);
-  const open = new OpenTransactions({
-    connection,
-    owners: durableCollection(owners),
-    logger,
-    ...(lease !== undefined && { lease }),
-  });
-  const transactions = createTransactions(connection, open, () => fanOut.wake());
-
-  /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
-  function store(draft: EventDraft): Promise<StoredEvent> {
-    return boundPublication(
-      database,
-      async () => {
-        const lookupElection = latestElection(connection);
-        const { targets, skipped, ...read } = await webhooks.subscribers(draft);
-        return { event: { targets, skipped, lookupElection, ...draft }, read };
-      },
-      async ({ event, read }, until) => {
-        const prepared = fanOut.prepare(read);
-        const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
-        requireSame(event, stored);
-        if (stored.fanOut === 'done') return stored;
-        // an event is acknowledged only when its subscribers are certain
-        const settled = await settleSubscribers(stored, event.body);
-        if (prepared && lease) prepared.begin({ event: settled, lease }, stored.lookupElection === undefined);
-        else fanOut.wake();
-        return settled;
-      },
-    );
-  }
-
-  /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
-  async function storeIn(session: ClientSession, draft: EventDraft): Promise<StoredEvent> {
-    const stored = await outbox.storeIn(session, {
-      ...draft,
-      ...(await webhooks.subscribersIn(session, draft)),
-    });
-    requireSame(draft, stored);
-    if (stored.fanOut === 'pending') transactions.publishedUnder(session, stored);
-    return stored;
-  }
-
-  function exampleOf(type: string, userId: string): Record<string, unknown> {
-    const example = catalogue.example(type);
-    return 'user_id' in example ? { ...example, user_id: userId } : example;
-  }
+  const owners = durableCollection(deps.owners);
+  const open = new OpenTransactions({ connection, owners, logger, ...(lease !== undefined && { lease }) });
+  const transactions = new Transactions(connection, open, () => fanOut.wake());
+  const { store, storeIn } = createStores(deps, transactions);
 
   return {
     /**
@@ -160,7 +160,7 @@ export function createEventService(deps: EventServiceDeps) {
      * Stores a test event for one webhook of the account. The caller makes its one attempt while the lease lasts.
      * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `database_unavailable`, or `publish_unconfirmed`
      */
-    async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }: TestPublication) {
+    async publishTest({ userId, type, webhookId, lease, data = exampleOf(catalogue, type, userId) }: TestPublication) {
       catalogue.validate(type, data);
       const content = createContent(type, data, Date.now());
       const targets = [webhookId];
@@ -168,7 +168,7 @@ export function createEventService(deps: EventServiceDeps) {
       const address = async () => ({ event });
       return boundPublication(database, address, (_, until) => outbox.store(event, lease, until));
     },
-    transaction: transactions.run,
+    transaction: transactions.run.bind(transactions),
     /** Call it when no more transactions run. */
     close: () => open.close(),
   };

@@ -20,8 +20,6 @@ function optionsOn(connection: Connection) {
   return timeoutMS === undefined ? options : { ...options, timeoutMS: longestTries };
 }
 
-export type Transactions = ReturnType<typeof createTransactions>;
-
 function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): GatewayError {
   const published = events.map(({ _id, idempotencyKey }) => ({ eventId: _id, idempotencyKey }));
   return new GatewayError(
@@ -32,77 +30,81 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
 }
 
 /** Runs transactions. A driver's session does not tell when it commits, so only these transactions can wake the workers at once. */
-export function createTransactions(
-  connection: Connection,
-  open: OpenTransactions,
-  /** Called after the commit of a transaction that has published something. */
-  onPublished: () => void,
-) {
-  const published = new WeakMap<ClientSession, StoredEvent[]>();
+export class Transactions {
+  readonly #connection: Connection;
+  readonly #open: OpenTransactions;
+  readonly #onPublished: () => void;
+  readonly #published = new WeakMap<ClientSession, StoredEvent[]>();
+
+  /** @param onPublished called after the commit of a transaction that has published something */
+  constructor(connection: Connection, open: OpenTransactions, onPublished: () => void) {
+    this.#connection = connection;
+    this.#open = open;
+    this.#onPublished = onPublished;
+  }
+
+  /**
+   * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
+   * published events right after the commit.
+   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default {@link longestTries}
+   */
+  async run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T> {
+    // mongoose's startSession would wait up to 10 s for a lost connection
+    const session = this.#connection.getClient().startSession();
+    let isEnded = false;
+    let undoing: Promise<void> | undefined;
+    const transacted = this.#transact(session, fn, () => undoing).finally(() => {
+      isEnded = true;
+    });
+    try {
+      const result = await (timeout === undefined ? transacted : withTimeout(transacted, timeout));
+      if (this.#published.get(session)?.length) this.#onPublished();
+      return result;
+    } catch (error) {
+      // its documents stay locked until the server ends the transaction
+      if (!isEnded) undoing = this.#open.end(session);
+      const events = this.#published.get(session) ?? [];
+      const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
+      if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
+      throw error;
+    }
+  }
+
+  /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
+  publishedUnder(session: ClientSession, event: StoredEvent): void {
+    this.#published.get(session)?.push(event);
+  }
 
   /** @param undoing returns a promise when the caller has stopped waiting */
-  async function transact<T>(
+  async #transact<T>(
     session: ClientSession,
     fn: (session: ClientSession) => Promise<T>,
     undoing: () => Promise<void> | undefined,
   ): Promise<T> {
     let isFirst = true;
     try {
-      await open.enter(session);
+      await this.#open.enter(session);
       return await session.withTransaction(async () => {
         // no caller waits for it, and it would block others
         if (undoing()) throw new TimeoutError('the transaction has taken too long');
         // the database asks for another run if another process has written; that process may be dead
-        if (!isFirst) await open.endAbandoned();
+        if (!isFirst) await this.#open.endAbandoned();
         isFirst = false;
         // the events of the run before were undone with it
-        published.set(session, []);
+        this.#published.set(session, []);
         return fn(session);
-      }, optionsOn(connection));
+      }, optionsOn(this.#connection));
     } finally {
       if (undoing()) {
         await undoing();
         // what the server did not answer in time may have begun the transaction after it was rolled back
-        await open.end(session);
+        await this.#open.end(session);
       }
       // until then other processes find it in the record, should this one die
-      open.leave();
+      this.#open.leave();
       await session.endSession();
     }
   }
-
-  return {
-    /**
-     * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
-     * published events right after the commit.
-     * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default {@link longestTries}
-     */
-    async run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T> {
-      // mongoose's startSession would wait up to 10 s for a lost connection
-      const session = connection.getClient().startSession();
-      let isEnded = false;
-      let undoing: Promise<void> | undefined;
-      const transacted = transact(session, fn, () => undoing).finally(() => {
-        isEnded = true;
-      });
-      try {
-        const result = await (timeout === undefined ? transacted : withTimeout(transacted, timeout));
-        if (published.get(session)?.length) onPublished();
-        return result;
-      } catch (error) {
-        // its documents stay locked until the server ends the transaction
-        if (!isEnded) undoing = open.end(session);
-        const events = published.get(session) ?? [];
-        const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
-        if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
-        throw error;
-      }
-    },
-    /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
-    publishedUnder(session: ClientSession, event: StoredEvent): void {
-      published.get(session)?.push(event);
-    },
-  };
 }
 
 /** After this time the server itself has rolled a transaction back (`transactionLifetimeLimitSeconds`, and half of it). Milliseconds. */

@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { GatewayError } from '../errors.ts';
+import { GatewayError, notFound } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -225,11 +225,4 @@ export function createKeyService(deps: KeyServiceDeps) {
   };
 }
 
-/** The same error for an unknown id, a malformed one and one of another account. */
-export function apiKeyNotFound(id: string): GatewayError {
-  return new GatewayError(
-    'api_key_not_found',
-    `No API key ${id} is in this account; GET /v1/api_keys lists those that are`,
-    { param: 'id' },
-  );
-}
+export const apiKeyNotFound = (id: string) => notFound('api_key_not_found', 'API key', id, 'api_keys');

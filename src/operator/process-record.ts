@@ -28,51 +28,50 @@ const liveIntervals = 3;
 
 const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
 
+/** What this process tells of itself, and the moments of it by the database's clock. @param startedAt by `performance.now()` */
+function describeProcess({ deliveries, proxy, upstreamWindow, options }: ProcessRecordDeps, startedAt: number) {
+  const { scheduler, due } = deliveries;
+  const now = performance.now();
+  const states = proxy.states();
+  const stateOf = new Map(states.map(({ name, breaker, isHanging }) => [name, { breaker, isHanging }]));
+  const { age, upstreams } = upstreamWindow.report(now);
+  const workingRole: ProcessRole = options.servesRequests ? 'all' : 'worker';
+  const told = {
+    hostname: hostname(),
+    pid: process.pid,
+    version: readVersion(),
+    role: scheduler.isWorking ? workingRole : 'api',
+    attempts: scheduler.attempts.sending,
+    relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
+    upstreams: upstreams.map((counts) => ({ ...counts, breaker: 'closed', ...stateOf.get(counts.name) })),
+  };
+  const moments = {
+    startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
+    seenAt: '$$NOW',
+    liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
+    lastSweepAt: before(due.sweptAt === undefined ? undefined : now - due.sweptAt),
+    countedSince: before(age),
+  };
+  return { told, moments };
+}
+
 /** Keeps what this process tells of itself in the database. */
 export function createProcessRecord(deps: ProcessRecordDeps) {
-  const { access, proxy, upstreamWindow, options } = deps;
-  const { scheduler, due } = deps.deliveries;
+  const { access, options } = deps;
   const collection = durableCollection(deps.processes);
   const readSkew = createReadSkew(deps.processes.db);
   const _id = newId('prc', Date.now());
   const startedAt = performance.now();
   let delay: EventLoopDelay | undefined;
 
-  function role(): ProcessRole {
-    if (!scheduler.isWorking) return 'api';
-    return options.servesRequests ? 'all' : 'worker';
-  }
-
   async function write(): Promise<void> {
     if (access.isUnavailable) return;
     const skew = await readSkew();
-    const now = performance.now();
-    const states = proxy.states();
-    const stateOf = new Map(states.map(({ name, breaker, isHanging }) => [name, { breaker, isHanging }]));
-    const { age, upstreams } = upstreamWindow.report(now);
-    const record = {
-      _id,
-      hostname: hostname(),
-      pid: process.pid,
-      version: readVersion(),
-      role: role(),
-      eventLoopLag: delay?.read()?.p99 ?? null,
-      attempts: scheduler.attempts.sending,
-      relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
-      clockSkew: skew === undefined ? null : skew / 1_000,
-      upstreams: upstreams.map((counts) => ({ ...counts, breaker: 'closed', ...stateOf.get(counts.name) })),
-    };
-    const moments = {
-      startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
-      seenAt: '$$NOW',
-      liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
-      lastSweepAt: before(due.sweptAt === undefined ? undefined : now - due.sweptAt),
-      countedSince: before(age),
-    };
-    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [{ $literal: record }, moments] } }], {
-      upsert: true,
-      writeConcern: { w: 1 },
-    });
+    const { told, moments } = describeProcess(deps, startedAt);
+    const measured = { eventLoopLag: delay?.read()?.p99 ?? null, clockSkew: skew === undefined ? null : skew / 1_000 };
+    const literal = { $literal: { _id, ...told, ...measured } };
+    const options = { upsert: true, writeConcern: { w: 1 } } as const;
+    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [literal, moments] } }], options);
   }
 
   const periodic = createPeriodic({

@@ -349,14 +349,8 @@ function transfer(plan: ResponsePlan, handlers: StreamHandlers): Promise<CallEnd
       onEnd() {
         // what is held may be what makes it whole
         const rest = transform?.end() ?? [];
-        if (handlers.isWhole?.() === false) {
-          onError(outboundError('reset'));
-          return;
-        }
-        if (deadline.client.disconnected) {
-          finish('client_left');
-          return;
-        }
+        if (handlers.isWhole?.() === false) return onError(outboundError('reset'));
+        if (deadline.client.disconnected) return finish('client_left');
         for (const part of rest) res.write(part);
         res.end();
         finish('complete');

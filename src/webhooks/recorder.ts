@@ -23,44 +23,39 @@ const maxKept = 1_000;
 
 /** Gathers attempts in memory and adds those of all webhooks to the statistics together. */
 export function createRecorder(deps: RecorderDeps) {
-  const { tallies, healths, interval, onWritten, onFailures, logger } = deps;
-  const writeStatistics = createWriteStatistics({ tallies, healths, logger });
+  const { interval, onWritten, onFailures, logger } = deps;
+  const writeStatistics = createWriteStatistics(deps);
   let batches = new Map<string, AttemptBatch>();
   let failed: RecordedAttempt[] = [];
-  let timer: NodeJS.Timeout | null = null;
+  let timer: NodeJS.Timeout | undefined;
   let writing: Promise<unknown> = Promise.resolve();
   let reporting: Promise<void> = Promise.resolve();
 
   /** Writes what is noted. @returns what is to be reported of it */
   async function write() {
-    const currentBatches = batches;
-    const failures = failed;
+    const [written, failures] = [batches, failed];
     batches = new Map();
     failed = [];
-    try {
-      await writeStatistics(currentBatches);
-    } catch (error) {
-      logger.warn('statistics of attempts were lost', { webhooks: currentBatches.size, reason: String(error) });
-    }
-    return { webhookIds: currentBatches.keys(), failures };
+    await writeStatistics(written).catch((error: unknown) => {
+      logger.warn('statistics of attempts were lost', { webhooks: written.size, reason: String(error) });
+    });
+    return { webhookIds: written.keys(), failures };
   }
 
   async function report({ webhookIds, failures }: Awaited<ReturnType<typeof write>>): Promise<void> {
     await onWritten(webhookIds);
     if (failures.length === 0) return;
-    try {
-      await onFailures(failures);
-    } catch (error) {
+    await onFailures(failures).catch((error: unknown) => {
       logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
       failed = [...failures, ...failed].slice(-maxKept);
       timer ??= setTimeout(flush, interval).unref();
-    }
+    });
   }
 
   /** Writes the noted attempts; resolves when they are written, or given up with a warning, and what they change is reported. */
   function flush(): Promise<void> {
-    if (timer) clearTimeout(timer);
-    timer = null;
+    clearTimeout(timer);
+    timer = undefined;
     const writingNow = writing.then(write);
     writing = writingNow;
     // the next write does not wait for the reports
@@ -81,7 +76,7 @@ export function createRecorder(deps: RecorderDeps) {
     /** Flushes for the last time. */
     async close(): Promise<void> {
       await flush();
-      if (timer) clearTimeout(timer);
+      clearTimeout(timer);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { GatewayError, refuse } from '../errors.ts';
+import { GatewayError, notFound, refuse } from '../errors.ts';
 import type { StoredDisabling, StoredRotation, WebhookDocument } from './model.ts';
 import {
   type OptionalFields,
@@ -147,11 +147,7 @@ export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDet
   };
 }
 
-/** The same error for an unknown id, a malformed one and one of another account. */
-export function webhookNotFound(id: string): GatewayError {
-  const message = `No webhook ${id} is in this account; GET /v1/webhooks lists those that are`;
-  return new GatewayError('webhook_not_found', message, { param: 'id' });
-}
+export const webhookNotFound = (id: string) => notFound('webhook_not_found', 'webhook', id, 'webhooks');
 
 /**
  * Checks that a webhook may subscribe to these types.

@@ -1,4 +1,4 @@
-import { createCreditService } from '../../../src/accounting/credits.ts';
+import { CreditService } from '../../../src/accounting/credits.ts';
 import { createAccountModel, createLedgerModel } from '../../../src/accounting/model.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/index.ts';
@@ -7,7 +7,7 @@ import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
-export type CreditService = ReturnType<typeof createCreditService>;
+export type { CreditService };
 
 /** The credit service alone, in a database of its own: as many processes as are asked for. A token costs a credit. */
 export async function startCredits() {
@@ -16,8 +16,8 @@ export async function startCredits() {
   const accounts = createAccountModel(connection, 'gateway_');
   const ledger = createLedgerModel(connection, 'gateway_');
 
-  function newService(options: Partial<CreditOptions> = {}) {
-    return createCreditService({
+  function newService(options: Partial<CreditOptions> = {}): CreditService {
+    return new CreditService({
       accounts,
       ledger,
       publish: events.publish,

@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose';
 import { type CountDeps, createCount } from '../../../src/accounting/count.ts';
-import { createCreditService } from '../../../src/accounting/credits.ts';
+import { CreditService } from '../../../src/accounting/credits.ts';
 import {
   createAccountModel,
   createCounterModel,
@@ -52,7 +52,7 @@ export async function openLedger(connection: Connection) {
     transactionLease: 500,
   });
 
-  const credits = createCreditService({
+  const credits = new CreditService({
     accounts,
     ledger,
     publish: service.publish,
@@ -123,7 +123,7 @@ export async function openLedger(connection: Connection) {
         keyTotals,
         transaction: service.transaction,
         publish: service.publish,
-        charge: credits.charge,
+        credits,
         quotas: quotas && { quotaOf: createQuotaOf(quotas, logger), thresholds: quotas.thresholds },
         // a thousandth of a credit a token
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ClientSession } from 'mongoose';
 import { createOwnerModel, type OwnerDocument } from '../../../src/events/model.ts';
-import { createTransactions, OpenTransactions, type Transactions } from '../../../src/events/transactions.ts';
+import { OpenTransactions, Transactions } from '../../../src/events/transactions.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
@@ -109,7 +109,7 @@ describe('A transaction that its caller no longer waits for', () => {
     const model = createOwnerModel(connection, 'gateway_');
     await buildIndexes(connection, model);
     open = new OpenTransactions({ connection, owners: durableCollection(model), logger: silentLogger });
-    transactions = createTransactions(database.connection, open, () => {});
+    transactions = new Transactions(database.connection, open, () => {});
   });
   after(async () => {
     await open.close();

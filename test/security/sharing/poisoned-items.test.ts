@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
-import { createCreditService } from '../../../src/accounting/credits.ts';
+import { CreditService } from '../../../src/accounting/credits.ts';
 import { MinuteCounters, Sharing } from '../../../src/accounting/minute-counters.ts';
 import {
   createAccountModel,
@@ -232,7 +232,7 @@ describe('An item that the database cannot take does not block the others:', fun
       const keyTotals = createKeyTotalModel(connection, prefix);
       const accounts = createAccountModel(connection, prefix);
       const ledger = createLedgerModel(connection, prefix);
-      const credits = createCreditService({
+      const credits = new CreditService({
         accounts,
         ledger,
         publish: async () => {},
@@ -250,7 +250,7 @@ describe('An item that the database cannot take does not block the others:', fun
         keyTotals,
         transaction: (fn) => connection.transaction(fn),
         publish: async () => {},
-        ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew }),
+        ...(isCharged && { credits }),
         quotas: undefined,
         shared: new SharedReads(connection, 0),
         logger,
