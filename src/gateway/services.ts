@@ -11,7 +11,7 @@ import { OpenRequests } from '../http/request.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
 import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseClock } from '../mongo/clock.ts';
-import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
+import { type DatabaseAccess, type RunInTransaction, undoneSoon, whileAwaited } from '../mongo/connection/availability.ts';
 import type { Database } from '../mongo/connection/connection.ts';
 import { SharedReads } from '../mongo/shared-reads.ts';
 import { sharedSpec } from '../openapi/spec.ts';
@@ -295,7 +295,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const accounting = createAccounting({
     models,
     publish: events.publish,
-    transaction,
+    transaction: undoneSoon(transaction),
     database: access,
     clock,
     creditObserver: metrics.credits,

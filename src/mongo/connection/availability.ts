@@ -223,3 +223,31 @@ export type RunInTransaction = <T>(
 export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
   return (fn, within = longestDatabaseWait) => transaction(fn, within);
 }
+
+/** So long the first try of a transaction may take, or {@link margin} times as long as those before have lately taken. Milliseconds. */
+const firstTry = 2_500;
+const margin = 3;
+/** Milliseconds. */
+const allTries = 120_000;
+
+/**
+ * For transactions of documents that others wait for, and that do nothing the second time. Where their connection has silently died, the
+ * server keeps these documents locked until it is told to undo the transaction: here that is soon, and then it is run again, with more time.
+ */
+export function undoneSoon(transaction: RunInTransaction): RunInTransaction {
+  let usual = 0;
+  return async (fn, within = allTries) => {
+    const giveUpAt = performance.now() + within;
+    for (let time = Math.max(firstTry, margin * usual); ; time *= 4) {
+      const startedAt = performance.now();
+      const remaining = giveUpAt - startedAt;
+      try {
+        const result = await transaction(fn, Math.min(time, remaining));
+        usual = Math.max(performance.now() - startedAt, 0.9 * usual);
+        return result;
+      } catch (error) {
+        if (!(error instanceof TimeoutError) || time >= remaining) throw error;
+      }
+    }
+  };
+}

@@ -22,7 +22,7 @@ const faults: readonly Fault[] = [
   ['the monitor’s alone', 'both', 'monitors', 'its own'],
 ];
 /** More gateways under load would wait for this process. */
-const atOnce = 3;
+const atOnce = 2;
 
 /** Milliseconds that closing may take. */
 const closings = [
