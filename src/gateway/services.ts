@@ -11,7 +11,12 @@ import { OpenRequests } from '../http/request.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
 import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseClock } from '../mongo/clock.ts';
-import { type DatabaseAccess, type RunInTransaction, undoneSoon, whileAwaited } from '../mongo/connection/availability.ts';
+import {
+  type DatabaseAccess,
+  type RunInTransaction,
+  undoneSoon,
+  whileAwaited,
+} from '../mongo/connection/availability.ts';
 import type { Database } from '../mongo/connection/connection.ts';
 import { SharedReads } from '../mongo/shared-reads.ts';
 import { sharedSpec } from '../openapi/spec.ts';
