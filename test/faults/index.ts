@@ -1,5 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
+import { startMachinePace } from '../support/machine-pace.ts';
 import { createFollowUp } from './abandoned.ts';
 import { clockAndDnsFaults } from './clock-and-dns-faults.ts';
 import { startCluster } from './cluster/cluster.ts';
@@ -69,10 +70,11 @@ async function main(): Promise<Row[]> {
     3,
     disturbances.died,
   );
+  const pace = startMachinePace();
   const rows: Row[] = [];
   try {
     const scene = { cluster, workers, random, disturbances, memberClocks, long: values.full };
-    const money = await createMoney({ cluster, workers, upstream, random, secretKey });
+    const money = await createMoney({ cluster, workers, upstream, random, secretKey, slowness: pace.slowness });
     const around = { receivers, webhooks, retryDelays, followUp: createFollowUp(cluster), money };
     const eventsPerSecond = Number(values.rate ?? (values.soak ? rates.soak : rates.rows));
     const ofEvents =
@@ -92,6 +94,7 @@ async function main(): Promise<Row[]> {
       rows.push(row);
     }
   } finally {
+    await pace.stop();
     await workers.stop();
     await receivers.stop();
     await upstream.close();

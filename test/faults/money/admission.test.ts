@@ -28,7 +28,17 @@ const added = (confirmedAt: number, amount: number) => ({
 
 function evidence(changed: Partial<AdmissionEvidence>): AdmissionEvidence {
   const costOf = ({ status }: SeenCall) => (status === 200 ? cost : 0);
-  return { calls: [], added: [], costOf, ends: [], disturbances: [], skews: [], stops: [], ...changed };
+  return {
+    calls: [],
+    added: [],
+    costOf,
+    ends: [],
+    disturbances: [],
+    skews: [],
+    stops: [],
+    slowness: () => 1,
+    ...changed,
+  };
 }
 
 const away = { from: 10_000, to: 12_000, once: false };

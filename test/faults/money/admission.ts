@@ -15,6 +15,8 @@ export interface AdmissionEvidence {
   readonly disturbances: readonly Disturbance[];
   readonly skews: readonly Skew[];
   readonly stops: readonly Stop[];
+  /** How many times as slow as at its fastest the machine was in this time, 1 at least. Milliseconds since 1970. */
+  readonly slowness: (from: number, to: number) => number;
 }
 
 /** How long it takes at most until what one process has released or booked can be spent in another, with room for a busy machine. Milliseconds. */
@@ -24,7 +26,7 @@ const agreedWithin = 3_000;
  * in its place. Milliseconds.
  */
 const replacedWithin = 15_000;
-/** What a call is answered within, whatever is broken: 5 s, and half as much again for a machine that is busy. Milliseconds. */
+/** What a call is answered within, whatever is broken: 5 s, and half as much again; as many times as that as the machine is slow. Milliseconds. */
 const answeredWithin = 7_500;
 const minute = 60_000;
 
@@ -95,7 +97,7 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
   const found: string[] = [];
   if (isNonsense(call)) found.push(`it was answered ${status} ${code}`);
   const took = endedAt - sentAt;
-  if (took - stoppedFor(call, evidence.stops) > answeredWithin)
+  if (took - stoppedFor(call, evidence.stops) > answeredWithin * evidence.slowness(sentAt, endedAt))
     found.push(`it took ${took} ms until ${status} ${code ?? ''}`);
   if (status === 402 && account !== 'poor') found.push('it was told 402 although the account has plenty');
   if (isExcused(call, evidence)) return found;

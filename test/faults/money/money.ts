@@ -34,6 +34,7 @@ export interface MoneyDeps {
   readonly upstream: ModelUpstream;
   readonly random: Random;
   readonly secretKey: string;
+  readonly slowness: AdmissionEvidence['slowness'];
 }
 
 /** Makes the keys of all accounts, and gives credits to those that are to have plenty. */
@@ -63,7 +64,7 @@ async function openAccounts({ cluster, upstream, secretKey }: MoneyDeps) {
 
 /** Model calls and payments beside the deliveries, with a ledger of their own. What is found wrong is told once. */
 export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
-  const { cluster, workers, upstream, random } = deps;
+  const { cluster, workers, upstream, random, slowness } = deps;
   const { keys, billing, given } = await openAccounts(deps);
   const records = openRecords(cluster.connection);
   const calls: SeenCall[] = [];
@@ -157,7 +158,16 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
       const left = await records.settled(certain, settleWithin);
       const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
       const toPoor = added.filter(({ userId }) => userId === accounts.poor);
-      const evidence: AdmissionEvidence = { calls, added: toPoor, costOf: spentBy, ends, disturbances, skews, stops };
+      const evidence: AdmissionEvidence = {
+        calls,
+        added: toPoor,
+        costOf: spentBy,
+        ends,
+        disturbances,
+        skews,
+        stops,
+        slowness,
+      };
       const uploaded = uploads?.seen ?? [];
       const found = [
         ...left,
