@@ -30,7 +30,7 @@ import { checkDashboardPath, type DashboardOptions, leastBodyMemory, type Tracin
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
 import { checkDays, checkEventTypes, checkRetryDelays, defaultRetryDelays } from './webhooks.ts';
 
-/** The environment variable of an option. Errors, `--help` and docs/configuration.md describe it by this. */
+/** The environment variable of an option. Errors, `--help` and docs/variables.md describe it by this. */
 interface OptionVariable {
   readonly variable: string;
   /** A sentence without its full stop. */

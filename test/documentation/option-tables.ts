@@ -61,7 +61,7 @@ function toRow(member: ts.TypeElement): string {
   return `| \`${member.name?.getText()}\` | ${toCell(comment?.comment)} | ${toCell(tag?.comment) || unstated} |`;
 }
 
-/** The options as docs/configuration.md shows them: a Markdown table for each group, out of their doc comments. */
+/** The options as docs/options.md shows them: a Markdown table for each group, out of their doc comments. */
 export function optionTables(): string {
   const interfaces = readInterfaces();
   const find = (name: string): ts.InterfaceDeclaration => {
@@ -83,8 +83,5 @@ export function optionTables(): string {
     ...extended.map((name) => [toHeading(name), name] as const),
     ...nested,
   ];
-  return tables.map(([heading, ...names]) => [`### ${heading}`, ...names.map(toTable)].join('\n\n')).join('\n\n');
+  return tables.map(([heading, ...names]) => [`## ${heading}`, ...names.map(toTable)].join('\n\n')).join('\n\n');
 }
-
-/** What stands before and behind the tables in docs/configuration.md. */
-export const [opening, closing] = ['<!-- options: npm run docs:generate -->', '<!-- end of options -->'] as const;

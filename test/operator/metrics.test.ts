@@ -182,9 +182,9 @@ describe('The metrics of a gateway', () => {
     expect(text).to.not.match(/usr_|key_|wh_|dlv_|evt_|req_|127\.0\.0\.1|sk-|canary-model/);
   });
 
-  it('are all in docs/operating.md', async () => {
+  it('are all in docs/metrics.md', async () => {
     const text = await live.gateway.metrics().metrics();
-    const documented = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+    const documented = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
     for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) expect(documented).to.include(`\`${name}\``);
   });
 

@@ -43,7 +43,7 @@ export function variablesForHelp(): string {
   return ['Environment variables:', ...lines].join('\n');
 }
 
-/** The variables as docs/configuration.md shows them: a Markdown table. */
+/** The variables as docs/variables.md shows them: a Markdown table. */
 export function variablesAsMarkdown(): string {
   const rows = everyVariable.map(
     ([name, { meaning, type, default: byDefault, example }]) =>

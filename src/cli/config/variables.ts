@@ -3,7 +3,7 @@ import { duration, listOf, matching, oneOf, proxyUrl, type Reader, wholeNumber, 
 import { type OptionPath, table } from '../../options/table.ts';
 import { maxProcesses } from './machine.ts';
 
-/** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
+/** One environment variable. Its errors, `--help` and docs/variables.md come from this. */
 export interface Variable<T = unknown> {
   /** A sentence without its full stop. */
   readonly meaning: string;

@@ -275,8 +275,8 @@ describe('the configuration from the environment', () => {
     }
   });
 
-  it('documents every variable in docs/configuration.md, by the same table', () => {
-    expect(documentText('docs/configuration.md')).to.include(variablesAsMarkdown());
+  it('documents every variable in docs/variables.md, by the same table', () => {
+    expect(documentText('docs/variables.md')).to.include(variablesAsMarkdown());
   });
 
   it('documents the actual default delays', () => {

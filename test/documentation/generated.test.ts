@@ -1,0 +1,41 @@
+import { expect } from 'chai';
+import type { ModelGatewayOptions } from '../../src/index.ts';
+import { resolveOptions } from '../../src/options/resolve.ts';
+import { documents, documentText } from './documents.ts';
+import { generatedParts, withGeneratedParts } from './generated.ts';
+import { optionTables } from './option-tables.ts';
+
+/** Every option, as the error about one that is not names them. */
+function optionNames(): string[] {
+  try {
+    resolveOptions({ nothing: 1 } as unknown as ModelGatewayOptions);
+  } catch (error) {
+    return /there are (.+)$/.exec((error as Error).message)?.[1]?.split(', ') ?? [];
+  }
+  return [];
+}
+
+describe('What npm run docs:generate writes', () => {
+  for (const document of Object.keys(generatedParts)) {
+    it(`is in ${document} as the sources have it`, () => {
+      const text = documentText(document);
+      expect(text).to.equal(withGeneratedParts(document, text));
+    });
+  }
+
+  it('is marked in no other document', () => {
+    const marked = [...documents].filter(([, text]) => text.includes(': npm run docs:generate -->'));
+    expect(marked.map(([name]) => name)).to.have.members(Object.keys(generatedParts));
+  });
+
+  it('has every option of the gateway', () => {
+    const names = optionNames();
+    expect(names.length).to.be.greaterThan(40);
+    const tables = optionTables();
+    for (const name of names) expect(tables).to.include(`| \`${name}\` |`);
+  });
+
+  it('describes each option', () => {
+    expect(optionTables()).to.not.match(/^\| `\w+` \| +\|/m);
+  });
+});
