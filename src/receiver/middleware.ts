@@ -92,7 +92,7 @@ function send(res: ServerResponse, status: number, body: object): void {
  * Receives webhooks: `app.post('/webhooks', webhookReceiver({ secret, onEvent }))`. Answers 200 `{"received":true}` for
  * a handled event, 401 for a wrong signature or a timestamp that is too far away, 500 when the handler throws, each with `{"error"}` as the body.
  * @throws TypeError for a missing secret or handler, and for a secret in quotes or with white space around it
- * @see docs/webhooks.md, "Verify a delivery"
+ * @see docs/receiving.md, "Verify a delivery"
  */
 export function webhookReceiver<
   Request extends IncomingMessage = IncomingMessage,

@@ -12,7 +12,7 @@ import {
 } from './delivery-services.ts';
 import { hang, type Received, reset, startReceiver, type TestReceiver } from './receiver.ts';
 
-/** The receiver's own way to the signature, from docs/webhooks.md alone. */
+/** The receiver's own way to the signature, from docs/receiving.md alone. */
 function signatureByHand({ body }: Received): string {
   return `sha256=${createHmac('sha256', Buffer.from(secret, 'utf8')).update(body).digest('hex')}`;
 }

@@ -7,7 +7,7 @@ import { signBody, standardWebhookSignature } from '../support/signature.ts';
 import { blockWith, output, type RunningProgram, startProgram } from './programs.ts';
 import { go, java, php, python, type Runtime, skipWithout } from './runtimes.ts';
 
-const document = 'docs/webhooks.md';
+const document = 'docs/receiving.md';
 const secret = 'a-long-enough-secret';
 const { code: body } = blockWith(document, 'json', '"credits.low"');
 const { id } = JSON.parse(body) as { id: string };

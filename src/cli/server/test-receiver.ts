@@ -16,7 +16,7 @@ export interface ListenOptions {
 }
 
 /**
- * As the package's receiver answers (docs/webhooks.md, "Verify a delivery"): 401 for a bad signature, an `error` field with every
+ * As the package's receiver answers (docs/receiving.md, "Verify a delivery"): 401 for a bad signature, an `error` field with every
  * failure, `received: true` with success.
  */
 function answerFor(isValid: boolean, wanted: number): { status: number; body: object } {

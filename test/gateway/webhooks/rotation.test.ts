@@ -13,7 +13,7 @@ const event = {
   data: { user_id: 'usr_1', credits_remaining: 1, threshold: 5 },
 };
 
-/** As docs/webhooks.md tells receivers to check, with code of our own. */
+/** As docs/receiving.md tells receivers to check, with code of our own. */
 function isSigned({ body, headers }: Received, secret: string): boolean {
   return headers['x-service-signature'] === `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
 }

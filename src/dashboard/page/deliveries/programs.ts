@@ -1,4 +1,4 @@
-/** The receivers of docs/webhooks.md, "Verify a delivery": a test runs them, and compares them to these. */
+/** Receivers in several languages. docs/receiving.md is generated from them, and a test runs them. */
 export const programs = [
   {
     name: 'Node.js',
