@@ -8,7 +8,7 @@ export interface FailureAdvice {
 
 /**
  * Every code that an attempt can fail with, except `http_<status>`. The receiver causes most of them, the gateway the last ones.
- * openapi.yaml (`DeliveryErrorCode`) and docs/webhooks.md have the same table; a test compares them.
+ * openapi.yaml (`DeliveryErrorCode`) has the same table, and docs/webhooks.md is generated from this one.
  */
 export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, FailureAdvice>> = {
   dns_failed: {
