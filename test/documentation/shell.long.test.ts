@@ -7,26 +7,31 @@ import { type CodeBlock, codeBlocks } from './documents.ts';
 import { blockWith, output } from './programs.ts';
 import { addPrograms, Shell } from './shell.ts';
 
-const readmeStart = blockWith('README.md', 'sh', 'npm ci && npm start\n');
-const readmeListen = blockWith('README.md', 'sh', ' listen ');
+/** The page that starts a gateway for all others. */
+const startPage = 'docs/get-started.md';
+const firstStart = blockWith(startPage, 'sh', 'npm ci && npm start\n');
+const firstListen = blockWith(startPage, 'sh', ' listen ');
 const prepaidStart = blockWith('docs/operating.md', 'sh', 'CREDIT_PRICES');
 
 /** Blocks that stay running: each is started, and what follows it in its document uses it. */
-const started: readonly CodeBlock[] = [readmeStart, readmeListen, prepaidStart];
+const started: readonly CodeBlock[] = [firstStart, firstListen, prepaidStart];
 /** Blocks that are not run, and why. */
 const notRun: ReadonlyMap<CodeBlock, string> = new Map([
-  [blockWith('README.md', 'sh', 'npm ci && npm test'), 'it starts what README.md starts again below, and every test'],
-  [blockWith('README.md', 'sh', 'docker run'), 'it needs a docker daemon; documents.test.ts checks its syntax'],
+  [
+    blockWith('README.md', 'sh', 'npm ci && npm test'),
+    'it starts what docs/get-started.md starts below, and every test',
+  ],
+  [blockWith(startPage, 'sh', 'docker run'), 'it needs a docker daemon; documents.test.ts checks its syntax'],
 ]);
 
-/** `test/clients` runs the generators of this document's commands; client-commands.test.ts compares the two. */
-const ofClients = 'docs/clients.md';
+/** `test/clients` runs the generators of these documents' commands; client-commands.test.ts compares the two. */
+const ofClients = ['docs/clients.md', 'docs/clients-go-java-rust.md'];
 
 /** The database that docs/operating.md names. */
 const databaseOfOperating = 'mongodb://db1,db2,db3/gateway';
 
 const runnable = codeBlocks.filter(
-  ({ language, document }) => (language === 'sh' || language === 'console') && document !== ofClients,
+  ({ language, document }) => (language === 'sh' || language === 'console') && !ofClients.includes(document),
 );
 const toRun = runnable.filter((block) => !started.includes(block) && !notRun.has(block));
 
@@ -87,34 +92,36 @@ describe('the commands in the documentation', function () {
 
   /** Starts the receiver, after which `deliveries` to it succeed. */
   async function listen(scene: Scene): Promise<void> {
-    scene.receiver = startShell(scene, readmeListen.code);
+    scene.receiver = startShell(scene, firstListen.code);
     await scene.receiver.until(/\n/);
   }
 
-  const sceneOf = ({ document }: CodeBlock) => (scenes.get(document) ?? scenes.get('README.md')) as Scene;
+  // what is shown of a terminal begins where a receiver is down, as the prepaid gateway's is
+  const sceneOf = ({ document, language }: CodeBlock) =>
+    (scenes.get(language === 'console' ? prepaidStart.document : document) ?? scenes.get(startPage)) as Scene;
 
   before(async () => {
     ({ folder } = await installTarball());
     await addPrograms(folder);
-    const [readme] = await Promise.all([startScene(readmeStart), startScene(prepaidStart)]);
-    await listen(readme);
+    const [first] = await Promise.all([startScene(firstStart), startScene(prepaidStart)]);
+    await listen(first);
   });
   after(async () => {
     await Promise.all([...scenes.values()].flatMap(({ gateway, receiver }) => [gateway.end(), receiver?.end()]));
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('start a gateway that prints what README.md shows', () => {
-    const { code } = blockWith('README.md', 'text', 'Base URL: ');
+  it('start a gateway that prints what docs/get-started.md shows', () => {
+    const { code } = blockWith(startPage, 'text', 'Base URL: ');
     const labels = code.match(/^[A-Z][\w ]+:/gm) ?? [];
     expect(labels).to.have.length(5);
-    for (const label of labels) expect(`\n${scenes.get('README.md')?.gateway.output}`).to.include(`\n${label}`);
+    for (const label of labels) expect(`\n${scenes.get(startPage)?.gateway.output}`).to.include(`\n${label}`);
   });
 
-  it('start a demo model that answers the client of README.md', async () => {
-    const { env } = scenes.get('README.md') as Scene;
+  it('start a demo model that answers the client of docs/get-started.md', async () => {
+    const { env } = scenes.get(startPage) as Scene;
     const { EXPRESS_MODEL_GATEWAY_BASE_URL, EXPRESS_MODEL_GATEWAY_API_KEY = '' } = env;
-    const printed = await output(folder, blockWith('README.md', 'js', 'demo-echo'), {
+    const printed = await output(folder, blockWith(startPage, 'js', 'demo-echo'), {
       OPENAI_BASE_URL: `${EXPRESS_MODEL_GATEWAY_BASE_URL}/v1`,
       OPENAI_API_KEY: EXPRESS_MODEL_GATEWAY_API_KEY,
     });
@@ -125,8 +132,8 @@ describe('the commands in the documentation', function () {
     it(`succeed at ${block.document}:${block.line}`, () => runShell(sceneOf(block), block.code));
   }
 
-  it('deliver the event of README.md to its receiver', async () => {
-    const [line] = (await scenes.get('README.md')?.receiver?.until(/^.*payment\.completed.*$/m)) ?? [];
+  it('deliver the event of docs/get-started.md to its receiver', async () => {
+    const [line] = (await scenes.get(startPage)?.receiver?.until(/^.*payment\.completed.*$/m)) ?? [];
     expect(line).to.match(/payment\.completed {2}evt_[0-9a-z]{26} {2}signature valid {2}answered 200/);
   });
 
@@ -137,8 +144,8 @@ describe('the commands in the documentation', function () {
 
       before('a receiver that was down', async () => {
         const scene = sceneOf(block);
-        await runShell(scene, blockWith('README.md', 'sh', ' webhooks create ').code);
-        await runShell(scene, blockWith('README.md', 'sh', ' events publish ').code);
+        await runShell(scene, blockWith(startPage, 'sh', ' webhooks create ').code);
+        await runShell(scene, blockWith(startPage, 'sh', ' events publish ').code);
         let row: RegExpExecArray | null = null;
         // the event is published; its four attempts take as long as they take
         while (!row) {
