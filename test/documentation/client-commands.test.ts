@@ -13,7 +13,7 @@ import { root } from '../package/tarball.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 import { blockWith } from './programs.ts';
 
-const page = 'docs/clients.md';
+const [page, compiled] = ['docs/clients.md', 'docs/clients-go-java-rust.md'] as const;
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 const { devDependencies } = JSON.parse(read('package.json'));
 
@@ -30,19 +30,21 @@ function wordsOf({ code }: CodeBlock, command: string): string[] {
   });
 }
 
-describe('The commands of docs/clients.md', () => {
-  const shells = codeBlocks.filter(({ document, language }) => document === page && language === 'sh');
+describe('The commands of the pages about clients', () => {
+  const shells = codeBlocks.filter(
+    ({ document, language }) => (document === page || document === compiled) && language === 'sh',
+  );
 
-  for (const [name, text, options] of [
-    ['TypeScript, by openapi-generator', '-g typescript-fetch', typescriptFetchOptions],
-    ['Go, by openapi-generator', '-g go', goOptions],
-    ['Java', '-g java', javaOptions],
-    ['Python, by openapi-generator', '-g python', urllib3Options],
+  for (const [name, document, text, options] of [
+    ['TypeScript, by openapi-generator', page, '-g typescript-fetch', typescriptFetchOptions],
+    ['Go, by openapi-generator', compiled, '-g go', goOptions],
+    ['Java', compiled, '-g java', javaOptions],
+    ['Python, by openapi-generator', page, '-g python', urllib3Options],
     // Cargo.lock of the tests needs a version that no release changes
-    ['Rust', '-g rust', rustOptions.map((option) => option.replace('packageVersion=0.0.0,', ''))],
+    ['Rust', compiled, '-g rust', rustOptions.map((option) => option.replace('packageVersion=0.0.0,', ''))],
   ] as const) {
     it(`have the options that test/clients generates with, for ${name}`, () => {
-      expect(wordsOf(blockWith(page, 'sh', text), 'openapi-generator-cli generate')).to.have.members(options);
+      expect(wordsOf(blockWith(document, 'sh', text), 'openapi-generator-cli generate')).to.have.members(options);
     });
   }
 
@@ -52,9 +54,11 @@ describe('The commands of docs/clients.md', () => {
   });
 
   it('have the configuration that test/clients generates with, for Go', () => {
-    const { code } = blockWith(page, 'yaml', 'package: gateway');
+    const { code } = blockWith(compiled, 'yaml', 'package: gateway');
     expect(code).to.equal(read('test/clients/go/config.yaml'));
-    expect(blockWith(page, 'sh', 'go run').code).to.include(`go run ${goGenerator} -config config.yaml openapi.yaml`);
+    expect(blockWith(compiled, 'sh', 'go run').code).to.include(
+      `go run ${goGenerator} -config config.yaml openapi.yaml`,
+    );
   });
 
   it('have the configuration that test/clients generates with, for Kubb', () => {
@@ -64,7 +68,7 @@ describe('The commands of docs/clients.md', () => {
 
   it('generate from openapi.yaml as it is', () => {
     for (const { code } of shells) expect(code).to.not.match(/\b(?:sed|awk|perl)\b|\S+\.yaml.*> /);
-    expect(blockWith(page, 'sh', '-g rust').code).to.include('generate -i openapi.yaml -g rust');
+    expect(blockWith(compiled, 'sh', '-g rust').code).to.include('generate -i openapi.yaml -g rust');
   });
 
   it('name the versions that are tested', () => {

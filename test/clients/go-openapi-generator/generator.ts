@@ -29,7 +29,10 @@ export const goOpenapiGeneratorClient: ClientGenerator = {
   program: (folder) => [join(folder, 'drive')],
   async example(folder) {
     await mkdir(join(folder, 'example'));
-    await writeFile(join(folder, 'example/main.go'), blockWith('docs/clients.md', 'go', 'NewAPIClient').code);
+    await writeFile(
+      join(folder, 'example/main.go'),
+      blockWith('docs/clients-go-java-rust.md', 'go', 'NewAPIClient').code,
+    );
     return ['go', 'run', './example'];
   },
 };

@@ -34,7 +34,10 @@ export const goClient: ClientGenerator = {
   program: (folder) => [join(folder, 'drive')],
   async example(folder) {
     await mkdir(join(folder, 'example'));
-    await writeFile(join(folder, 'example/main.go'), blockWith('docs/clients.md', 'go', 'NewClientWithResponses').code);
+    await writeFile(
+      join(folder, 'example/main.go'),
+      blockWith('docs/clients-go-java-rust.md', 'go', 'NewClientWithResponses').code,
+    );
     return ['go', 'run', './example'];
   },
 };

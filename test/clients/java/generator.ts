@@ -63,7 +63,10 @@ export const javaClient: ClientGenerator = {
   },
   program: (folder) => compiled(folder, 'Drive'),
   async example(folder) {
-    await writeFile(join(folder, 'Example.java'), blockWith('docs/clients.md', 'java', 'DeliveriesApi').code);
+    await writeFile(
+      join(folder, 'Example.java'),
+      blockWith('docs/clients-go-java-rust.md', 'java', 'DeliveriesApi').code,
+    );
     await compile(folder, ['Example.java']);
     return compiled(folder, 'Example');
   },

@@ -51,7 +51,10 @@ export const rustClient: ClientGenerator = {
   program: (folder) => [join(folder, 'target/debug/drive')],
   async example(folder) {
     await mkdir(join(folder, 'examples'));
-    await writeFile(join(folder, 'examples/example.rs'), blockWith('docs/clients.md', 'rust', 'list_deliveries').code);
+    await writeFile(
+      join(folder, 'examples/example.rs'),
+      blockWith('docs/clients-go-java-rust.md', 'rust', 'list_deliveries').code,
+    );
     return ['cargo', 'run', '--quiet', '--locked', '--example', 'example'];
   },
 };
