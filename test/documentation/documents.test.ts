@@ -6,6 +6,7 @@ import { expect } from 'chai';
 import { CORE_SCHEMA, load } from 'js-yaml';
 import { root } from '../package/tarball.ts';
 import { codeBlocks, documents, documentText } from './documents.ts';
+import { withoutGeneratedParts } from './generated.ts';
 
 const run = promisify(execFile);
 
@@ -38,6 +39,13 @@ const links: Link[] = [...documents].flatMap(([document, text]) =>
     .filter(({ target }) => !/^https?:/.test(target)),
 );
 
+/** README.md and the pages, without what is generated. */
+const written = [...documents]
+  .filter(([name]) => name !== 'CHANGELOG.md')
+  .map(([name, text]) => [name, withoutGeneratedParts(text).trimEnd()] as const);
+
+const linesOf = (name: string) => documentText(name).split('\n');
+
 /** The anchors that GitHub and npm give to the headings of a document. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
@@ -49,9 +57,29 @@ function anchors(text: string): string[] {
 }
 
 describe('the documentation', () => {
-  it('has a README of 250 lines at most', () => {
-    expect(documentText('README.md').split('\n').length).to.be.at.most(250);
+  it('has a README of 150 lines at most, and a changelog of 40 for each version', () => {
+    expect(linesOf('README.md').length).to.be.at.most(150);
+    for (const version of documentText('CHANGELOG.md').split(/^## /m)) {
+      expect(version.split('\n').length).to.be.at.most(40);
+    }
   });
+
+  it('has 30,000 words at most, besides what is generated and the bars of tables', () => {
+    const counts = written.map(([name, text]) => [name, text.match(/\S*[\p{L}\p{N}]\S*/gu)?.length ?? 0] as const);
+    const total = counts.reduce((sum, [, count]) => sum + count, 0);
+    console.log(`      ${counts.map(([name, count]) => `${name} ${count}`).join(', ')}; in all ${total}`);
+    expect(total).to.be.at.most(30_000);
+  });
+
+  for (const [name, text] of written) {
+    it(`says in short what ${name} is about, in under 300 lines of at most 120 characters`, () => {
+      const lines = text.split('\n');
+      expect(lines.length).to.be.below(300);
+      if (name !== 'README.md') expect(lines[2]).to.match(/^\*\*In short\.\*\* /);
+      const prose = text.replace(/^```.*?^```$/gms, '').split('\n');
+      expect(prose.filter((line) => line.length > 120 && !line.startsWith('|'))).to.deep.equal([]);
+    });
+  }
 
   it('has code blocks only in languages that the tests know', () => {
     const unknown = codeBlocks.filter(({ language }) => !languages.includes(language));
