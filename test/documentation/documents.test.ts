@@ -81,6 +81,18 @@ describe('the documentation', () => {
     });
   }
 
+  it('has tables whose rows have one number of cells, below a header', () => {
+    for (const [name, text] of documents) {
+      const tables = text.replace(/^```.*?^```$/gms, '').match(/(?:^\|.*\n)+/gm) ?? [];
+      for (const table of tables) {
+        const rows = table.trimEnd().split('\n');
+        const cells = rows.map((row) => row.replace(/`[^`]*`/g, '').split(/(?<!\\)\|/).length);
+        expect(rows[1], `${name}: ${rows[0]}`).to.match(/^\|(?: ?-{3} ?\|)+$/);
+        expect(new Set(cells).size, `${name}: ${rows[0]}`).to.equal(1);
+      }
+    }
+  });
+
   it('has code blocks only in languages that the tests know', () => {
     const unknown = codeBlocks.filter(({ language }) => !languages.includes(language));
     expect(unknown.map(({ document, line, language }) => `${document}:${line} ${language}`)).to.deep.equal([]);
