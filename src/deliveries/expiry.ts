@@ -24,17 +24,11 @@ export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promi
   const collection = durableCollection(deps.events);
   const deliveries = durableCollection(deps.deliveries);
   const before = firstId('evt', Date.now() - deps.retention);
+  const options = { projection: { _id: 1 }, sort: { _id: 1 }, limit: batchSize } as const;
   let after = '';
   for (;;) {
-    const old = await collection
-      .find(
-        { _id: { $gt: after, $lt: before }, fanOut: 'done', expiresAt: { $exists: false } },
-        { projection: { _id: 1 } },
-      )
-      .sort({ _id: 1 })
-      .limit(batchSize)
-      .toArray();
-    const ids = old.map(({ _id }) => _id);
+    const filter = { _id: { $gt: after, $lt: before }, fanOut: 'done', expiresAt: { $exists: false } } as const;
+    const ids = (await collection.find(filter, options).toArray()).map(({ _id }) => _id);
     const last = ids.at(-1);
     if (last === undefined) return;
     after = last;

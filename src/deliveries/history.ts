@@ -106,14 +106,9 @@ export function createDeliveryHistory(model: DeliveryModel, derivedDeliveries: D
         derivedDeliveries.list(userId, page, limit + 1),
         queriesFor(collection, userId, page),
       ]);
+      const options = { projection: listedFields, sort: { _id: -1 }, limit: limit + 1 } as const;
       const answers = await Promise.all(
-        queries.map(({ filter, hint }) =>
-          collection
-            .find<Delivery>(filter, { projection: listedFields, hint })
-            .sort({ _id: -1 })
-            .limit(limit + 1)
-            .toArray(),
-        ),
+        queries.map(({ filter, hint }) => collection.find<Delivery>(filter, { ...options, hint }).toArray()),
       );
       const stored = answers.flat();
       const storedIds = new Set(stored.map(({ id }) => id));

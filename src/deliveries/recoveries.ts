@@ -138,11 +138,8 @@ export class RecoveryService {
     const { limit = pageLimit, after } = page;
     checkPage(page, 'rec');
     await this.#deps.webhook(userId, webhookId, () => true);
-    const recoveries = await this.#collection
-      .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
-      .sort({ _id: -1 })
-      .limit(limit + 1)
-      .toArray();
+    const filter = { webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) };
+    const recoveries = await this.#collection.find(filter, { sort: { _id: -1 }, limit: limit + 1 }).toArray();
     return { recoveries: recoveries.slice(0, limit), hasMore: recoveries.length > limit };
   }
 

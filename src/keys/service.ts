@@ -2,11 +2,11 @@ import type { ClientSession } from 'mongoose';
 import { GatewayError, notFound } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/service.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
-import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
-import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
+import { type Page, readAccountPage } from '../mongo/list-page.ts';
 import { type KeyBudgets, toBudgets } from '../options/budgets.ts';
 import {
   type ApiKey,
@@ -206,12 +206,8 @@ export function createKeyService(deps: KeyServiceDeps) {
      * @throws GatewayError `invalid_value`
      */
     async list(userId: string, page: Page = {}): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }> {
-      checkUserId(userId);
-      const { limit = pageLimit, after } = page;
-      checkPage(page, 'key');
-      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
-      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
-      return { keys: await toApiKeys(documents.slice(0, limit), budgets), hasMore: documents.length > limit };
+      const { documents, hasMore } = await readAccountPage(collection, 'key', userId, page);
+      return { keys: await toApiKeys(documents, budgets), hasMore };
     },
 
     async get(id: string): Promise<ApiKey | null> {

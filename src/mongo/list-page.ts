@@ -1,6 +1,6 @@
 import type { mongo } from 'mongoose';
 import { refuse } from '../errors.ts';
-import { firstOfSameTime, isId, timeOf } from '../ids.ts';
+import { checkUserId, firstOfSameTime, isId, timeOf } from '../ids.ts';
 import { inOneBatch } from './collection.ts';
 
 /** The largest page of a list, and the default. */
@@ -79,7 +79,18 @@ export async function readPageBelow<T extends { readonly _id: string }>(
   return { found: await read({ ...range, $gte: firstOfSameTime(last._id) }, newestFirst), time };
 }
 
-/** Matches an account's documents that follow `after`. */
-export function inAccountAfter(userId: string, after: string | undefined) {
-  return after === undefined ? { userId } : { userId, _id: { $gt: after } };
+/** A page of an account's documents, oldest first. @param prefix that of their ids @throws GatewayError `invalid_value` */
+export async function readAccountPage<T extends { _id: string; userId: string }>(
+  collection: mongo.Collection<T>,
+  prefix: keyof typeof listed,
+  userId: string,
+  page: Page,
+): Promise<{ readonly documents: mongo.WithId<T>[]; readonly hasMore: boolean }> {
+  checkUserId(userId);
+  checkPage(page, prefix);
+  const { limit = pageLimit, after } = page;
+  const filter = { userId, ...(after !== undefined && { _id: { $gt: after } }) } as mongo.Filter<T>;
+  const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
+  const documents = await collection.find(filter, options).toArray();
+  return { documents: documents.slice(0, limit), hasMore: documents.length > limit };
 }

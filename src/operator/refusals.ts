@@ -1,7 +1,7 @@
 import { type ErrorCode, errorStatus, refuse } from '../errors.ts';
 import type { EndedRequest } from '../http/operation.ts';
 import { checkUserId } from '../ids.ts';
-import { durableCollection } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { hourLength, hourOf } from '../mongo/durations.ts';
 import type { Logger } from '../options/options.ts';
 import type { RefusalDocument, RefusalModel } from './model.ts';
@@ -139,11 +139,9 @@ export function createListRefusals(model: RefusalModel): ListRefusals {
     const since = new Date(hourOf(Date.now()) - (hours - 1) * hourLength);
     const hint = userId === undefined ? 'expiry' : 'userHours';
     // each document has a line at least
-    const documents = await collection
-      .find({ ...(userId !== undefined && { userId }), hour: { $gte: since } }, { hint, batchSize: lineLimit + 2 })
-      .sort({ hour: -1 })
-      .limit(lineLimit + 1)
-      .toArray();
+    const options = { hint, sort: { hour: -1 }, limit: lineLimit + 1, ...inOneBatch } as const;
+    const filter = { ...(userId !== undefined && { userId }), hour: { $gte: since } };
+    const documents = await collection.find(filter, options).toArray();
     const all = documents
       .flatMap(toRefusals)
       .sort((a, b) => b.hour.getTime() - a.hour.getTime() || b.count - a.count || a.code.localeCompare(b.code));

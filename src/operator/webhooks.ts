@@ -83,14 +83,9 @@ export function createListFailingWebhooks(models: WebhookModels): ListFailingWeb
 
   /** The next webhooks that were reported as failing; some may not be there any more. */
   async function reportedIds(after: string | undefined): Promise<string[]> {
-    const documents = await healths
-      .find(
-        { reportedFailingSince: { $exists: true }, ...following(after) },
-        { projection: { _id: 1 }, hint: 'failing', batchSize: batchSize + 1 },
-      )
-      .sort({ _id: 1 })
-      .limit(batchSize)
-      .toArray();
+    const reported = { reportedFailingSince: { $exists: true }, ...following(after) };
+    const options = { projection: { _id: 1 }, hint: 'failing', sort: { _id: 1 }, limit: batchSize } as const;
+    const documents = await healths.find(reported, { ...options, ...inOneBatch }).toArray();
     return documents.map(({ _id }) => _id);
   }
 

@@ -3,7 +3,7 @@ import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
-import { checkPage, inAccountAfter, type Page, pageLimit } from '../mongo/list-page.ts';
+import { type Page, readAccountPage } from '../mongo/list-page.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import {
   changeByPipeline,
@@ -113,12 +113,8 @@ function createReads(collection: Webhooks) {
      * @throws GatewayError `invalid_value`
      */
     async list(userId: string, page: Page = {}): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }> {
-      checkUserId(userId);
-      const { limit = pageLimit, after } = page;
-      checkPage(page, 'wh');
-      const options = { sort: { _id: 1 }, limit: limit + 1, ...inOneBatch } as const;
-      const documents = await collection.find(inAccountAfter(userId, after), options).toArray();
-      return { webhooks: documents.slice(0, limit).map(toWebhook), hasMore: documents.length > limit };
+      const { documents, hasMore } = await readAccountPage(collection, 'wh', userId, page);
+      return { webhooks: documents.map(toWebhook), hasMore };
     },
   };
 }

@@ -50,20 +50,14 @@ function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): 
 
 /** Reads only the index. */
 function find(webhooks: Webhooks, { userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscriber[]> {
-  return webhooks
-    .find({ userId, events: type }, { projection: { active: 1, filters: 1 }, ...(session && { session }) })
-    .sort({ _id: 1 })
-    .toArray();
+  const options = { projection: { active: 1, filters: 1 }, sort: { _id: 1 }, ...(session && { session }) } as const;
+  return webhooks.find({ userId, events: type }, options).toArray();
 }
 
 /** Reads few subscribers whole: that saves their first attempts a read each. Many are read by the index alone. */
 async function findWhole(webhooks: Webhooks, query: SubscriberQuery): Promise<Found> {
   const { userId, type } = query;
-  const found = await webhooks
-    .find({ userId, events: type })
-    .sort({ _id: 1 })
-    .limit(maxWhole + 1)
-    .toArray();
+  const found = await webhooks.find({ userId, events: type }, { sort: { _id: 1 }, limit: maxWhole + 1 }).toArray();
   if (found.length > maxWhole) return { subscribers: await find(webhooks, query), whole: new Map() };
   return { subscribers: found, whole: new Map(found.map((webhook) => [webhook._id, webhook])) };
 }

@@ -64,10 +64,7 @@ export function startProcesses(count: number, log: (line: string) => void) {
       running.delete(child);
       if (isStopping) return;
       const reason = signal ?? `exit code ${code}`;
-      if (!isBegun) {
-        fail(new CommandFailure(`No process was started: the first one ended (${reason})`));
-        return;
-      }
+      if (!isBegun) return fail(new CommandFailure(`No process was started: the first one ended (${reason})`));
       const wait = performance.now() - startedAt > longEnough ? firstPause : pause;
       log(`Process ${number + 1} ended (${reason}); it starts again in ${wait / 1_000} s`);
       const timer = setTimeout(() => {
