@@ -1,3 +1,4 @@
+import { callUnawaited } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 
 /** A task that runs again and again, never twice at once. */
@@ -56,12 +57,9 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
     }
     running = undefined;
     const took = performance.now() - startedAt;
-    try {
-      onRun?.(failing ? 'failed' : 'succeeded', took);
-    } catch (error) {
-      // whoever counts the runs must not end them
-      logger.warn(`a run of ${name} could not be counted`, { reason: String(error) });
-    }
+    // whoever counts the runs must not end them
+    const count = () => onRun?.(failing ? 'failed' : 'succeeded', took);
+    callUnawaited(count, (reason) => logger.warn(`a run of ${name} could not be counted`, { reason }));
     if (stopped) return;
     const pause = typeof interval === 'number' ? interval : interval();
     const wait = hurried ? 0 : Math.max(0, pause - (failing ? took : 0));
